@@ -1,0 +1,146 @@
+//! The driver's error, reduced to what holds no user value.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use mongodb::bson::RawDocument;
+use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
+
+use super::ErrorKind;
+
+/// The server's code for a duplicate key.
+const DUPLICATE_KEY: i32 = 11000;
+const BAD_VALUE: i32 = 2;
+/// A document over 16 MiB: as it is parsed, or as the result of an update.
+const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
+/// A lost race that is over: a write conflict, or a snapshot that is too old.
+const WRITE_CONFLICT: i32 = 112;
+/// Ended by a time limit or an interruption, perhaps after it was done.
+const INTERRUPTED: [i32; 6] = [50, 262, 11600, 11601, 11602, 91];
+
+/// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
+/// leaves out the server's messages and response, which quote keys and documents.
+#[derive(Clone)]
+pub struct DriverCause(DriverError);
+
+impl DriverCause {
+    pub(crate) fn new(error: DriverError) -> Self {
+        Self(error)
+    }
+
+    /// The driver's own error. Its text can hold user values.
+    pub fn error(&self) -> &DriverError {
+        &self.0
+    }
+
+    pub(crate) fn outcome_unknown(&self) -> bool {
+        code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code))
+            || self.0.contains_label(mongodb::error::UNKNOWN_TRANSACTION_COMMIT_RESULT)
+    }
+}
+
+impl fmt::Display for DriverCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0.kind {
+            DriverKind::Command(error) => {
+                write!(f, "server error {} ({})", error.code, error.code_name)
+            }
+            DriverKind::Write(WriteFailure::WriteError(error)) => match &error.code_name {
+                Some(name) => write!(f, "write error {} ({name})", error.code),
+                None => write!(f, "write error {}", error.code),
+            },
+            DriverKind::Write(WriteFailure::WriteConcernError(error)) => {
+                write!(f, "write concern error {} ({})", error.code, error.code_name)
+            }
+            DriverKind::Io(error) => write!(f, "input/output error: {}", error.kind()),
+            DriverKind::ServerSelection { message, .. } => f.write_str(message),
+            DriverKind::Authentication { .. } => f.write_str("authentication failed"),
+            DriverKind::DnsResolve { .. } => f.write_str("the host name could not be resolved"),
+            DriverKind::ConnectionPoolCleared { .. } => f.write_str("the connection was closed"),
+            DriverKind::InvalidArgument { message, .. }
+            | DriverKind::Transaction { message, .. }
+            | DriverKind::IncompatibleServer { message, .. } => f.write_str(message),
+            DriverKind::SessionsNotSupported => f.write_str("the deployment does not support sessions"),
+            _ => f.write_str("driver error; see as_driver_error()"),
+        }
+    }
+}
+
+impl fmt::Debug for DriverCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DriverCause({:?}, labels {:?})", self.to_string(), self.0.labels())
+    }
+}
+
+impl std::error::Error for DriverCause {}
+
+/// The kind and the advice for a driver error that the operation itself has no better word for.
+pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
+    let (kind, text) = match &*error.kind {
+        DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
+            ErrorKind::Unreachable,
+            "no MongoDB server could be reached: check that it runs, and the address in the connection string",
+        ),
+        DriverKind::Io(_) | DriverKind::ConnectionPoolCleared { .. } => (
+            ErrorKind::Network,
+            "the connection broke: a write may or may not have been done",
+        ),
+        DriverKind::Write(WriteFailure::WriteConcernError(_)) => (
+            ErrorKind::WriteConcern,
+            "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly",
+        ),
+        _ => match code(error) {
+            Some(DUPLICATE_KEY | WRITE_CONFLICT) => (
+                ErrorKind::Contention,
+                "another writer was faster: run the operation, or the whole transaction, again",
+            ),
+            Some(code) if TOO_LARGE.contains(&code) => (
+                ErrorKind::TooLarge,
+                "the document would pass MongoDB's limit of 16 MiB: store smaller items, or fewer a document",
+            ),
+            Some(_) => (ErrorKind::Driver, "the server refused the command"),
+            None => (ErrorKind::Driver, "the driver reported an error"),
+        },
+    };
+    (kind, Cow::Borrowed(text))
+}
+
+/// The server's error code, if the server reported the error.
+pub fn code(error: &DriverError) -> Option<i32> {
+    match &*error.kind {
+        DriverKind::Command(error) => Some(error.code),
+        DriverKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
+        DriverKind::Write(WriteFailure::WriteConcernError(error)) => Some(error.code),
+        _ => None,
+    }
+}
+
+/// Whether the server refused a write because the index that its hint names does not exist.
+pub fn is_bad_hint(error: &DriverError) -> bool {
+    let message = match &*error.kind {
+        DriverKind::Command(error) if error.code == BAD_VALUE => &error.message,
+        DriverKind::Write(WriteFailure::WriteError(error)) if error.code == BAD_VALUE => &error.message,
+        _ => return false,
+    };
+    message.contains("hint provided does not correspond to an existing index")
+}
+
+/// The fields of the unique index that a duplicate-key error is about, in order; `None` for any other error.
+pub fn duplicate_key_fields(error: &DriverError) -> Option<Vec<String>> {
+    if code(error) != Some(DUPLICATE_KEY) {
+        return None;
+    }
+    let response: &RawDocument = error.server_response()?;
+    let of_write = response
+        .get_array("writeErrors")
+        .ok()
+        .and_then(|errors| errors.get_document(0).ok());
+    let pattern = of_write.unwrap_or(response).get_document("keyPattern").ok()?;
+    Some(
+        pattern
+            .iter()
+            .flatten()
+            .map(|(field, _)| field.as_str().to_owned())
+            .collect(),
+    )
+}

@@ -1,0 +1,71 @@
+//! Field names that cannot become paths or operators.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind};
+
+/// The name of one field of a document: not empty, without `.` and NUL, not starting with `$`, and not `_id`.
+///
+/// Such a name can stand in a filter, an update or an index without being read as a path or an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldName(String);
+
+impl FieldName {
+    /// Checks the name.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration), with what is wrong with the name.
+    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        let name = name.into();
+        let problem = if name.is_empty() {
+            "must not be empty"
+        } else if name.contains('.') {
+            "must not contain a dot, which would make it a path"
+        } else if name.contains('\0') {
+            "must not contain NUL"
+        } else if name.starts_with('$') {
+            "must not start with $, which would make it an operator"
+        } else if name == "_id" {
+            "must not be `_id`, which the pattern forms itself"
+        } else {
+            return Ok(Self(name));
+        };
+        Err(Error::new(
+            ErrorKind::Configuration,
+            format!("the field name {name:?} {problem}"),
+        ))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for FieldName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_more_than_a_name_are_refused() {
+        for name in ["", "a.b", "$set", "a\0", "_id"] {
+            let error = FieldName::new(name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{name:?}");
+        }
+        for name in ["customerId", "größe", "a$b", "_ids"] {
+            assert_eq!(FieldName::new(name).unwrap().as_str(), name);
+        }
+    }
+}

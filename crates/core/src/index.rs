@@ -1,0 +1,227 @@
+//! Index plans: created where they are missing, never changed or dropped.
+
+mod existing;
+
+use std::fmt;
+
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::IndexOptions;
+use mongodb::{ClientSession, Collection, IndexModel};
+
+use crate::error::{self, Error, ErrorKind, Result};
+
+const DUPLICATE_KEY: i32 = 11000;
+/// An equal index has another name, or one of that name has other options.
+const INDEX_CONFLICT: [i32; 2] = [85, 86];
+
+/// An index that a pattern relies on.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlannedIndex {
+    /// Its name, which tells its definition apart from others: writes name it in their hint.
+    pub name: String,
+    /// Its fields and directions.
+    pub keys: Document,
+    /// Whether it is unique.
+    pub unique: bool,
+    /// Which documents it holds, if not all.
+    pub partial_filter: Option<Document>,
+}
+
+impl PlannedIndex {
+    /// An index that is not unique and holds all documents.
+    pub fn new(name: impl Into<String>, keys: Document) -> Self {
+        Self {
+            name: name.into(),
+            keys,
+            unique: false,
+            partial_filter: None,
+        }
+    }
+
+    /// Makes it unique.
+    #[must_use]
+    pub fn unique(mut self) -> Self {
+        self.unique = true;
+        self
+    }
+
+    /// Restricts it to the documents that match the filter.
+    #[must_use]
+    pub fn partial(mut self, filter: Document) -> Self {
+        self.partial_filter = Some(filter);
+        self
+    }
+
+    /// The driver's form of it.
+    pub fn to_model(&self) -> IndexModel {
+        let options = IndexOptions::builder()
+            .name(self.name.clone())
+            .unique(self.unique.then_some(true))
+            .partial_filter_expression(self.partial_filter.clone())
+            .build();
+        IndexModel::builder().keys(self.keys.clone()).options(options).build()
+    }
+
+    /// What the server lists for such an index, less its version.
+    fn definition(&self) -> Document {
+        let mut definition = doc! { "key": self.keys.clone(), "name": &self.name };
+        if self.unique {
+            definition.insert("unique", true);
+        }
+        if let Some(filter) = &self.partial_filter {
+            definition.insert("partialFilterExpression", filter.clone());
+        }
+        definition
+    }
+}
+
+/// The indexes of a repository's collection. Its text is the `createIndex` calls for a shell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexPlan {
+    collection: String,
+    indexes: Vec<PlannedIndex>,
+}
+
+/// What [`IndexPlan::ensure`] found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EnsuredIndexes {
+    /// The names of the indexes that it created.
+    pub created: Vec<String>,
+    /// The names of those that were there already, as planned.
+    pub existing: Vec<String>,
+}
+
+impl IndexPlan {
+    /// A plan for a collection.
+    pub fn new(collection: impl Into<String>, indexes: Vec<PlannedIndex>) -> Self {
+        Self {
+            collection: collection.into(),
+            indexes,
+        }
+    }
+
+    /// The indexes, to create them by other means.
+    pub fn indexes(&self) -> &[PlannedIndex] {
+        &self.indexes
+    }
+
+    /// Creates what is missing, in up to three round trips: the collection's options, its indexes, and their creation.
+    ///
+    /// # Errors
+    /// [`Collation`](ErrorKind::Collation) when the collection's collation is not the simple one,
+    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when an index is in the way, which is named with its definition and
+    /// the planned one, and [`Corrupt`](ErrorKind::Corrupt) when stored documents violate a unique index. Nothing is
+    /// created then.
+    pub async fn ensure<T: Send + Sync>(
+        &self,
+        collection: &Collection<T>,
+        mut session: Option<&mut ClientSession>,
+    ) -> Result<EnsuredIndexes> {
+        existing::check_collection(collection, session.as_deref_mut()).await?;
+        let present = existing::list_indexes(collection, session.as_deref_mut()).await?;
+        let mut ensured = EnsuredIndexes::default();
+        let mut missing = Vec::new();
+        for planned in &self.indexes {
+            let namesake = present
+                .iter()
+                .find(|index| index.get_str("name").ok() == Some(planned.name.as_str()));
+            match namesake {
+                None => missing.push(planned),
+                Some(index) if existing::same_document(index, &planned.definition()) => {
+                    ensured.existing.push(planned.name.clone());
+                }
+                Some(index) => return Err(mismatch(index, planned)),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(ensured);
+        }
+        let models = missing.iter().map(|planned| planned.to_model());
+        let mut create = collection.create_indexes(models);
+        if let Some(session) = session {
+            create = create.session(session);
+        }
+        match create.await {
+            Ok(created) => ensured.created = created.index_names,
+            Err(error) => return Err(self.not_created(error, &present, &missing)),
+        }
+        Ok(ensured)
+    }
+
+    fn not_created(&self, error: mongodb::error::Error, present: &[Document], missing: &[&PlannedIndex]) -> Error {
+        match error::code(&error) {
+            Some(DUPLICATE_KEY) => Error::from_driver(
+                ErrorKind::Corrupt,
+                format!(
+                    "stored documents violate the unique index of the plan, so it was not created: mend them first. Planned: {self}"
+                ),
+                error,
+            ),
+            Some(code) if INDEX_CONFLICT.contains(&code) => {
+                let in_the_way = present.iter().find_map(|index| {
+                    let keys = index.get_document("key").ok()?;
+                    missing
+                        .iter()
+                        .find(|planned| existing::same_document(keys, &planned.keys))
+                        .map(|planned| mismatch(index, planned))
+                });
+                in_the_way.unwrap_or_else(|| {
+                    Error::from_driver(
+                        ErrorKind::IndexMismatch,
+                        format!("an index of the collection is in the way of the plan: {self}"),
+                        error,
+                    )
+                })
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+fn mismatch(index: &Document, planned: &PlannedIndex) -> Error {
+    let found = Bson::Document(existing::without_version(index));
+    let planned = Bson::Document(planned.definition());
+    Error::new(
+        ErrorKind::IndexMismatch,
+        format!("an index is in the way, drop it or rename it: found {found}, planned {planned}"),
+    )
+}
+
+impl fmt::Display for IndexPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, index) in self.indexes.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            let keys = Bson::Document(index.keys.clone());
+            let mut options = index.definition();
+            options.remove("key");
+            write!(
+                f,
+                "db.getCollection({:?}).createIndex({keys}, {})",
+                self.collection,
+                Bson::Document(options)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_reads_as_shell_commands() {
+        let open = PlannedIndex::new("open", doc! { "customerId": 1 })
+            .unique()
+            .partial(doc! { "count": { "$lt": 10 } });
+        let plan = IndexPlan::new("trades", vec![open]);
+        assert_eq!(
+            plan.to_string(),
+            r#"db.getCollection("trades").createIndex({ "customerId": 1 }, { "name": "open", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! What the collection is and has.
+
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::{ClientSession, Collection};
+
+use crate::error::{self, Error, ErrorKind, Result};
+
+const NAMESPACE_NOT_FOUND: i32 = 26;
+
+async fn run(
+    database: &mongodb::Database,
+    command: Document,
+    session: Option<&mut ClientSession>,
+) -> mongodb::error::Result<Document> {
+    let action = database.run_command(command);
+    match session {
+        None => action.await,
+        Some(session) => action.session(session).await,
+    }
+}
+
+fn first_batch(reply: &Document) -> impl Iterator<Item = &Document> {
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_array("firstBatch"));
+    batch.into_iter().flatten().filter_map(Bson::as_document)
+}
+
+/// Refuses what is not a plain collection with the simple collation. A collection that does not exist is fine.
+pub(super) async fn check_collection<T: Send + Sync>(
+    collection: &Collection<T>,
+    session: Option<&mut ClientSession>,
+) -> Result<()> {
+    let database = collection.client().database(&collection.namespace().db);
+    let command = doc! { "listCollections": 1, "filter": { "name": collection.name() } };
+    let reply = run(&database, command, session).await?;
+    let Some(info) = first_batch(&reply).next() else {
+        return Ok(());
+    };
+    let kind = info.get_str("type").unwrap_or("collection");
+    if kind != "collection" {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            format!("this is a {kind}, and the pattern needs a plain collection"),
+        ));
+    }
+    let collation = info
+        .get_document("options")
+        .and_then(|options| options.get_document("collation"));
+    match collation {
+        Ok(collation) if collation.get_str("locale").ok() != Some("simple") => Err(Error::new(
+            ErrorKind::Collation,
+            format!(
+                "the collection's collation is {}, under which a key's documents are no range of the `_id` index: create the collection with the simple collation, which is the default",
+                Bson::Document(collation.clone())
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The indexes as the server lists them; a collection holds at most 64, so one batch has them all.
+pub(super) async fn list_indexes<T: Send + Sync>(
+    collection: &Collection<T>,
+    session: Option<&mut ClientSession>,
+) -> Result<Vec<Document>> {
+    let database = collection.client().database(&collection.namespace().db);
+    let command = doc! { "listIndexes": collection.name(), "cursor": { "batchSize": 1000 } };
+    match run(&database, command, session).await {
+        Ok(reply) => Ok(first_batch(&reply).cloned().collect()),
+        Err(error) if error::code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The definition without what the server adds to each.
+pub(super) fn without_version(index: &Document) -> Document {
+    let mut index = index.clone();
+    index.remove("v");
+    index.remove("ns");
+    index
+}
+
+/// Whether two definitions mean the same: options in any order, `false` like absent, numbers by value, but fields of
+/// the key in their order.
+pub(super) fn same_document(a: &Document, b: &Document) -> bool {
+    let (a, b) = (without_version(a), without_version(b));
+    let options = |document: &Document| -> Vec<(String, Bson)> {
+        let mut options: Vec<_> = document
+            .iter()
+            .filter(|(_, value)| **value != Bson::Boolean(false))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if document.contains_key("name") {
+            options.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        options
+    };
+    let (a, b) = (options(&a), options(&b));
+    a.len() == b.len()
+        && a.iter()
+            .zip(&b)
+            .all(|((name_a, a), (name_b, b))| name_a == name_b && same_value(a, b))
+}
+
+fn same_value(a: &Bson, b: &Bson) -> bool {
+    let number = |value: &Bson| match value {
+        Bson::Int32(value) => Some(f64::from(*value)),
+        #[allow(clippy::cast_precision_loss)] // directions and page sizes are far below 2^53
+        Bson::Int64(value) => Some(*value as f64),
+        Bson::Double(value) => Some(*value),
+        _ => None,
+    };
+    match (a, b) {
+        (Bson::Document(a), Bson::Document(b)) => same_document(a, b),
+        (Bson::Array(a), Bson::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a == b,
+            _ => a == b,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_compared_by_meaning() {
+        let planned = doc! { "key": { "a": 1 }, "name": "n", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } };
+        let same = [
+            doc! { "v": 2, "key": { "a": 1.0 }, "name": "n", "unique": true, "partialFilterExpression": { "count": { "$lt": 10_i64 } } },
+            doc! { "v": 2, "unique": true, "key": { "a": 1 }, "sparse": false, "name": "n", "partialFilterExpression": { "count": { "$lt": 10 } } },
+        ];
+        for index in same {
+            assert!(same_document(&index, &planned), "{index}");
+        }
+        let mut other = vec![doc! { "v": 2, "key": { "a": 1 }, "name": "n", "unique": true }];
+        for (option, value) in [
+            ("unique", Bson::Boolean(false)),
+            ("key", Bson::Document(doc! { "a": -1 })),
+            ("key", Bson::Document(doc! { "a": 1, "b": 1 })),
+            ("hidden", Bson::Boolean(true)),
+            ("expireAfterSeconds", Bson::Int32(60)),
+            (
+                "partialFilterExpression",
+                Bson::Document(doc! { "count": { "$lt": 20 } }),
+            ),
+        ] {
+            let mut index = planned.clone();
+            index.insert(option, value);
+            other.push(index);
+        }
+        for index in other {
+            assert!(!same_document(&index, &planned), "{index}");
+        }
+    }
+}

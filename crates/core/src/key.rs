@@ -1,0 +1,248 @@
+//! Keys as prefixes of `_id`, of which none is a prefix of another.
+//!
+//! A key is encoded as text, and `_` ends it: everything of customer 123 has an `_id` that starts with `123_`. For that
+//! to hold no other customer's documents, the text itself has no `_`. So `_`, and `%` which escapes it, are written as
+//! `%5F` and `%25`, and NUL, which a regular expression cannot hold, as `%00`. Everything else stands as it is, so
+//! that ids look as in MongoDB's manual, and ids that its shell commands made are found.
+//!
+//! | type | stored in the key field as | text |
+//! |---|---|---|
+//! | `i32`, `i64`, `u32`, `u64` | int32 where it fits, else int64 | decimal, `123` |
+//! | `String`, `str` | string | as above, `12%5F3` for `12_3` |
+//! | [`ObjectId`] | ObjectId | 24 hex digits |
+//! | [`Uuid`] | binary, subtype 4 | 36 characters, lower case |
+//!
+//! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same.
+
+mod encoded;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
+
+pub use encoded::EncodedKey;
+
+use crate::error::{Error, ErrorKind};
+
+/// The longest text of a key, in bytes: a regular expression has room for 32,764, and escaping can double a key.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// Why a key cannot be encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The text would be longer than [`MAX_KEY_BYTES`].
+    TooLong {
+        /// How long it would be, in bytes.
+        bytes: usize,
+    },
+    /// The integer is above `i64::MAX`, the largest that MongoDB stores.
+    OutOfRange,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { bytes } => write!(
+                f,
+                "the key takes {bytes} bytes and at most {MAX_KEY_BYTES} are allowed: use a shorter key, such as a hash"
+            ),
+            Self::OutOfRange => f.write_str("the key is above the largest integer that MongoDB stores, i64::MAX"),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        Self::new(ErrorKind::InvalidKey, error.to_string())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What can be encoded as a key: every [`Key`], and `str` for `String` keys.
+///
+/// Sealed, so that the promise of this module holds for all keys there are.
+pub trait EncodeKey: sealed::Sealed + Sync {
+    /// The key as stored: its text in `_id`, and its value in the key field.
+    ///
+    /// # Errors
+    /// When the text would be too long, or the integer is out of range.
+    fn encode_key(&self) -> Result<EncodedKey, KeyError>;
+}
+
+/// The key type of a repository. Sealed: see the [module](self) for the types.
+pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
+    /// The BSON types that the key field may have, by their names in `$jsonSchema`.
+    const BSON_TYPES: &'static [&'static str];
+
+    /// The key with this text; `None` when no key of the type has it.
+    fn decode_key(text: &str) -> Option<Self>;
+
+    /// The key in a stored key field; `None` when the field holds no key of the type. Integers are taken from any
+    /// numeric type, because shells write them as doubles.
+    fn from_stored(value: RawBsonRef<'_>) -> Option<Self>;
+}
+
+/// The integer in a stored value of any numeric type, if it is one.
+pub fn stored_integer(value: RawBsonRef<'_>) -> Option<i64> {
+    /// Doubles hold every integer up to here.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        RawBsonRef::Int32(value) => Some(value.into()),
+        RawBsonRef::Int64(value) => Some(value),
+        #[allow(clippy::cast_possible_truncation)] // checked to be an integer in the exact range
+        RawBsonRef::Double(value) if value.fract() == 0.0 && value.abs() <= EXACT => Some(value as i64),
+        _ => None,
+    }
+}
+
+fn integer_bson(value: i64) -> Bson {
+    i32::try_from(value).map_or(Bson::Int64(value), Bson::Int32)
+}
+
+macro_rules! integer_key {
+    ($($type:ty),*) => {$(
+        impl sealed::Sealed for $type {}
+
+        impl EncodeKey for $type {
+            fn encode_key(&self) -> Result<EncodedKey, KeyError> {
+                let value = i64::try_from(*self).map_err(|_| KeyError::OutOfRange)?;
+                EncodedKey::new(value.to_string(), integer_bson(value))
+            }
+        }
+
+        impl Key for $type {
+            const BSON_TYPES: &'static [&'static str] = &["int", "long", "double"];
+
+            fn decode_key(text: &str) -> Option<Self> {
+                let value: Self = text.parse().ok()?;
+                // "+5" and "05" parse too, but are no texts of a key
+                (value.to_string() == text && i64::try_from(value).is_ok()).then_some(value)
+            }
+
+            fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
+                Self::try_from(stored_integer(value)?).ok()
+            }
+        }
+    )*};
+}
+
+integer_key!(i32, i64, u32, u64);
+
+impl sealed::Sealed for str {}
+
+impl EncodeKey for str {
+    fn encode_key(&self) -> Result<EncodedKey, KeyError> {
+        EncodedKey::new(escape(self).into_owned(), Bson::String(self.to_owned()))
+    }
+}
+
+impl sealed::Sealed for String {}
+
+impl EncodeKey for String {
+    fn encode_key(&self) -> Result<EncodedKey, KeyError> {
+        self.as_str().encode_key()
+    }
+}
+
+impl Key for String {
+    const BSON_TYPES: &'static [&'static str] = &["string"];
+
+    fn decode_key(text: &str) -> Option<Self> {
+        unescape(text)
+    }
+
+    fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
+        value.as_str().map(str::to_owned)
+    }
+}
+
+impl sealed::Sealed for ObjectId {}
+
+impl EncodeKey for ObjectId {
+    fn encode_key(&self) -> Result<EncodedKey, KeyError> {
+        EncodedKey::new(self.to_hex(), Bson::ObjectId(*self))
+    }
+}
+
+impl Key for ObjectId {
+    const BSON_TYPES: &'static [&'static str] = &["objectId"];
+
+    fn decode_key(text: &str) -> Option<Self> {
+        let id = Self::parse_str(text).ok()?;
+        (id.to_hex() == text).then_some(id)
+    }
+
+    fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
+        value.as_object_id()
+    }
+}
+
+impl sealed::Sealed for Uuid {}
+
+impl EncodeKey for Uuid {
+    fn encode_key(&self) -> Result<EncodedKey, KeyError> {
+        EncodedKey::new(self.to_string(), Bson::Binary(Binary::from_uuid(*self)))
+    }
+}
+
+impl Key for Uuid {
+    const BSON_TYPES: &'static [&'static str] = &["binData"];
+
+    fn decode_key(text: &str) -> Option<Self> {
+        let id = Self::parse_str(text).ok()?;
+        (id.to_string() == text).then_some(id)
+    }
+
+    fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
+        let binary = value.as_binary()?;
+        if binary.subtype != BinarySubtype::Uuid {
+            return None;
+        }
+        Some(Self::from_bytes(binary.bytes.try_into().ok()?))
+    }
+}
+
+fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(['_', '%', '\0']) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '_' => escaped.push_str("%5F"),
+            '%' => escaped.push_str("%25"),
+            '\0' => escaped.push_str("%00"),
+            other => escaped.push(other),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['_', '%', '\0']) {
+        plain.push_str(&rest[..at]);
+        plain.push(match rest.get(at..at + 3)? {
+            "%5F" => '_',
+            "%25" => '%',
+            "%00" => '\0',
+            _ => return None,
+        });
+        rest = &rest[at + 3..];
+    }
+    plain.push_str(rest);
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests;

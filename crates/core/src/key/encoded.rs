@@ -1,0 +1,67 @@
+use std::fmt;
+
+use mongodb::bson::Bson;
+
+use super::{KeyError, MAX_KEY_BYTES};
+
+/// A key as it is stored: the text that `_id` starts with, and the value of the key field.
+#[derive(Clone, PartialEq)]
+pub struct EncodedKey {
+    text: String,
+    value: Bson,
+}
+
+impl EncodedKey {
+    pub(super) fn new(text: String, value: Bson) -> Result<Self, KeyError> {
+        if text.len() > MAX_KEY_BYTES {
+            return Err(KeyError::TooLong { bytes: text.len() });
+        }
+        Ok(Self { text, value })
+    }
+
+    /// The text, without the `_` that ends it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value of the key field.
+    pub fn value(&self) -> &Bson {
+        &self.value
+    }
+
+    /// An `_id` of this key.
+    pub fn id(&self, tail: &str) -> String {
+        format!("{}_{tail}", self.text)
+    }
+
+    /// What follows the key and its `_` in an `_id` of this key; `None` for any other `_id`.
+    pub fn tail<'id>(&self, id: &'id str) -> Option<&'id str> {
+        id.strip_prefix(self.text.as_str())?.strip_prefix('_')
+    }
+
+    /// The regular expression for ids of this key whose tail starts with these digits (or nothing), `^123_`.
+    ///
+    /// It is a plain prefix with its metacharacters escaped by a backslash: the form from which MongoDB derives index
+    /// bounds. (It does not from `[.]`, nor from `\Q..\E` around a `|`.)
+    pub fn pattern(&self, tail: &str) -> String {
+        debug_assert!(tail.bytes().all(|byte| byte.is_ascii_digit()));
+        let mut pattern = String::with_capacity(self.text.len() + tail.len() + 8);
+        pattern.push('^');
+        for character in self.text.chars() {
+            if r"\^$.|?*+()[]{}".contains(character) {
+                pattern.push('\\');
+            }
+            pattern.push(character);
+        }
+        pattern.push('_');
+        pattern.push_str(tail);
+        pattern
+    }
+}
+
+/// Does not show the key, which is a user value.
+impl fmt::Debug for EncodedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EncodedKey").finish_non_exhaustive()
+    }
+}

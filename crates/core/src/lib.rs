@@ -1,0 +1,27 @@
+//! What all crates of [mongo-patterns](https://docs.rs/mongo-patterns) share.
+//!
+//! Services import the facade crate `mongo-patterns`, which re-exports what they need from here: [`Error`], the
+//! [key](key) types and [`RetryPolicy`]. The rest serves the crates of the single patterns:
+//!
+//! | module | what |
+//! |---|---|
+//! | [`error`] | one typed error that never prints user values |
+//! | [`key`] | keys as `_id` prefixes of which none is the prefix of another |
+//! | [`field`] | field names that cannot become paths or operators |
+//! | [`retry`] | retry bounded by count and by time, with jitter |
+//! | [`index`] | index plans that are created but never dropped |
+//! | [`action`] | how a call becomes a future with a span and error context |
+//! | [`find`] | reads with or without the caller's session |
+
+pub mod action;
+pub mod error;
+pub mod field;
+pub mod find;
+pub mod index;
+pub mod key;
+pub mod retry;
+
+pub use error::{Error, ErrorKind, Result};
+pub use field::FieldName;
+pub use key::{EncodeKey, EncodedKey, Key};
+pub use retry::RetryPolicy;

@@ -1,0 +1,154 @@
+//! Retry bounded by count and by time, with jitter.
+
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
+
+/// How long an operation goes on trying when other writers are faster.
+///
+/// The first retry is immediate, because the usual loser of a race finds it decided. From then on it waits for a
+/// random time up to a bound that doubles each time. It ends after [`max_attempts`](Self::max_attempts) or
+/// [`max_elapsed`](Self::max_elapsed), whichever comes first, with [`ErrorKind::Contention`]. By then nothing has been
+/// stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// How many attempts at most, the first included. 1000 by default.
+    pub max_attempts: u32,
+    /// For how long at most. 30 seconds by default.
+    pub max_elapsed: Duration,
+    /// The bound of the first random wait. 1 millisecond by default.
+    pub base_delay: Duration,
+    /// The bound of every random wait. 50 milliseconds by default.
+    pub max_delay: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 1000,
+            max_elapsed: Duration::from_secs(30),
+            base_delay: Duration::from_millis(1),
+            max_delay: Duration::from_millis(50),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Sets [`max_attempts`](Self::max_attempts); 1 means no retry.
+    #[must_use]
+    pub fn with_max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// Sets [`max_elapsed`](Self::max_elapsed).
+    #[must_use]
+    pub fn with_max_elapsed(mut self, elapsed: Duration) -> Self {
+        self.max_elapsed = elapsed;
+        self
+    }
+
+    /// Starts to count and to time the attempts of one operation.
+    pub fn start(&self) -> Attempts<'_> {
+        Attempts {
+            policy: self,
+            started: Instant::now(),
+            made: 1,
+        }
+    }
+}
+
+/// The attempts of one operation.
+#[derive(Debug)]
+pub struct Attempts<'p> {
+    policy: &'p RetryPolicy,
+    started: Instant,
+    made: u32,
+}
+
+impl Attempts<'_> {
+    /// How many attempts have begun.
+    pub fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// [`Contention`](ErrorKind::Contention) with the last error when the policy allows no further attempt.
+    pub async fn next(&mut self, last: mongodb::error::Error) -> Result<(), Error> {
+        let delay = self.delay();
+        let elapsed = self.started.elapsed();
+        if self.made >= self.policy.max_attempts || elapsed + delay > self.policy.max_elapsed {
+            return Err(Error::from_driver(
+                ErrorKind::Contention,
+                "other writers to the same key were faster every time, nothing was stored: try again, or write to one key from fewer places",
+                last,
+            )
+            .tried(self.made, elapsed));
+        }
+        self.made += 1;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        Ok(())
+    }
+
+    fn delay(&self) -> Duration {
+        let Some(doublings) = self.made.checked_sub(2) else {
+            return Duration::ZERO;
+        };
+        let bound = self
+            .policy
+            .base_delay
+            .saturating_mul(1 << doublings.min(20))
+            .min(self.policy.max_delay);
+        bound.mul_f64(fastrand::f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost() -> mongodb::error::Error {
+        mongodb::error::Error::custom("lost")
+    }
+
+    #[tokio::test]
+    async fn it_ends_after_the_attempts_and_says_how_many() {
+        let policy = RetryPolicy::default().with_max_attempts(3);
+        let mut attempts = policy.start();
+        attempts.next(lost()).await.unwrap();
+        attempts.next(lost()).await.unwrap();
+        let error = attempts.next(lost()).await.unwrap_err();
+        assert!(error.is_contention());
+        assert_eq!(error.attempts(), Some(3));
+        assert!(error.elapsed().is_some());
+    }
+
+    #[tokio::test]
+    async fn it_ends_when_the_time_is_up() {
+        let policy = RetryPolicy::default().with_max_elapsed(Duration::from_millis(20));
+        let mut attempts = policy.start();
+        let error = loop {
+            if let Err(error) = attempts.next(lost()).await {
+                break error;
+            }
+        };
+        assert!(error.attempts().unwrap() < 1000);
+        assert!(error.elapsed().unwrap() <= Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_first_retry_is_immediate_and_waits_stay_under_the_bound() {
+        let policy = RetryPolicy::default();
+        let mut attempts = policy.start();
+        assert!(attempts.delay().is_zero());
+        for made in 2..200 {
+            attempts.made = made;
+            assert!(attempts.delay() <= policy.max_delay);
+        }
+    }
+}
