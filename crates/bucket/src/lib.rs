@@ -1,1 +1,16 @@
-//! x
+//! MongoDB's bucket pattern.
+
+pub mod action;
+mod builder;
+mod document;
+mod id;
+mod query;
+mod repository;
+mod settings;
+mod suffixes;
+mod validator;
+
+pub use builder::BucketRepositoryBuilder;
+pub use document::Bucket;
+pub use id::{IdPolicy, PageToken};
+pub use repository::BucketRepository;

@@ -1,0 +1,15 @@
+//! The calls of a repository: one file each, with its method, its action and its work.
+
+mod append;
+mod counts;
+mod ensure_indexes;
+mod newest;
+mod page;
+mod pages;
+
+pub use append::{Append, Appended};
+pub use counts::{CountPages, Counts, CountsOfKey};
+pub use ensure_indexes::EnsureIndexes;
+pub use newest::Newest;
+pub use page::PageByNumber;
+pub use pages::{PageSlice, Pages};

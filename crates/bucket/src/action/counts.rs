@@ -1,0 +1,149 @@
+use std::borrow::Borrow;
+
+use futures::TryStreamExt;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::ClientSession;
+use mongodb::bson::RawDocumentBuf;
+
+use crate::repository::Shared;
+use crate::{BucketRepository, query};
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// How many items and pages a key has, exactly, whatever is in the buckets.
+    ///
+    /// # Cost
+    /// One round trip. The server reads every bucket of the key. For the number of pages alone,
+    /// [`count_pages`](Self::count_pages) reads the index only.
+    ///
+    /// # Errors
+    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.
+    pub fn counts<Q>(&self, key: &Q) -> CountsOfKey<'_>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        CountsOfKey {
+            shared: self.shared(),
+            key: key.encode_key().map_err(Error::from),
+            session: None,
+        }
+    }
+
+    /// How many pages a key has.
+    ///
+    /// # Cost
+    /// One round trip. The server examines as many index entries as there are pages, and no document.
+    ///
+    /// # Errors
+    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.
+    pub fn count_pages<Q>(&self, key: &Q) -> CountPages<'_>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        CountPages {
+            shared: self.shared(),
+            key: key.encode_key().map_err(Error::from),
+            session: None,
+        }
+    }
+}
+
+/// How much a key has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The sum of the counts of its buckets.
+    pub items: u64,
+    /// The number of its buckets.
+    pub pages: u64,
+}
+
+/// Counts items and pages; made by [`BucketRepository::counts`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct CountsOfKey<'a> {
+    shared: &'a Shared,
+    key: Result<EncodedKey>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> CountsOfKey<'a> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<Counts> {
+        let key = self.key?;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let aggregate = collection
+            .aggregate(query::counts(settings, &key))
+            .with_type::<RawDocumentBuf>();
+        let found = match self.session {
+            None => aggregate.await?.try_next().await?,
+            Some(session) => {
+                let mut cursor = aggregate.session(&mut *session).await?;
+                cursor.next(session).await.transpose()?
+            }
+        };
+        let number = |field: &str| {
+            let value = found.as_ref().and_then(|found| found.get(field).ok().flatten());
+            let value = value.and_then(stored_integer).unwrap_or(0);
+            u64::try_from(value).unwrap_or(0)
+        };
+        Ok(Counts {
+            items: number("items"),
+            pages: number("pages"),
+        })
+    }
+}
+
+impl<'a> IntoFuture for CountsOfKey<'a> {
+    type Output = Result<Counts>;
+    type IntoFuture = ActionFuture<'a, Counts>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("counts"), self.execute())
+    }
+}
+
+/// Counts pages; made by [`BucketRepository::count_pages`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct CountPages<'a> {
+    shared: &'a Shared,
+    key: Result<EncodedKey>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> CountPages<'a> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<u64> {
+        let key = self.key?;
+        let mut count = self.shared.collection.count_documents(query::buckets(&key));
+        if let Some(session) = self.session {
+            count = count.session(session);
+        }
+        Ok(count.await?)
+    }
+}
+
+impl<'a> IntoFuture for CountPages<'a> {
+    type Output = Result<u64>;
+    type IntoFuture = ActionFuture<'a, u64>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("count_pages"), self.execute())
+    }
+}

@@ -1,0 +1,94 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
+use mongodb::ClientSession;
+use mongodb::bson::doc;
+use serde::de::DeserializeOwned;
+
+use crate::document::Reader;
+use crate::repository::Shared;
+use crate::{Bucket, BucketRepository, query};
+
+impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
+    /// Page `number` of a key, from 1, the oldest; `None` past the last one.
+    ///
+    /// # Cost
+    /// One round trip. The server examines one document, and passes over `number - 1` index entries: for pages far
+    /// from the first, [`pages`](Self::pages) with a token is the faster way. On a sharded cluster this asks every
+    /// shard, and `pages` asks one.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for page 0, [`InvalidKey`](ErrorKind::InvalidKey),
+    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.
+    pub fn page<Q>(&self, key: &Q, number: u64) -> PageByNumber<'_, K, T>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        PageByNumber {
+            shared: self.shared(),
+            key: key.encode_key().map_err(Error::from),
+            number,
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads one page; made by [`BucketRepository::page`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct PageByNumber<'a, K, T> {
+    shared: &'a Shared,
+    key: Result<EncodedKey>,
+    number: u64,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> (K, T)>,
+}
+
+impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<Option<Bucket<K, T>>> {
+        let key = self.key?;
+        let skip = self
+            .number
+            .checked_sub(1)
+            .filter(|skip| i64::try_from(*skip).is_ok())
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1 to i64::MAX"))?;
+        let mut find = self
+            .shared
+            .collection
+            .find_one(query::buckets(&key))
+            .sort(doc! { "_id": 1 })
+            .skip(skip);
+        if let Some(session) = self.session {
+            find = find.session(session);
+        }
+        let Some(found) = find.await? else { return Ok(None) };
+        let reader = Reader {
+            settings: &self.shared.settings,
+            key: &key,
+            at_most: None,
+        };
+        reader
+            .read(&found)
+            .map(Some)
+            .map_err(|error| error.with_key(key.text()))
+    }
+}
+
+impl<'a, K: Key, T: DeserializeOwned + 'a> IntoFuture for PageByNumber<'a, K, T> {
+    type Output = Result<Option<Bucket<K, T>>>;
+    type IntoFuture = ActionFuture<'a, Option<Bucket<K, T>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("page"), self.execute())
+    }
+}

@@ -1,0 +1,107 @@
+//! A bucket as it is read.
+
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
+use mongodb::bson::{self, Bson, RawBsonRef, RawDocument};
+use serde::de::DeserializeOwned;
+
+use crate::PageToken;
+use crate::id::Tail;
+use crate::settings::Settings;
+
+/// One stored document: a page of the history of a key.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Bucket<K, T> {
+    /// Its `_id`.
+    pub id: String,
+    /// The key.
+    pub key: K,
+    /// The items, in the order in which they were stored.
+    pub items: Vec<T>,
+    token: PageToken,
+}
+
+impl<K, T> Bucket<K, T> {
+    /// Its place among the pages of its key, for [`pages`](crate::BucketRepository::pages).
+    pub fn token(&self) -> &PageToken {
+        &self.token
+    }
+}
+
+/// Reads buckets of one key and checks that they are sound.
+pub(crate) struct Reader<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) key: &'a EncodedKey,
+    /// How many items the server was asked for at most, from the end.
+    pub(crate) at_most: Option<usize>,
+}
+
+impl Reader<'_> {
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) when the document breaks a rule of the pattern, or belongs to another key,
+    /// [`Decode`](ErrorKind::Decode) when an item is not of the type.
+    pub(crate) fn read<K: Key, T: DeserializeOwned>(&self, document: &RawDocument) -> Result<Bucket<K, T>> {
+        let value = |field: &str| document.get(field).ok().flatten();
+        let raw_id = value("_id");
+        let at = |field: &str, message: &'static str| {
+            let id = raw_id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+            Error::corrupt(id, field, message)
+        };
+        let id = raw_id
+            .and_then(RawBsonRef::as_str)
+            .ok_or_else(|| at("_id", "a bucket's `_id` is not a string: repair it"))?;
+        let Some(tail) = self.key.tail(id).filter(|tail| Tail::parse(tail).is_some()) else {
+            return Err(at(
+                "_id",
+                "a bucket's `_id` is not its key, `_`, and the second at which it was opened: repair it",
+            ));
+        };
+
+        let field = self.settings.key.as_str();
+        let key = value(field)
+            .and_then(K::from_stored)
+            .filter(|key| key.encode_key().is_ok_and(|stored| stored.text() == self.key.text()))
+            .ok_or_else(|| at(field, "a bucket's key field disagrees with its `_id`: repair it"))?;
+
+        let field = self.settings.items.as_str();
+        let array = value(field)
+            .and_then(RawBsonRef::as_array)
+            .ok_or_else(|| at(field, "a bucket's items are not an array: repair it"))?;
+        let mut items = Vec::new();
+        for (index, element) in array.into_iter().enumerate() {
+            let element = element.map_err(|_| at(field, "a bucket's items are not valid BSON"))?;
+            let item = decode(element).map_err(|error| {
+                Error::from_driver(
+                    ErrorKind::Decode,
+                    "a stored item cannot be read as the repository's item type: change the type, or mend the item",
+                    error.into(),
+                )
+                .at(Bson::String(id.to_owned()), format!("{field}.{index}"))
+            })?;
+            items.push(item);
+        }
+
+        let field = self.settings.count.as_str();
+        let count = value(field)
+            .and_then(stored_integer)
+            .and_then(|count| usize::try_from(count).ok());
+        let expected = count.map(|count| count.min(self.at_most.unwrap_or(usize::MAX)));
+        if expected != Some(items.len()) {
+            return Err(at(field, "a bucket's count is not the number of its items: repair it"));
+        }
+        Ok(Bucket {
+            id: id.to_owned(),
+            key,
+            items,
+            token: PageToken::from_tail(tail),
+        })
+    }
+}
+
+fn decode<T: DeserializeOwned>(element: RawBsonRef<'_>) -> bson::error::Result<T> {
+    match element {
+        RawBsonRef::Document(document) => bson::deserialize_from_slice(document.as_bytes()),
+        scalar => bson::deserialize_from_bson(scalar.try_into()?),
+    }
+}

@@ -1,0 +1,179 @@
+//! The BSON that goes over the wire, built by pure functions.
+
+use mongo_patterns_core::EncodedKey;
+use mongodb::bson::{Bson, Document, Regex, cstr, doc};
+
+use crate::PageToken;
+use crate::settings::Settings;
+
+/// All ids of the key: `/^123_/`. With the first digits of a tail, those that start with them.
+fn id_pattern(key: &EncodedKey, tail: &str) -> Regex {
+    let pattern = key.pattern(tail).try_into();
+    Regex {
+        pattern: pattern.expect("neither the text of a key nor digits have NUL"),
+        options: cstr!("").into(),
+    }
+}
+
+/// The manual's filter for an open bucket, and equality on the key: by it the unique index serves the write, and a
+/// sharded cluster can target it.
+pub(crate) fn open_bucket(settings: &Settings, key: &EncodedKey) -> Document {
+    doc! {
+        "_id": id_pattern(key, ""),
+        settings.key.as_str(): key.value(),
+        settings.count.as_str(): { "$lt": settings.page_size_bson() },
+    }
+}
+
+/// Any open bucket of the key, whatever its `_id`: what the unique index holds.
+pub(crate) fn open_bucket_of_any_id(settings: &Settings, key: &EncodedKey) -> Document {
+    doc! {
+        settings.key.as_str(): key.value(),
+        settings.count.as_str(): { "$lt": settings.page_size_bson() },
+    }
+}
+
+/// The manual's update.
+pub(crate) fn push(settings: &Settings, item: Bson) -> Document {
+    // A document with a field such as `$each` would be read as modifiers of the push.
+    let has_operators = item
+        .as_document()
+        .is_some_and(|item| item.keys().any(|field| field.starts_with('$')));
+    let item = if has_operators {
+        Bson::Document(doc! { "$each": [item] })
+    } else {
+        item
+    };
+    doc! {
+        "$push": { settings.items.as_str(): item },
+        "$inc": { settings.count.as_str(): 1 },
+    }
+}
+
+/// What the update adds to be able to open a bucket.
+pub(crate) fn on_insert(settings: &Settings, key: &EncodedKey, id: &str) -> Document {
+    doc! { "_id": id, settings.key.as_str(): key.value() }
+}
+
+/// All buckets of the key, by `_id` alone: then the server skips pages without fetching them.
+pub(crate) fn buckets(key: &EncodedKey) -> Document {
+    doc! { "_id": id_pattern(key, "") }
+}
+
+/// All buckets of the key, targeted at its shard.
+pub(crate) fn buckets_of_key(settings: &Settings, key: &EncodedKey) -> Document {
+    doc! { "_id": id_pattern(key, ""), settings.key.as_str(): key.value() }
+}
+
+/// The buckets of the key beyond a place, which an operator (`$gt` or `$lt`) names.
+pub(crate) fn buckets_beyond(settings: &Settings, key: &EncodedKey, operator: &str, token: &PageToken) -> Document {
+    doc! {
+        "_id": { "$regex": id_pattern(key, ""), operator: key.id(token.tail()) },
+        settings.key.as_str(): key.value(),
+    }
+}
+
+/// The buckets that the key opened in a second.
+pub(crate) fn buckets_of_second(settings: &Settings, key: &EncodedKey, second: &str) -> Document {
+    doc! { "_id": id_pattern(key, second), settings.key.as_str(): key.value() }
+}
+
+/// Sums up the buckets of the key.
+pub(crate) fn counts(settings: &Settings, key: &EncodedKey) -> [Document; 2] {
+    [
+        doc! { "$match": buckets_of_key(settings, key) },
+        doc! { "$group": {
+            "_id": null,
+            "pages": { "$sum": 1 },
+            "items": { "$sum": format!("${}", settings.count) },
+        } },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use mongo_patterns_core::{EncodeKey, FieldName, RetryPolicy};
+
+    use super::*;
+    use crate::IdPolicy;
+
+    fn settings() -> Settings {
+        let field = |name: &str| FieldName::new(name).unwrap();
+        Settings {
+            key: field("customerId"),
+            items: field("history"),
+            count: field("count"),
+            time: Some(field("date")),
+            page_size: 10,
+            id_policy: IdPolicy::ItemTime,
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    fn key() -> EncodedKey {
+        123_u32.encode_key().unwrap()
+    }
+
+    fn regex(pattern: &str) -> Regex {
+        Regex {
+            pattern: pattern.to_owned().try_into().unwrap(),
+            options: cstr!("").into(),
+        }
+    }
+
+    #[test]
+    fn an_append_is_the_manuals_command() {
+        assert_eq!(
+            open_bucket(&settings(), &key()),
+            doc! { "_id": regex("^123_"), "customerId": 123, "count": { "$lt": 10 } }
+        );
+        assert_eq!(
+            push(&settings(), Bson::Document(doc! { "ticker": "MSFT" })),
+            doc! { "$push": { "history": { "ticker": "MSFT" } }, "$inc": { "count": 1 } }
+        );
+        assert_eq!(
+            on_insert(&settings(), &key(), "123_1698939791"),
+            doc! { "_id": "123_1698939791", "customerId": 123 }
+        );
+    }
+
+    #[test]
+    fn an_item_with_operators_stays_a_value() {
+        let hostile = doc! { "ticker": "MSFT", "$each": [1, 2, 3] };
+        assert_eq!(
+            push(&settings(), Bson::Document(hostile.clone())),
+            doc! { "$push": { "history": { "$each": [hostile] } }, "$inc": { "count": 1 } }
+        );
+        let array = Bson::Array(vec![Bson::Document(doc! { "$each": 1 })]);
+        assert_eq!(
+            push(&settings(), array.clone())
+                .get_document("$push")
+                .unwrap()
+                .get("history"),
+            Some(&array)
+        );
+    }
+
+    #[test]
+    fn pages_are_found_by_prefix_and_place() {
+        assert_eq!(buckets(&key()), doc! { "_id": regex("^123_") });
+        let token = PageToken::from_tail("1698335223");
+        assert_eq!(
+            buckets_beyond(&settings(), &key(), "$gt", &token),
+            doc! { "_id": { "$regex": regex("^123_"), "$gt": "123_1698335223" }, "customerId": 123 }
+        );
+        assert_eq!(
+            buckets_of_second(&settings(), &key(), "1698335223"),
+            doc! { "_id": regex("^123_1698335223"), "customerId": 123 }
+        );
+    }
+
+    #[test]
+    fn the_index_is_named_by_its_definition() {
+        let plan = settings().index_plan("trades");
+        assert_eq!(
+            plan.to_string(),
+            r#"db.getCollection("trades").createIndex({ "customerId": 1 }, { "name": "customerId_1_count_lt_10", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#
+        );
+    }
+}

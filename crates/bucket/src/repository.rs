@@ -1,0 +1,106 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use mongo_patterns_core::Key;
+use mongo_patterns_core::error::Operation;
+use mongo_patterns_core::index::IndexPlan;
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
+
+use crate::settings::Settings;
+use crate::suffixes::Suffixes;
+use crate::{BucketRepositoryBuilder, validator};
+
+/// A collection of buckets: the items of each key, one document a page.
+///
+/// A clone is cheap and shares what the original knows. See the [crate](crate) for the documents and the guarantees.
+pub struct BucketRepository<K, T> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> (K, T)>,
+}
+
+/// What does not depend on the types of key and item.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) collection: Collection<RawDocumentBuf>,
+    pub(crate) settings: Settings,
+    pub(crate) suffixes: Suffixes,
+}
+
+impl Shared {
+    pub(crate) fn operation(&self, name: &'static str) -> Operation {
+        Operation {
+            pattern: "bucket",
+            name,
+            namespace: self.collection.namespace(),
+        }
+    }
+}
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Starts to build a repository over a collection. Its read preference, read concern and write concern are used.
+    pub fn builder<C: Send + Sync>(collection: Collection<C>) -> BucketRepositoryBuilder<K, T> {
+        #[allow(clippy::needless_pass_by_value)] // as the driver's handles are passed: cheap, and used up
+        BucketRepositoryBuilder::new(collection.clone_with_type())
+    }
+
+    pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                collection,
+                settings,
+                suffixes: Suffixes::default(),
+            }),
+            types: PhantomData,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The collection, for what this crate does not do.
+    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.collection
+    }
+
+    /// How many items a full bucket has.
+    pub fn page_size(&self) -> u32 {
+        self.shared.settings.page_size
+    }
+
+    /// The indexes that the repository relies on: one, unique, on the key field, over the buckets that are not full.
+    /// By it there is at most one open bucket a key, and an append examines one document however long the history is.
+    pub fn indexes(&self) -> IndexPlan {
+        self.shared.settings.index_plan(self.shared.collection.name())
+    }
+
+    /// A validator for the collection: a `$jsonSchema` for the form of a bucket, and an `$expr` that the count is the
+    /// number of items.
+    ///
+    /// It is for `create_collection().validator(..)` or the command `collMod`. With it, no other program can store a
+    /// bucket that this crate would call corrupt. Old buckets of a larger page size break its limit: give it the
+    /// largest page size in use, or the validation level `moderate`.
+    pub fn validator(&self) -> Document {
+        validator::validator::<K>(&self.shared.settings)
+    }
+}
+
+impl<K, T> Clone for BucketRepository<K, T> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for BucketRepository<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BucketRepository")
+            .field("collection", &self.shared.collection.namespace())
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,37 @@
+//! What a builder was told, checked.
+
+use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::{FieldName, RetryPolicy};
+use mongodb::bson::doc;
+
+use crate::IdPolicy;
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) key: FieldName,
+    pub(crate) items: FieldName,
+    pub(crate) count: FieldName,
+    pub(crate) time: Option<FieldName>,
+    pub(crate) page_size: u32,
+    pub(crate) id_policy: IdPolicy,
+    pub(crate) retry: RetryPolicy,
+}
+
+impl Settings {
+    /// The page size as it stands in filters and in the index.
+    pub(crate) fn page_size_bson(&self) -> i32 {
+        i32::try_from(self.page_size).unwrap_or(i32::MAX)
+    }
+
+    /// The name tells the definition, as writes rely on it by name.
+    pub(crate) fn open_index(&self) -> String {
+        format!("{}_1_{}_lt_{}", self.key, self.count, self.page_size)
+    }
+
+    pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
+        let open = PlannedIndex::new(self.open_index(), doc! { self.key.as_str(): 1 })
+            .unique()
+            .partial(doc! { self.count.as_str(): { "$lt": self.page_size_bson() } });
+        IndexPlan::new(collection, vec![open])
+    }
+}
