@@ -1,1 +1,5 @@
-//! x
+//! MongoDB's schema design patterns as typed repositories.
+#[cfg(feature = "bucket")]
+pub use mongo_patterns_bucket as bucket;
+pub use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy};
+pub use mongodb;

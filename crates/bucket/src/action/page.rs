@@ -62,12 +62,11 @@ impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
             .checked_sub(1)
             .filter(|skip| i64::try_from(*skip).is_ok())
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1 to i64::MAX"))?;
-        let mut find = self
-            .shared
-            .collection
-            .find_one(query::buckets(&key))
-            .sort(doc! { "_id": 1 })
-            .skip(skip);
+        let find = self.shared.collection.find_one(query::buckets(&key));
+        let mut find = find.sort(doc! { "_id": 1 });
+        if skip > 0 {
+            find = find.skip(skip);
+        }
         if let Some(session) = self.session {
             find = find.session(session);
         }

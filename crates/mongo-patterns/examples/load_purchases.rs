@@ -1,0 +1,153 @@
+//! Appends a purchase log to buckets of ten, from many tasks at a time, and reads it back.
+//!
+//! `cargo run --release --example load_purchases [FILE]`, with the CDNOW log (`cdnow_master.txt`) or, by default, the
+//! sample of it that the project carries.
+
+mod support;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use indicatif::{ProgressBar, ProgressStyle};
+use mongo_patterns::bucket::{Bucket, BucketRepository};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+use support::cdnow::{self, Purchase};
+use support::shell;
+
+/// How many customers are loaded at a time. The purchases of one go in one after another, in the order of the log.
+const TASKS: usize = 64;
+
+type Purchases = BucketRepository<String, Purchase>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let file = std::env::args_os()
+        .nth(1)
+        .map_or_else(|| PathBuf::from(cdnow::SAMPLE), PathBuf::from);
+    let customers = cdnow::read(&file)?;
+    let database = support::open("load_purchases").await?;
+    let purchases = Purchases::builder(database.collection::<Document>("purchases"))
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .page_size(10)
+        .build()?;
+    purchases.ensure_indexes().await?;
+
+    let total: usize = customers.values().map(Vec::len).sum();
+    println!(
+        "Loading {total} purchases of {} customers with {TASKS} tasks.",
+        customers.len()
+    );
+    let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(
+        "{bar:40} {pos}/{len} purchases, {per_sec}, {eta} left",
+    )?);
+    let started = Instant::now();
+    stream::iter(&customers)
+        .map(Ok)
+        .try_for_each_concurrent(TASKS, |(customer, history)| {
+            append_all(&purchases, customer, history, &bar)
+        })
+        .await?;
+    let elapsed = started.elapsed();
+    bar.finish_and_clear();
+
+    let totals = totals(purchases.collection()).await?;
+    let cents: i64 = customers.values().flatten().map(cdnow::cents).sum();
+    ensure!(
+        totals.items == i64::try_from(total)?,
+        "the log has {total} purchases, stored are {}",
+        totals.items
+    );
+    ensure!(
+        totals.cents == cents,
+        "the log is worth {cents} cents, stored are {}",
+        totals.cents
+    );
+    println!(
+        "Stored: {} purchases, {} CDs, {}.{:02} dollars, in {} buckets.",
+        totals.items,
+        totals.cds,
+        totals.cents / 100,
+        totals.cents % 100,
+        totals.buckets
+    );
+    println!("Rate: {:.0} appends a second.\n", total as f64 / elapsed.as_secs_f64());
+    show_heaviest(&purchases).await
+}
+
+async fn append_all(purchases: &Purchases, customer: &str, history: &[Purchase], bar: &ProgressBar) -> Result<()> {
+    for purchase in history {
+        purchases.append(customer, purchase).await?;
+        bar.inc(1);
+    }
+    Ok(())
+}
+
+struct Totals {
+    buckets: i64,
+    items: i64,
+    cds: i64,
+    cents: i64,
+}
+
+/// What is stored, added up by the server.
+async fn totals<C: Send + Sync>(collection: &Collection<C>) -> Result<Totals> {
+    let each_cents = doc! { "$round": { "$multiply": ["$$this.dollars", 100] } };
+    let sum_cents =
+        doc! { "$reduce": { "input": "$history", "initialValue": 0, "in": { "$add": ["$$value", each_cents] } } };
+    let group = doc! {
+        "_id": null,
+        "buckets": { "$sum": 1 },
+        "items": { "$sum": { "$size": "$history" } },
+        "cds": { "$sum": { "$sum": "$history.cds" } },
+        "cents": { "$sum": sum_cents },
+    };
+    let mut cursor = collection.aggregate([doc! { "$group": group }]).await?;
+    let found = cursor.try_next().await?.unwrap_or_default();
+    let number = |field: &str| match found.get(field) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        #[allow(clippy::cast_possible_truncation)] // rounded to an integer by the server
+        Some(Bson::Double(number)) => *number as i64,
+        _ => 0,
+    };
+    Ok(Totals {
+        buckets: number("buckets"),
+        items: number("items"),
+        cds: number("cds"),
+        cents: number("cents"),
+    })
+}
+
+async fn show_heaviest(purchases: &Purchases) -> Result<()> {
+    let heaviest = [
+        doc! { "$group": { "_id": "$customerId", "items": { "$sum": "$count" } } },
+        doc! { "$sort": { "items": -1, "_id": 1 } },
+        doc! { "$limit": 1 },
+    ];
+    let found = purchases.collection().aggregate(heaviest).await?.try_next().await?;
+    let found = found.context("the log is empty")?;
+    let customer = found.get_str("_id")?;
+    let counts = purchases.counts(customer).await?;
+    println!(
+        "The heaviest customer is {customer} with {} purchases on {} pages.",
+        counts.items, counts.pages
+    );
+    let first = purchases.page(customer, 1).await?;
+    let last = purchases.pages(customer).newest_first().await?.pages.pop();
+    print_page("First page", first)?;
+    print_page("Last page", last)
+}
+
+fn print_page(title: &str, page: Option<Bucket<String, Purchase>>) -> Result<()> {
+    let page = page.context("a page is missing")?;
+    println!("\n{title}, `_id` {}:", page.id);
+    for purchase in &page.items {
+        println!("  {}", shell::compact(&mongodb::bson::serialize_to_bson(purchase)?));
+    }
+    Ok(())
+}
