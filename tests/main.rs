@@ -1,1 +1,19 @@
-fn main() {}
+//! Tests against a real MongoDB: the server at `MONGODB_URI`, or one that is started for this process.
+
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+mod append;
+mod concurrency;
+mod counts;
+mod errors;
+mod faults;
+mod keys;
+mod large;
+mod manual;
+mod model;
+mod naive;
+mod pages;
+mod setup;
+mod support;
+mod testkit;
+mod transactions;

@@ -1,15 +1,20 @@
 //! What this process knows of the seconds that opened several buckets.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Few keys open several buckets in a second, so few are remembered. What is forgotten costs a read, no more.
 const CAPACITY: usize = 1024;
+const GATES: usize = 16;
 
 /// The next suffix to try for a second of a key, where the first `_id` was taken. A guess that saves round trips; the
 /// unique `_id` decides.
 #[derive(Debug, Default)]
-pub(crate) struct Suffixes(Mutex<HashMap<String, u32>>);
+pub(crate) struct Suffixes {
+    known: Mutex<HashMap<String, u32>>,
+    gates: [tokio::sync::Mutex<()>; GATES],
+}
 
 impl Suffixes {
     /// The suffix to try for this `_id` without one.
@@ -31,8 +36,18 @@ impl Suffixes {
         next
     }
 
+    /// Where the tasks of this process wait for each other after such a collision. Without it, those of one key send
+    /// the same suffix all at once, a page of them fits, and the rest collide again.
+    pub(crate) async fn gate(&self, base: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        base.hash(&mut hasher);
+        #[allow(clippy::cast_possible_truncation)] // any of the gates will do
+        let gate = hasher.finish() as usize % GATES;
+        self.gates[gate].lock().await
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

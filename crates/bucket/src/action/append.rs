@@ -157,16 +157,21 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// One upsert, as in the manual. On a collision the next attempt names another bucket: it is opened only if there
-    /// is still no open one, so it does not matter which of the two indexes the collision was on.
+    /// is still no open one.
     async fn upsert_first(&self) -> Result<Appended> {
+        let suffixes = &self.shared.suffixes;
         let base = self.key.id(&self.second);
-        let mut suffix = self.shared.suffixes.next(&base);
         let mut attempts = self.shared.settings.retry.start();
-        let (mut ids_taken, mut opened_by_others) = (0_u32, 0_u32);
+        let mut gate = None;
+        let mut opened_by_others = 0_u32;
         loop {
+            let suffix = suffixes.next(&base);
             let tail = id::with_suffix(&self.second, suffix)?;
             let error = match self.upsert(&tail, None).await {
                 Ok(appended) => {
+                    if suffix > 0 && appended.opened.is_some() {
+                        suffixes.raise(&base, suffix + 1);
+                    }
                     record_attempts(attempts.made());
                     return Ok(appended);
                 }
@@ -174,15 +179,15 @@ impl Work<'_> {
             };
             match self.collision(&error) {
                 Some(Collision::Id) => {
-                    ids_taken += 1;
-                    suffix = self.shared.suffixes.raise(&base, suffix + 1);
-                    // Once may be a race, or the second bucket of the second. Twice in a row is a long row of them.
-                    if ids_taken % 2 == 0 {
-                        suffix = self.shared.suffixes.raise(&base, self.free_suffix().await?);
+                    let next = suffixes.raise(&base, suffix + 1);
+                    if gate.is_none() {
+                        gate = Some(suffixes.gate(&base).await);
+                    } else if next == suffix + 1 {
+                        // Taken again, and not by this process: there may be any number of them.
+                        suffixes.raise(&base, self.free_suffix().await?);
                     }
                 }
                 Some(Collision::Open) => {
-                    ids_taken = 0;
                     opened_by_others += 1;
                     if opened_by_others % OPENED_BY_OTHERS == 0 {
                         self.check_open_bucket().await?;

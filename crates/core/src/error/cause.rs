@@ -13,6 +13,8 @@ const DUPLICATE_KEY: i32 = 11000;
 const BAD_VALUE: i32 = 2;
 /// A document over 16 MiB: as it is parsed, or as the result of an update.
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
+const TOO_LARGE_ADVICE: &str =
+    "the document would pass MongoDB's limit of 16 MiB, nothing was stored: store smaller items, or fewer a document";
 /// A lost race that is over: a write conflict, or a snapshot that is too old.
 const WRITE_CONFLICT: i32 = 112;
 /// Ended by a time limit or an interruption, perhaps after it was done.
@@ -85,6 +87,12 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
             ErrorKind::Network,
             "the connection broke: a write may or may not have been done",
         ),
+        // The driver's own limit is that of a message, 48 MB. It has no error of its own for it.
+        DriverKind::InvalidArgument { message, .. }
+            if message.starts_with("Message length") =>
+        {
+            (ErrorKind::TooLarge, TOO_LARGE_ADVICE)
+        }
         DriverKind::Write(WriteFailure::WriteConcernError(_)) => (
             ErrorKind::WriteConcern,
             "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly",
@@ -94,10 +102,7 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
                 ErrorKind::Contention,
                 "another writer was faster: run the operation, or the whole transaction, again",
             ),
-            Some(code) if TOO_LARGE.contains(&code) => (
-                ErrorKind::TooLarge,
-                "the document would pass MongoDB's limit of 16 MiB: store smaller items, or fewer a document",
-            ),
+            Some(code) if TOO_LARGE.contains(&code) => (ErrorKind::TooLarge, TOO_LARGE_ADVICE),
             Some(_) => (ErrorKind::Driver, "the server refused the command"),
             None => (ErrorKind::Driver, "the driver reported an error"),
         },

@@ -1,0 +1,159 @@
+//! What the tests share.
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::options::{ReadConcern, TransactionOptions};
+use mongodb::{ClientSession, Collection};
+use serde::{Deserialize, Serialize};
+
+/// 2023-10-26T15:47:03Z, the second of the manual's first trade.
+pub const SECOND: i64 = 1_698_335_223;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trade {
+    pub n: i64,
+    pub date: DateTime,
+}
+
+pub type Trades = BucketRepository<u32, Trade>;
+
+pub fn at(second: i64) -> DateTime {
+    DateTime::from_millis(second * 1000)
+}
+
+/// Trade `n`, in second `n` after the manual's first one.
+pub fn spread(n: i64) -> Trade {
+    Trade {
+        n,
+        date: at(SECOND + n),
+    }
+}
+
+/// Trade `n`, in the same second as all others.
+pub fn same_second(n: i64) -> Trade {
+    Trade { n, date: at(SECOND) }
+}
+
+pub fn builder(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Trade> {
+    Trades::builder(db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+}
+
+/// A repository of pages of ten with its index, and nothing recorded yet.
+pub async fn trades(db: &TestDatabase) -> Trades {
+    ready(db, builder(db)).await
+}
+
+pub async fn ready(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Trade>) -> Trades {
+    let trades = builder.build().unwrap();
+    trades.ensure_indexes().await.unwrap();
+    db.recorder().clear();
+    trades
+}
+
+/// The same collection, by a client that is not recorded.
+pub fn plain(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("trades")
+}
+
+pub async fn all(collection: &Collection<Document>) -> Vec<Document> {
+    let find = collection.find(doc! {}).sort(doc! { "_id": 1 });
+    find.await.unwrap().try_collect().await.unwrap()
+}
+
+pub fn ids(documents: &[Document]) -> Vec<&str> {
+    documents
+        .iter()
+        .map(|document| document.get_str("_id").unwrap())
+        .collect()
+}
+
+/// A full bucket of ten for customer 123, opened in this second.
+pub fn full_bucket(second: i64) -> Document {
+    let history: Vec<Bson> = (0..10_i64)
+        .map(|n| Bson::Document(doc! { "n": n, "date": at(second) }))
+        .collect();
+    doc! { "_id": format!("123_{second:010}"), "customerId": 123, "count": 10, "history": history }
+}
+
+/// What is wrong at one moment with the buckets of a collection: more than one open a key, over-full, or a count that
+/// is not the length.
+pub async fn violations(collection: &Collection<Document>, page_size: i32) -> Vec<Document> {
+    let mut session = collection.client().start_session().await.unwrap();
+    let snapshot = TransactionOptions::builder()
+        .read_concern(ReadConcern::snapshot())
+        .build();
+    session.start_transaction().with_options(snapshot).await.unwrap();
+    let found = violations_in(collection, page_size, &mut session).await;
+    session.commit_transaction().await.unwrap();
+    found
+}
+
+async fn violations_in(
+    collection: &Collection<Document>,
+    page_size: i32,
+    session: &mut ClientSession,
+) -> Vec<Document> {
+    let pipeline = [
+        doc! { "$group": {
+            "_id": "$customerId",
+            "open": { "$sum": { "$cond": [{ "$lt": ["$count", page_size] }, 1, 0] } },
+            "largest": { "$max": { "$size": "$history" } },
+            "miscounted": { "$sum": { "$cond": [{ "$ne": ["$count", { "$size": "$history" }] }, 1, 0] } },
+        } },
+        doc! { "$match": { "$or": [
+            { "open": { "$gt": 1 } },
+            { "largest": { "$gt": page_size } },
+            { "miscounted": { "$gt": 0 } },
+        ] } },
+    ];
+    let mut cursor = collection.aggregate(pipeline).session(&mut *session).await.unwrap();
+    cursor.stream(session).try_collect().await.unwrap()
+}
+
+/// What the server did for a command that was recorded.
+#[derive(Debug)]
+pub struct Examined {
+    pub keys: i64,
+    pub documents: i64,
+    pub index: String,
+    pub bounds: Document,
+}
+
+/// Explains the last command that was sent.
+pub async fn explain_last(db: &TestDatabase) -> Examined {
+    let last = db.recorder().commands().pop().unwrap().essence();
+    let command = doc! { "explain": last, "verbosity": "executionStats" };
+    let plain = db.plain_client().database(db.database().name());
+    let explained = plain.run_command(command).await.unwrap();
+    let mut plan = explained.clone();
+    // An aggregation nests the explanation of its find.
+    if let Ok(stages) = explained.get_array("stages") {
+        plan = stages[0]
+            .as_document()
+            .unwrap()
+            .get_document("$cursor")
+            .unwrap()
+            .clone();
+    }
+    let statistics = plan.get_document("executionStats").unwrap();
+    let mut stage = statistics.get_document("executionStages").unwrap();
+    while !stage.contains_key("indexName") {
+        stage = stage.get_document("inputStage").unwrap();
+    }
+    let number = |field: &str| match statistics.get(field) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        other => panic!("{field} is {other:?}"),
+    };
+    Examined {
+        keys: number("totalKeysExamined"),
+        documents: number("totalDocsExamined"),
+        index: stage.get_str("indexName").unwrap().to_owned(),
+        bounds: stage.get_document("indexBounds").unwrap().clone(),
+    }
+}
