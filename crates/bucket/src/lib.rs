@@ -10,6 +10,7 @@ mod settings;
 mod suffixes;
 mod validator;
 
+pub use action::{Appended, Counts, PageSlice};
 pub use builder::BucketRepositoryBuilder;
 pub use document::Bucket;
 pub use id::{IdPolicy, PageToken};

@@ -88,9 +88,7 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
             "the connection broke: a write may or may not have been done",
         ),
         // The driver's own limit is that of a message, 48 MB. It has no error of its own for it.
-        DriverKind::InvalidArgument { message, .. }
-            if message.starts_with("Message length") =>
-        {
+        DriverKind::InvalidArgument { message, .. } if message.starts_with("Message length") => {
             (ErrorKind::TooLarge, TOO_LARGE_ADVICE)
         }
         DriverKind::Write(WriteFailure::WriteConcernError(_)) => (
