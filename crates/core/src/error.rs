@@ -11,7 +11,7 @@ use mongodb::bson::Bson;
 
 use cause::classify;
 
-pub use cause::{DriverCause, code, duplicate_key_fields, is_bad_hint};
+pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint};
 
 /// The result of every call of a pattern.
 pub type Result<T> = std::result::Result<T, Error>;

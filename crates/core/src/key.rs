@@ -2,8 +2,9 @@
 //!
 //! A key is encoded as text, and `_` ends it: everything of customer 123 has an `_id` that starts with `123_`. For that
 //! to hold no other customer's documents, the text itself has no `_`. So `_`, and `%` which escapes it, are written as
-//! `%5F` and `%25`, and NUL, which a regular expression cannot hold, as `%00`. Everything else stands as it is, so
-//! that ids look as in MongoDB's manual, and ids that its shell commands made are found.
+//! `%5F` and `%25`, and NUL, which a regular expression cannot hold, as `%00`. So is a backslash before a `|`, as
+//! `%5C`, because MongoDB takes the two for an alternative and derives no index bounds. Everything else stands as it
+//! is, so that ids look as in MongoDB's manual, and ids that its shell commands made are found.
 //!
 //! | type | stored in the key field as | text |
 //! |---|---|---|
@@ -212,36 +213,40 @@ impl Key for Uuid {
 }
 
 fn escape(text: &str) -> Cow<'_, str> {
-    if !text.contains(['_', '%', '\0']) {
+    if !text.contains(['_', '%', '\0', '\\']) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
         match character {
             '_' => escaped.push_str("%5F"),
             '%' => escaped.push_str("%25"),
             '\0' => escaped.push_str("%00"),
+            '\\' if characters.peek() == Some(&'|') => escaped.push_str("%5C"),
             other => escaped.push(other),
         }
     }
     Cow::Owned(escaped)
 }
 
+/// The string with this text; `None` for a text that [`escape`] does not make.
 fn unescape(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(['_', '%', '\0']) {
+    while let Some(at) = rest.find('%') {
         plain.push_str(&rest[..at]);
         plain.push(match rest.get(at..at + 3)? {
             "%5F" => '_',
             "%25" => '%',
             "%00" => '\0',
+            "%5C" => '\\',
             _ => return None,
         });
         rest = &rest[at + 3..];
     }
     plain.push_str(rest);
-    Some(plain)
+    (escape(&plain) == text).then_some(plain)
 }
 
 #[cfg(test)]

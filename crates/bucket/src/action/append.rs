@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, record_attempts, run};
-use mongo_patterns_core::error::{duplicate_key_fields, is_bad_hint};
+use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{self, Bson, DateTime, Document, doc};
@@ -327,10 +327,14 @@ impl Work<'_> {
     }
 
     fn collision(&self, error: &DriverError) -> Option<Collision> {
-        let fields = duplicate_key_fields(error)?;
-        match fields.as_slice() {
+        let settings = &self.shared.settings;
+        let duplicate = duplicate_key(error)?;
+        match duplicate.fields.as_slice() {
             [field] if field == "_id" => Some(Collision::Id),
-            [field] if field == self.shared.settings.key.as_str() => Some(Collision::Open),
+            [field] if field == settings.key.as_str() => {
+                let ours = duplicate.index.is_none_or(|index| index == settings.open_index());
+                ours.then_some(Collision::Open)
+            }
             _ => None,
         }
     }
@@ -343,12 +347,13 @@ impl Work<'_> {
             );
             return Error::from_driver(ErrorKind::IndexMissing, message, error);
         }
-        if duplicate_key_fields(&error).is_some() && self.collision(&error).is_none() {
-            return Error::from_driver(
-                ErrorKind::Driver,
-                "a unique index of the collection that is not the pattern's refused the item, nothing was stored",
-                error,
+        if let Some(other) = duplicate_key(&error).filter(|_| self.collision(&error).is_none()) {
+            let message = format!(
+                "the unique index `{}` on {}, which is not the repository's, refused the write, nothing was stored: drop it if it is of another page size",
+                other.index.unwrap_or_default(),
+                other.fields.join(", ")
             );
+            return Error::from_driver(ErrorKind::IndexMismatch, message, error);
         }
         error.into()
     }

@@ -128,22 +128,37 @@ pub fn is_bad_hint(error: &DriverError) -> bool {
     message.contains("hint provided does not correspond to an existing index")
 }
 
-/// The fields of the unique index that a duplicate-key error is about, in order; `None` for any other error.
-pub fn duplicate_key_fields(error: &DriverError) -> Option<Vec<String>> {
-    if code(error) != Some(DUPLICATE_KEY) {
-        return None;
-    }
+/// The unique index that a duplicate-key error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DuplicateKey {
+    /// Its fields, in order.
+    pub fields: Vec<String>,
+    /// Its name, where the server tells it.
+    pub index: Option<String>,
+}
+
+/// The unique index that refused a write; `None` for any other error.
+pub fn duplicate_key(error: &DriverError) -> Option<DuplicateKey> {
+    let message = match &*error.kind {
+        DriverKind::Command(error) if error.code == DUPLICATE_KEY => &error.message,
+        DriverKind::Write(WriteFailure::WriteError(error)) if error.code == DUPLICATE_KEY => &error.message,
+        _ => return None,
+    };
     let response: &RawDocument = error.server_response()?;
     let of_write = response
         .get_array("writeErrors")
         .ok()
         .and_then(|errors| errors.get_document(0).ok());
     let pattern = of_write.unwrap_or(response).get_document("keyPattern").ok()?;
-    Some(
-        pattern
-            .iter()
-            .flatten()
-            .map(|(field, _)| field.as_str().to_owned())
-            .collect(),
-    )
+    // The name is in the text alone: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }".
+    let index = message
+        .split_once(" index: ")
+        .and_then(|(_, rest)| rest.split_once(" dup key"))
+        .map(|(name, _)| name.to_owned());
+    let fields = pattern.iter().flatten().map(|(field, _)| field.as_str().to_owned());
+    Some(DuplicateKey {
+        fields: fields.collect(),
+        index,
+    })
 }

@@ -23,6 +23,8 @@ fn texts_are_the_manuals() {
     assert_eq!(text("a.b@example.com"), "a.b@example.com");
     assert_eq!(text("12_3"), "12%5F3");
     assert_eq!(text("50%_\0"), "50%25%5F%00");
+    assert_eq!(text(r"auth0|7 DOMAIN\user"), r"auth0|7 DOMAIN\user");
+    assert_eq!(text(r"\|\\|"), r"%5C|\%5C|");
     assert_eq!(text(""), "");
     let uuid = Uuid::parse_str("936DA01F-9ABD-4D9D-80C7-02AF85C822A8").unwrap();
     assert_eq!(text(&uuid), "936da01f-9abd-4d9d-80c7-02af85c822a8");
@@ -56,7 +58,7 @@ fn only_texts_of_keys_are_decoded() {
         assert_eq!(i64::decode_key(text), None, "{text}");
     }
     assert_eq!(u64::decode_key("18446744073709551615"), None);
-    for text in ["a_b", "a%", "a%5", "a%5f", "a%41", "\0"] {
+    for text in ["a_b", "a%", "a%5", "a%5f", "a%41", "\0", "%5C", "%5Ca", r"\|"] {
         assert_eq!(String::decode_key(text), None, "{text}");
     }
     assert_eq!(ObjectId::decode_key("65398FB70000000000000000"), None);
