@@ -1,1 +1,266 @@
+//! The testkit: where a server comes from, when it goes, and what tests get.
 
+use std::io::{BufRead, BufReader};
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+
+/// A process that gets a server for itself.
+fn holder() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hold-server"));
+    command.env_remove("MONGODB_URI");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+struct Held {
+    child: Child,
+    pid: String,
+    folder: PathBuf,
+}
+
+fn hold() -> Held {
+    let mut child = holder().spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let mut words = line.split_whitespace();
+    let pid = words
+        .next()
+        .unwrap_or_else(|| panic!("{:?}", read_errors(&mut child)))
+        .to_owned();
+    let folder = PathBuf::from(words.next().unwrap());
+    assert!(process_exists(&pid) && folder.is_dir());
+    Held { child, pid, folder }
+}
+
+fn read_errors(child: &mut Child) -> String {
+    std::io::read_to_string(child.stderr.take().unwrap()).unwrap()
+}
+
+fn process_exists(pid: &str) -> bool {
+    Command::new("kill")
+        .args(["-0", pid])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+}
+
+async fn wait_until_gone(pid: &str, folder: &Path) {
+    let started = Instant::now();
+    while process_exists(pid) || folder.exists() {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "mongod {pid} or {} is still there",
+            folder.display()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_goes_with_its_process_also_when_that_is_killed() {
+    let mut killed = hold();
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    wait_until_gone(&killed.pid, &killed.folder).await;
+
+    let mut ended = hold();
+    drop(ended.child.stdin.take());
+    assert!(ended.child.wait().unwrap().success());
+    wait_until_gone(&ended.pid, &ended.folder).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_is_gone() {
+    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
+    let (pid, folder) = (mongod.pid().to_string(), mongod.folder().to_owned());
+    assert!(process_exists(&pid) && folder.is_dir());
+    drop(mongod);
+    assert!(!process_exists(&pid) && !folder.exists());
+}
+
+#[tokio::test]
+async fn servers_that_start_at_once_do_not_meet() {
+    let starts = (0..3).map(|_| Mongod::start(MongodOptions::new().standalone()));
+    let servers: Vec<Mongod> = futures::future::join_all(starts)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    for (n, server) in (0..).zip(&servers) {
+        let client = Client::with_uri_str(server.uri()).await.unwrap();
+        let collection = client.database("test").collection::<Document>("c");
+        assert_eq!(collection.count_documents(doc! {}).await.unwrap(), 0);
+        collection.insert_one(doc! { "n": n }).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_mongod_that_does_not_start_shows_the_end_of_its_log() {
+    let error = Mongod::start(MongodOptions::new().argument("--noSuchOption"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("noSuchOption"), "{error}");
+}
+
+fn message(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[tokio::test]
+async fn without_any_way_to_a_server_one_message_says_what_to_do() {
+    let nothing = std::env::temp_dir().join("mongo-patterns-nothing");
+    let text = message(
+        holder()
+            .env("PATH", &nothing)
+            .env_remove("MONGOD")
+            .env("XDG_CACHE_HOME", &nothing),
+    );
+    for part in [
+        "no MongoDB server could be had",
+        "MONGODB_URI and MONGOD: not set",
+        "a mongod on the PATH: none",
+        "not there yet",
+        "there is no python3 on the PATH",
+        "docker compose up -d --wait",
+        "install a mongod",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_mongod_that_is_named_and_does_not_work_is_an_error() {
+    let text = message(holder().env("MONGOD", "/no/such/mongod"));
+    assert!(text.contains("MONGOD=/no/such/mongod: cannot be run"), "{text}");
+    let text = message(holder().env("MONGOD", "false"));
+    assert!(text.contains("MONGOD=false: does not run here"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_named_and_cannot_be_reached_is_an_error_without_the_password() {
+    let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let uri = format!("mongodb://someone:hunter2@{closed}/?serverSelectionTimeoutMS=300");
+    let text = message(holder().env("MONGODB_URI", uri));
+    assert!(
+        text.contains("the server at MONGODB_URI") && text.contains(&closed.to_string()),
+        "{text}"
+    );
+    assert!(!text.contains("hunter2"), "{text}");
+    let text = message(holder().env("MONGODB_URI", "nonsense://someone:hunter2@x"));
+    assert!(
+        text.contains("the server at MONGODB_URI") && !text.contains("hunter2"),
+        "{text}"
+    );
+}
+
+async fn databases() -> Vec<String> {
+    let server = testkit::server().await.unwrap();
+    let client = Client::with_uri_str(server.uri()).await.unwrap();
+    client.list_database_names().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_database_is_dropped_on_success_and_kept_on_failure() {
+    let mut name = String::new();
+    testkit::run(async |db| {
+        db.collection::<Document>("c").insert_one(doc! {}).await.unwrap();
+        name = db.database().name().to_owned();
+        assert!(databases().await.contains(&name));
+    })
+    .await;
+    assert!(name.starts_with("test_a_database_is_dropped_on_su"), "{name}");
+    assert!(!databases().await.contains(&name));
+
+    let mut kept = Vec::new();
+    let failure: Result<(), &str> = testkit::run(async |db| {
+        db.collection::<Document>("c").insert_one(doc! {}).await.unwrap();
+        kept.push(db.database().clone());
+        Err("failed")
+    })
+    .await;
+    assert!(failure.is_err());
+    let panic = AssertUnwindSafe(testkit::run(async |db| {
+        db.collection::<Document>("c").insert_one(doc! {}).await.unwrap();
+        kept.push(db.database().clone());
+        assert!(db.database().name().is_empty(), "this panic is wanted");
+    }));
+    assert!(panic.catch_unwind().await.is_err());
+    assert_eq!(kept.len(), 2);
+    for database in kept {
+        assert!(databases().await.contains(&database.name().to_owned()));
+        database.drop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_fail_point_hits_its_test_alone_and_goes_when_its_guard_does() {
+    testkit::run(async |db| {
+        let insert = async |collection: mongodb::Collection<Document>| collection.insert_one(doc! {}).await;
+        let fault = FailPoint::on(&["insert"]).error_code(96).enable(db).await;
+        assert!(insert(db.collection("c")).await.is_err());
+        insert(db.plain_collection("c")).await.unwrap();
+        drop(fault);
+        insert(db.collection("c")).await.unwrap();
+
+        let fault = FailPoint::on(&["insert"]).skip(1).error_code(96).enable(db).await;
+        insert(db.collection("c")).await.unwrap();
+        assert!(insert(db.collection("c")).await.is_err());
+        fault.disable().await;
+        insert(db.collection("c")).await.unwrap();
+
+        let fault = FailPoint::on(&["insert"])
+            .times(1)
+            .block(Duration::from_millis(200))
+            .enable(db)
+            .await;
+        let started = Instant::now();
+        insert(db.collection("c")).await.unwrap();
+        assert!(started.elapsed() >= Duration::from_millis(200));
+        fault.disable().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_recorder_has_commands_replies_and_failures() {
+    testkit::run(async |db| {
+        let collection = db.collection::<Document>("c");
+        collection.insert_one(doc! { "_id": 1 }).await.unwrap();
+        assert!(collection.insert_one(doc! { "_id": 1 }).await.is_err());
+        assert!(db.database().run_command(doc! { "noSuchCommand": 1 }).await.is_err());
+        db.plain_collection::<Document>("c")
+            .insert_one(doc! { "_id": 2 })
+            .await
+            .unwrap();
+
+        let commands = db.recorder().commands();
+        assert_eq!(db.recorder().names(), ["insert", "insert", "noSuchCommand"]);
+        assert_eq!(
+            commands[0].essence().keys().collect::<Vec<_>>(),
+            ["insert", "ordered", "documents"]
+        );
+        assert!(!commands[1].failed && commands[1].reply.as_ref().unwrap().contains_key("writeErrors"));
+        assert!(commands[2].failed && commands[2].reply.is_none());
+        db.recorder().clear();
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}

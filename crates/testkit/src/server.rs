@@ -48,6 +48,11 @@ impl Server {
         self.started.is_some()
     }
 
+    /// The process, if this one started it.
+    pub fn process(&self) -> Option<&Mongod> {
+        self.started.as_ref()
+    }
+
     /// Whether it is a member of a replica set, and so has transactions.
     pub fn is_replica_set(&self) -> bool {
         self.replica_set
