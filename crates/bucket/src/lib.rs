@@ -1,4 +1,142 @@
-//! MongoDB's bucket pattern.
+//! MongoDB's bucket pattern as a typed repository: the history of each key in pages, one document a page.
+//!
+//! The pattern is that of MongoDB's manual, "Group Data with the Bucket Pattern". A customer's trades, one document
+//! each,
+//!
+//! ```text
+//! { customerId: 123, type: "buy", ticker: "MDB", qty: 419, date: ISODate("2023-10-26T15:47:03.434Z") }
+//! { customerId: 123, type: "sell", ticker: "MDB", qty: 29, date: ISODate("2023-10-30T09:32:57.765Z") }
+//! ```
+//!
+//! become buckets of ten:
+//!
+//! ```text
+//! { _id: "123_1698335223", customerId: 123, count: 2, history: [
+//!     { type: "buy", ticker: "MDB", qty: 419, date: ISODate("2023-10-26T15:47:03.434Z") },
+//!     { type: "sell", ticker: "MDB", qty: 29, date: ISODate("2023-10-30T09:32:57.765Z") } ] }
+//! ```
+//!
+//! A page of a web site is then one document, and the indexes are a tenth. The names and the page size are yours. What
+//! the manual's shell commands wrote is read and appended to, and they read what is written here.
+//!
+//! # Usage
+//!
+//! ```no_run
+//! use mongo_patterns_bucket::BucketRepository;
+//! use mongodb::bson::{DateTime, Document};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Trade {
+//!     ticker: String,
+//!     qty: i32,
+//!     date: DateTime,
+//! }
+//!
+//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! let trades = BucketRepository::<u32, Trade>::builder(database.collection::<Document>("trades"))
+//!     .key_field("customerId")
+//!     .items_field("history")
+//!     .time_field("date")
+//!     .page_size(10)
+//!     .build()?;
+//! trades.ensure_indexes().await?; // once, at the start of the service
+//!
+//! trades.append(&123, &Trade { ticker: "MDB".into(), qty: 419, date: DateTime::now() }).await?;
+//! let first_page = trades.page(&123, 1).await?;
+//! let newest_page = trades.pages(&123).newest_first().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When not to use it
+//!
+//! - Measurements that are only ever appended and added up, without unique indexes and transactions: a time series
+//!   collection buckets them by itself.
+//! - Items that are changed or removed one by one all the time, or found by their own fields: keep one document each.
+//! - Items so large that a page of them comes near 16 MiB: use smaller pages.
+//!
+//! # Guarantees
+//!
+//! With any number of writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
+//!
+//! - An append that returns has stored its item once, to the collection's write concern. One that fails has not,
+//!   unless the error says that its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - A bucket never has more than a page of items, and its count is their number.
+//! - A key has at most one bucket that is not full, at every moment. A unique index sees to it, and every append names
+//!   it in a hint, so that nothing is written where it is missing.
+//! - No key reads or writes another's buckets, [whatever it contains](mongo_patterns_core::key).
+//! - No second is ever full. Where one opens several buckets, a suffix tells them apart: `123_1698335223`, then
+//!   `123_1698335223_000001`, and so on, in order.
+//! - What breaks these rules, since another program wrote it, is an error that names the document, and not a wrong
+//!   answer.
+//!
+//! # Cost
+//!
+//! | call | round trips | documents examined |
+//! |---|---|---|
+//! | [`append`](BucketRepository::append) | 1 | 1 at most, however long the history |
+//! | ... that met another at a full bucket | 2, rarely more | 1 at most, each |
+//! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
+//! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
+//! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
+//! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
+//! | [`counts`](BucketRepository::counts) | 1 | all of the key |
+//! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
+//! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |
+//!
+//! # Indexes
+//!
+//! One besides `_id`: unique, on the key field, over the buckets that are not full. It has an entry for each key at
+//! most. [`indexes`](BucketRepository::indexes) gives its definition. Its name holds the page size, and each page size
+//! has its own.
+//!
+//! On a sharded cluster, shard by the key field: every write and every read but `page` and `count_pages` carries it.
+//!
+//! # Cookbook
+//!
+//! **A page of a web site, with links.** A [`PageToken`] is safe in a URL and names a place, so it stays good when
+//! pages are added:
+//!
+//! ```no_run
+//! # use mongo_patterns_bucket::{BucketRepository, PageToken};
+//! # async fn f(trades: BucketRepository<u32, i32>, after: Option<PageToken>) -> mongo_patterns_core::Result<()> {
+//! let slice = trades.pages(&123).newest_first().after(after).await?;
+//! for item in slice.pages.iter().flat_map(|page| page.items.iter().rev()) {
+//!     println!("{item}");
+//! }
+//! if let Some(token) = slice.next {
+//!     println!("older: /trades?after={token}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **An append together with other writes.** `?` works in the driver's callback, and the driver runs it again when
+//! writers conflict, because errors keep their labels:
+//!
+//! ```no_run
+//! # use mongo_patterns_bucket::BucketRepository;
+//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, trades: BucketRepository<u32, i32>, accounts: Collection<Document>) -> mongodb::error::Result<()> {
+//! let mut session = client.start_session().await?;
+//! session
+//!     .start_transaction()
+//!     .and_run2(async |session| {
+//!         trades.append(&123, &419).session(&mut *session).await?;
+//!         let less = doc! { "$inc": { "balance": -419 } };
+//!         accounts.update_one(doc! { "_id": 123 }, less).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Items that come late.** By default an item that opens a bucket opens it at its own time, as in the manual, which
+//! may be before other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
+//!
+//! **A collection that no other program can break.** Give [`validator`](BucketRepository::validator) to the server.
 
 pub mod action;
 mod builder;

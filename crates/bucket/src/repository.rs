@@ -40,8 +40,8 @@ impl Shared {
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Starts to build a repository over a collection. Its read preference, read concern and write concern are used.
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<C: Send + Sync>(collection: Collection<C>) -> BucketRepositoryBuilder<K, T> {
-        #[allow(clippy::needless_pass_by_value)] // as the driver's handles are passed: cheap, and used up
         BucketRepositoryBuilder::new(collection.clone_with_type())
     }
 

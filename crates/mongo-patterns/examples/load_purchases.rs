@@ -42,9 +42,7 @@ async fn main() -> Result<()> {
         "Loading {total} purchases of {} customers with {TASKS} tasks.",
         customers.len()
     );
-    let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(
-        "{bar:40} {pos}/{len} purchases, {per_sec}, {eta} left",
-    )?);
+    let bar = progress(total)?;
     let started = Instant::now();
     stream::iter(&customers)
         .map(Ok)
@@ -75,7 +73,15 @@ async fn main() -> Result<()> {
         totals.cents % 100,
         totals.buckets
     );
-    println!("Rate: {:.0} appends a second.\n", total as f64 / elapsed.as_secs_f64());
+    println!("Rate: {:.0} appends a second.", total as f64 / elapsed.as_secs_f64());
+
+    let bar = progress(total)?;
+    stream::iter(&customers)
+        .map(Ok)
+        .try_for_each_concurrent(TASKS, |(customer, history)| check(&purchases, customer, history, &bar))
+        .await?;
+    bar.finish_and_clear();
+    println!("Read back: every purchase once and in the order of the log, every page full but each customer's last.\n");
     show_heaviest(&purchases).await
 }
 
@@ -85,6 +91,24 @@ async fn append_all(purchases: &Purchases, customer: &str, history: &[Purchase],
         bar.inc(1);
     }
     Ok(())
+}
+
+/// Reads the whole history of a customer and compares it with the log.
+async fn check(purchases: &Purchases, customer: &str, history: &[Purchase], bar: &ProgressBar) -> Result<()> {
+    let pages = purchases.pages(customer).limit(10_000).await?.pages;
+    let stored: Vec<&[Purchase]> = pages.iter().map(|page| page.items.as_slice()).collect();
+    let expected: Vec<&[Purchase]> = history.chunks(10).collect();
+    ensure!(
+        stored == expected,
+        "the history of customer {customer} is not that of the log"
+    );
+    bar.inc(history.len() as u64);
+    Ok(())
+}
+
+fn progress(purchases: usize) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} purchases, {per_sec}, {eta} left")?;
+    Ok(ProgressBar::new(purchases as u64).with_style(style))
 }
 
 struct Totals {

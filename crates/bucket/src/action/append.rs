@@ -189,7 +189,7 @@ impl Work<'_> {
                 }
                 Some(Collision::Open) => {
                     opened_by_others += 1;
-                    if opened_by_others % OPENED_BY_OTHERS == 0 {
+                    if opened_by_others.is_multiple_of(OPENED_BY_OTHERS) {
                         self.check_open_bucket().await?;
                     }
                 }
@@ -222,7 +222,7 @@ impl Work<'_> {
                 return Err(self.failed(error));
             }
             opened_by_others += 1;
-            if opened_by_others % OPENED_BY_OTHERS == 0 {
+            if opened_by_others.is_multiple_of(OPENED_BY_OTHERS) {
                 self.check_open_bucket().await?;
             }
             attempts.next(error).await?;
@@ -263,8 +263,10 @@ impl Work<'_> {
 
     /// The suffix after the last one of the item's second.
     async fn free_suffix(&self) -> Result<u32> {
-        let newest = self.newest_tail(true, None).await?;
-        Ok(newest.map_or(Ok(0), |tail| self.parse(&tail).map(|tail| tail.suffix + 1))?)
+        match self.newest_tail(true, None).await? {
+            Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
+            None => Ok(0),
+        }
     }
 
     /// The tail of a bucket that does not exist: the item's second, with a suffix where that is taken, or, by policy,
