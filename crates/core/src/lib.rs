@@ -1,7 +1,7 @@
 //! What all crates of [mongo-patterns](https://docs.rs/mongo-patterns) share.
 //!
 //! Services import the facade crate `mongo-patterns`, which re-exports what they need from here: [`Error`], the
-//! [key](key) types and [`RetryPolicy`]. The rest serves the crates of the single patterns:
+//! [key] types and [`RetryPolicy`]. The rest serves the crates of the single patterns:
 //!
 //! | module | what |
 //! |---|---|
