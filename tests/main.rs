@@ -16,4 +16,5 @@ mod pages;
 mod setup;
 mod support;
 mod testkit;
+mod tracing_spans;
 mod transactions;

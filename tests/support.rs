@@ -115,6 +115,12 @@ async fn violations_in(
     cursor.stream(session).try_collect().await.unwrap()
 }
 
+/// Whether the server is of this major version or a later one.
+pub fn at_least(db: &TestDatabase, major: u32) -> bool {
+    let version = db.server().version();
+    version.split('.').next().unwrap().parse::<u32>().unwrap() >= major
+}
+
 /// What the server did for a command that was recorded.
 #[derive(Debug)]
 pub struct Examined {

@@ -21,9 +21,10 @@ pub enum IdPolicy {
     /// late and opens a bucket opens it among the older ones.
     #[default]
     ItemTime,
-    /// That second, but never before an existing bucket of the key: pages are in the order in which they were opened,
-    /// and a late item goes to the end. Opening a bucket costs two more round trips: one that finds no open bucket,
-    /// and a read of the newest one.
+    /// That second, but never before a bucket of the key that existed when the append was called: pages are in the order
+    /// in which they were opened, and a late item goes to the end. Two buckets that different writers open at the same
+    /// moment stand in either order. Opening a bucket costs two more round trips: one that finds no open bucket, and a
+    /// read of the newest one.
     Monotonic,
 }
 

@@ -7,8 +7,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use tracing::Instrument;
 use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use crate::error::{Operation, Result};
 
@@ -17,11 +17,12 @@ pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + '
 
 /// Runs the body of an action in a span of its own, and names the operation in its error.
 ///
-/// The span has the fields `pattern`, `operation`, `namespace`, and `attempts` where [`record_attempts`] sets it. It
-/// never has user data.
-pub fn run<'a, T>(operation: Operation, body: impl Future<Output = Result<T>> + Send + 'a) -> ActionFuture<'a, T>
+/// The span has the fields `pattern`, `operation`, `namespace`, and `attempts` where the body calls
+/// [`record_attempts`]. It never has user data.
+pub fn run<'a, T, F>(operation: Operation, body: impl FnOnce(Span) -> F) -> ActionFuture<'a, T>
 where
     T: 'a,
+    F: Future<Output = Result<T>> + Send + 'a,
 {
     let span = tracing::debug_span!(
         "mongo_patterns",
@@ -30,10 +31,11 @@ where
         namespace = %operation.namespace,
         attempts = Empty,
     );
+    let body = body(span.clone());
     Box::pin(async move { body.await.map_err(|error| error.in_operation(&operation)) }.instrument(span))
 }
 
 /// Notes in the action's span how many attempts it took.
-pub fn record_attempts(attempts: u32) {
-    tracing::Span::current().record("attempts", attempts);
+pub fn record_attempts(span: &Span, attempts: u32) {
+    span.record("attempts", attempts);
 }

@@ -9,6 +9,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::Hint;
 use mongodb::results::UpdateResult;
 use serde::Serialize;
+use tracing::Span;
 
 use crate::id::{self, Tail};
 use crate::repository::Shared;
@@ -95,10 +96,11 @@ impl<'a> Append<'a> {
         self
     }
 
-    async fn execute(self) -> Result<Appended> {
+    async fn execute(self, span: Span) -> Result<Appended> {
         let (key, item) = self.input?;
         let work = Work {
             shared: self.shared,
+            span,
             key: &key,
             second: second(self.shared, self.time, &item)?,
             push: query::push(&self.shared.settings, item),
@@ -117,7 +119,7 @@ impl<'a> IntoFuture for Append<'a> {
     type IntoFuture = ActionFuture<'a, Appended>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("append"), self.execute())
+        run(self.shared.operation("append"), |span| self.execute(span))
     }
 }
 
@@ -150,6 +152,7 @@ enum Collision {
 
 struct Work<'a> {
     shared: &'a Shared,
+    span: Span,
     key: &'a EncodedKey,
     second: String,
     push: Document,
@@ -172,7 +175,7 @@ impl Work<'_> {
                     if suffix > 0 && appended.opened.is_some() {
                         suffixes.raise(&base, suffix + 1);
                     }
-                    record_attempts(attempts.made());
+                    record_attempts(&self.span, attempts.made());
                     return Ok(appended);
                 }
                 Err(error) => error,
@@ -207,13 +210,13 @@ impl Work<'_> {
         loop {
             let update = self.update(self.push.clone(), false, session.as_deref_mut());
             if update.await.map_err(|error| self.failed(error))?.matched_count > 0 {
-                record_attempts(attempts.made());
+                record_attempts(&self.span, attempts.made());
                 return Ok(Appended { opened: None });
             }
             let tail = self.free_tail(session.as_deref_mut()).await?;
             let error = match self.upsert(&tail, session.as_deref_mut()).await {
                 Ok(appended) => {
-                    record_attempts(attempts.made());
+                    record_attempts(&self.span, attempts.made());
                     return Ok(appended);
                 }
                 Err(error) => error,

@@ -109,7 +109,7 @@ impl<'a> IntoFuture for CountsOfKey<'a> {
     type IntoFuture = ActionFuture<'a, Counts>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("counts"), self.execute())
+        run(self.shared.operation("counts"), |_| self.execute())
     }
 }
 
@@ -144,6 +144,6 @@ impl<'a> IntoFuture for CountPages<'a> {
     type IntoFuture = ActionFuture<'a, u64>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("count_pages"), self.execute())
+        run(self.shared.operation("count_pages"), |_| self.execute())
     }
 }

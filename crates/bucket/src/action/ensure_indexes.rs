@@ -49,7 +49,7 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
         let Shared {
             collection, settings, ..
         } = self.shared;
-        run(self.shared.operation("ensure_indexes"), async move {
+        run(self.shared.operation("ensure_indexes"), |_| async move {
             settings
                 .index_plan(collection.name())
                 .ensure(collection, self.session)

@@ -106,6 +106,6 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> IntoFuture for Newest<'a, K, T
     type IntoFuture = ActionFuture<'a, Vec<T>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("newest"), self.execute())
+        run(self.shared.operation("newest"), |_| self.execute())
     }
 }

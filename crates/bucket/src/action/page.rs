@@ -88,6 +88,6 @@ impl<'a, K: Key, T: DeserializeOwned + 'a> IntoFuture for PageByNumber<'a, K, T>
     type IntoFuture = ActionFuture<'a, Option<Bucket<K, T>>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("page"), self.execute())
+        run(self.shared.operation("page"), |_| self.execute())
     }
 }

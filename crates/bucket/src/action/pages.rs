@@ -168,6 +168,6 @@ impl<'a, K: Key, T: DeserializeOwned + 'a> IntoFuture for Pages<'a, K, T> {
     type IntoFuture = ActionFuture<'a, PageSlice<K, T>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("pages"), self.execute())
+        run(self.shared.operation("pages"), |_| self.execute())
     }
 }
