@@ -243,10 +243,10 @@ async fn items_are_stored_as_they_are_whatever_they_contain() {
         ];
         let mut stored = Vec::new();
         for (n, item) in hostile.into_iter().enumerate() {
-            // The first two have field names that MongoDB stores since 5.0.
+            // Three of them have field names that MongoDB stores since 5.0.
             match trades.append(&123, &item).await {
                 Ok(_) => stored.push(item),
-                Err(error) => assert!(n < 2 && !at_least(db, 5), "{error:?}"),
+                Err(error) => assert!([0, 1, 3].contains(&n) && !at_least(db, 5), "{error:?}"),
             }
         }
         let page = trades.page(&123, 1).await.unwrap().unwrap();
