@@ -6,6 +6,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, IdPolicy};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::support::*;
 
@@ -134,6 +135,45 @@ async fn monotonic_pages_open_behind_all_that_existed() {
             }
             assert_eq!(trades.counts(&123).await.unwrap().items, 320);
         }
+    })
+    .await;
+}
+
+/// A read that decides where a write goes must see what was written, wherever the user's own reads go.
+#[tokio::test]
+async fn an_append_looks_at_the_primary() {
+    testkit::run(async |db| {
+        let secondary = ReadPreference::SecondaryPreferred { options: None };
+        let options = CollectionOptions::builder()
+            .selection_criteria(SelectionCriteria::ReadPreference(secondary))
+            .read_concern(ReadConcern::majority())
+            .build();
+        let collection = db.database().collection_with_options::<Document>("trades", options);
+        let trades = Trades::builder(collection)
+            .key_field("customerId")
+            .items_field("history")
+            .id_policy(IdPolicy::Monotonic)
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        trades.append(&123, &spread(0)).await.unwrap();
+        let commands = db.recorder().commands();
+        let look = &commands.iter().find(|command| command.name == "find").unwrap().command;
+        assert_eq!(
+            look.get_document("readConcern").unwrap().get_str("level").unwrap(),
+            "local"
+        );
+        let mode = look
+            .get_document("$readPreference")
+            .and_then(|preference| preference.get_str("mode"));
+        assert!(mode.is_err() || mode.is_ok_and(|mode| mode == "primary"), "{look}");
+        trades.page(&123, 1).await.unwrap();
+        let read = db.recorder().commands().pop().unwrap().command;
+        assert_eq!(
+            read.get_document("readConcern").unwrap().get_str("level").unwrap(),
+            "majority",
+            "{read}"
+        );
     })
     .await;
 }
@@ -277,6 +317,7 @@ async fn an_append_examines_one_document_however_long_the_history() {
                 let appended = trades.append(&123, &spread(buckets)).await.unwrap();
                 assert_eq!(appended.opened.is_none(), open);
                 let examined = explain_last(db).await;
+                println!("{buckets} buckets, one of them open: {open}: {examined:?}");
                 assert!(examined.documents <= 2 && examined.keys <= 2, "{buckets}: {examined:?}");
                 assert_eq!(examined.index, "customerId_1_count_lt_10");
             }

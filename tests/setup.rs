@@ -344,7 +344,7 @@ async fn a_unique_index_of_the_users_is_not_taken_for_ours() {
         trades.append(&1, &spread(7)).await.unwrap();
         db.recorder().clear();
         let error = trades.append(&2, &spread(7)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
         assert_eq!(db.recorder().round_trips(), 1, "it is not tried again");
         assert_eq!(trades.counts(&2).await.unwrap().items, 0);
     })

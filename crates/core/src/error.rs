@@ -40,6 +40,8 @@ pub enum ErrorKind {
     IndexMismatch,
     /// The collection's collation is not the simple one, so `_id` ranges would not be index bounds.
     Collation,
+    /// A unique index that is not the pattern's refused the write.
+    DuplicateKey,
     /// A stored document breaks the rules of the pattern.
     Corrupt,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.

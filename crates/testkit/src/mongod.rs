@@ -83,7 +83,7 @@ impl Mongod {
         let program = locate()?;
         // Between choosing a free port and mongod taking it, another process may. Then mongod ends, and we try again.
         for _ in 0..10 {
-            if let Some(mongod) = Self::start_on_some_port(&program, &options).await? {
+            if let Some(mongod) = Self::start_on(free_port()?, &program, &options).await? {
                 return Ok(mongod);
             }
         }
@@ -105,12 +105,9 @@ impl Mongod {
         &self.folder
     }
 
-    async fn start_on_some_port(program: &Path, options: &MongodOptions) -> Result<Option<Self>, StartError> {
+    /// `None` when the port is taken.
+    async fn start_on(port: u16, program: &Path, options: &MongodOptions) -> Result<Option<Self>, StartError> {
         let failed = |error: std::io::Error| StartError::one(format!("starting {}: {error}", program.display()));
-        let port = TcpListener::bind(("127.0.0.1", 0))
-            .and_then(|listener| listener.local_addr())
-            .map_err(failed)?
-            .port();
         let folder = tempfile::Builder::new()
             .prefix("mongo-patterns-")
             .tempdir()
@@ -230,6 +227,13 @@ impl Drop for Mongod {
     }
 }
 
+fn free_port() -> Result<u16, StartError> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| StartError::one(format!("looking for a free port of 127.0.0.1: {error}")))
+}
+
 /// Ctrl-C in a terminal reaches the whole process group. The keeper must outlive it to clean up.
 #[cfg(unix)]
 fn own_process_group(command: &mut Command) {
@@ -239,3 +243,17 @@ fn own_process_group(command: &mut Command) {
 
 #[cfg(not(unix))]
 fn own_process_group(_: &mut Command) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_was_taken_meanwhile_is_noticed() {
+        let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let program = locate().unwrap();
+        let started = Mongod::start_on(port, &program, &MongodOptions::new()).await.unwrap();
+        assert!(started.is_none());
+    }
+}

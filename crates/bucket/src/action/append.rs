@@ -4,9 +4,9 @@ use mongo_patterns_core::action::{ActionFuture, record_attempts, run};
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{self, Bson, DateTime, Document, doc};
+use mongodb::bson::{self, Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::Hint;
+use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 use mongodb::results::UpdateResult;
 use serde::Serialize;
 use tracing::Span;
@@ -43,7 +43,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// With nothing stored: [`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
     /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing),
     /// [`Contention`](ErrorKind::Contention), [`Corrupt`](ErrorKind::Corrupt) when the key's open bucket has an `_id`
-    /// that is not of this key, and [`Unreachable`](ErrorKind::Unreachable).
+    /// that is not of this key, [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and
+    /// [`Unreachable`](ErrorKind::Unreachable).
     pub fn append<Q>(&self, key: &Q, item: &T) -> Append<'_>
     where
         K: Borrow<Q>,
@@ -283,24 +284,27 @@ impl Work<'_> {
     }
 
     async fn newest_tail(&self, of_second: bool, session: Option<&mut ClientSession>) -> Result<Option<String>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let settings = &self.shared.settings;
         let filter = if of_second {
             query::buckets_of_second(settings, self.key, &self.second)
         } else {
             query::buckets_of_key(settings, self.key)
         };
-        let mut find = collection
-            .find_one(filter)
-            .sort(doc! { "_id": -1 })
-            .projection(doc! { "_id": 1 });
-        if let Some(session) = session {
-            find = find.session(session);
-        }
-        let found = find.await?;
+        let found = self.look(filter, session).await?;
         let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
         Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
+    }
+
+    /// The last `_id` that matches, as the primary has it now: where a write goes does not follow from a secondary's, or
+    /// an older, state, whatever the collection's reads are set to.
+    async fn look(&self, filter: Document, session: Option<&mut ClientSession>) -> Result<Option<RawDocumentBuf>> {
+        let find = self.shared.collection.find_one(filter);
+        let find = find.sort(doc! { "_id": -1 }).projection(doc! { "_id": 1 });
+        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        Ok(match session {
+            Some(session) => find.session(session).await?,
+            None => find.read_concern(ReadConcern::local()).await?,
+        })
     }
 
     fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
@@ -309,13 +313,8 @@ impl Work<'_> {
 
     /// An open bucket whose `_id` is not of this key would keep us from opening one, and we would never find it.
     async fn check_open_bucket(&self) -> Result<()> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
-        let open = collection
-            .find_one(query::open_bucket_of_any_id(settings, self.key))
-            .projection(doc! { "_id": 1 })
-            .await?;
+        let filter = query::open_bucket_of_any_id(&self.shared.settings, self.key);
+        let open = self.look(filter, None).await?;
         let id = open.and_then(|open| open.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()));
         match id {
             Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(self.foreign_id(id)),
@@ -352,14 +351,15 @@ impl Work<'_> {
             );
             return Error::from_driver(ErrorKind::IndexMissing, message, error);
         }
-        if let Some(other) = duplicate_key(&error).filter(|_| self.collision(&error).is_none()) {
-            let message = format!(
-                "the unique index `{}` on {}, which is not the repository's, refused the write, nothing was stored: drop it if it is of another page size",
-                other.index.unwrap_or_default(),
-                other.fields.join(", ")
-            );
-            return Error::from_driver(ErrorKind::IndexMismatch, message, error);
-        }
-        error.into()
+        let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
+        let Some(other) = other else { return error.into() };
+        let name = other.index.unwrap_or_default();
+        let (kind, advice) = if other.fields == [self.shared.settings.key.as_str()] {
+            (ErrorKind::IndexMismatch, "it is of another page size: drop it")
+        } else {
+            (ErrorKind::DuplicateKey, "it is an index of your own")
+        };
+        let message = format!("the unique index `{name}` refused the write, nothing was stored: {advice}");
+        Error::from_driver(kind, message, error)
     }
 }
