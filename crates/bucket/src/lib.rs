@@ -147,6 +147,7 @@ mod repository;
 mod settings;
 mod suffixes;
 mod validator;
+mod write;
 
 pub use action::{Appended, Counts, PageSlice};
 pub use builder::BucketRepositoryBuilder;

@@ -11,7 +11,7 @@ use mongodb::bson::Bson;
 
 use cause::classify;
 
-pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint};
+pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, refused_document};
 
 /// The result of every call of a pattern.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -77,6 +77,7 @@ struct Inner {
     document_id: Option<Bson>,
     field: Option<String>,
     tried: Option<(u32, Duration)>,
+    stored: Option<u64>,
 }
 
 /// Which call on which collection an [`Error`] or a span belongs to.
@@ -102,6 +103,7 @@ impl Error {
             document_id: None,
             field: None,
             tried: None,
+            stored: None,
         }))
     }
 
@@ -136,6 +138,13 @@ impl Error {
     #[must_use]
     pub fn tried(mut self, attempts: u32, elapsed: Duration) -> Self {
         self.0.tried = Some((attempts, elapsed));
+        self
+    }
+
+    /// Says how many items of a batch are stored, from the first.
+    #[must_use]
+    pub fn with_stored(mut self, items: u64) -> Self {
+        self.0.stored = Some(items);
         self
     }
 
@@ -189,6 +198,12 @@ impl Error {
     /// How long was tried, where a retry ran out.
     pub fn elapsed(&self) -> Option<Duration> {
         self.0.tried.map(|(_, elapsed)| elapsed)
+    }
+
+    /// How many items of a batch are stored all the same, from the first: always a prefix. Where the
+    /// [outcome is unknown](Self::is_outcome_unknown), more of them may be.
+    pub fn stored(&self) -> Option<u64> {
+        self.0.stored
     }
 
     /// The driver's own error, with its labels and the server's response. Its text can hold user values.
@@ -274,6 +289,9 @@ impl fmt::Display for Error {
         }
         if let Some((attempts, elapsed)) = self.0.tried {
             write!(f, " (tried {attempts} times in {elapsed:.1?})")?;
+        }
+        if let Some(stored) = self.0.stored {
+            write!(f, " (the first {stored} items of the batch are stored)")?;
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ const BAD_VALUE: i32 = 2;
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
 const TOO_LARGE_ADVICE: &str =
     "the document would pass MongoDB's limit of 16 MiB, nothing was stored: store smaller items, or fewer a document";
+const WRITE_CONCERN_ADVICE: &str =
+    "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
 /// A lost race that is over: a write conflict, or a snapshot that is too old.
 const WRITE_CONFLICT: i32 = 112;
 /// Ended by a time limit or an interruption, perhaps after it was done.
@@ -54,6 +56,10 @@ impl fmt::Display for DriverCause {
             DriverKind::Write(WriteFailure::WriteConcernError(error)) => {
                 write!(f, "write concern error {} ({})", error.code, error.code_name)
             }
+            DriverKind::InsertMany(_) => match code(&self.0) {
+                Some(code) => write!(f, "write error {code} in a batch"),
+                None => f.write_str("a batch failed"),
+            },
             DriverKind::Io(error) => write!(f, "input/output error: {}", error.kind()),
             DriverKind::ServerSelection { message, .. } => f.write_str(message),
             DriverKind::Authentication { .. } => f.write_str("authentication failed"),
@@ -91,10 +97,10 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
         DriverKind::InvalidArgument { message, .. } if message.starts_with("Message length") => {
             (ErrorKind::TooLarge, TOO_LARGE_ADVICE)
         }
-        DriverKind::Write(WriteFailure::WriteConcernError(_)) => (
-            ErrorKind::WriteConcern,
-            "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly",
-        ),
+        DriverKind::Write(WriteFailure::WriteConcernError(_)) => (ErrorKind::WriteConcern, WRITE_CONCERN_ADVICE),
+        DriverKind::InsertMany(batch) if batch.write_errors.is_none() => {
+            (ErrorKind::WriteConcern, WRITE_CONCERN_ADVICE)
+        }
         _ => match code(error) {
             Some(DUPLICATE_KEY | WRITE_CONFLICT) => (
                 ErrorKind::Contention,
@@ -110,29 +116,43 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
 
 /// The server's error code, if the server reported the error.
 pub fn code(error: &DriverError) -> Option<i32> {
+    server_error(error).map(|(code, _)| code)
+}
+
+/// The server's error code and message. Of a batch, those of the first write that failed.
+fn server_error(error: &DriverError) -> Option<(i32, &str)> {
     match &*error.kind {
-        DriverKind::Command(error) => Some(error.code),
-        DriverKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
-        DriverKind::Write(WriteFailure::WriteConcernError(error)) => Some(error.code),
+        DriverKind::Command(error) => Some((error.code, &error.message)),
+        DriverKind::Write(WriteFailure::WriteError(error)) => Some((error.code, &error.message)),
+        DriverKind::Write(WriteFailure::WriteConcernError(error)) => Some((error.code, &error.message)),
+        DriverKind::InsertMany(batch) => match (&batch.write_errors, &batch.write_concern_error) {
+            (Some(errors), _) => errors.first().map(|error| (error.code, error.message.as_str())),
+            (None, Some(error)) => Some((error.code, &error.message)),
+            (None, None) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Which document of an ordered batch was refused, from 0; those before it are stored.
+pub fn refused_document(error: &DriverError) -> Option<usize> {
+    match &*error.kind {
+        DriverKind::InsertMany(batch) => batch.write_errors.as_ref()?.first().map(|error| error.index),
         _ => None,
     }
 }
 
 /// Whether the server refused a write because the index that its hint names does not exist.
 pub fn is_bad_hint(error: &DriverError) -> bool {
-    let message = match &*error.kind {
-        DriverKind::Command(error) if error.code == BAD_VALUE => &error.message,
-        DriverKind::Write(WriteFailure::WriteError(error)) if error.code == BAD_VALUE => &error.message,
-        _ => return false,
-    };
-    message.contains("hint provided does not correspond to an existing index")
+    const TEXT: &str = "hint provided does not correspond to an existing index";
+    server_error(error).is_some_and(|(code, message)| code == BAD_VALUE && message.contains(TEXT))
 }
 
 /// The unique index that a duplicate-key error is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DuplicateKey {
-    /// Its fields, in order.
+    /// Its fields, in order. Empty for a batch, whose error does not tell them.
     pub fields: Vec<String>,
     /// Its name, where the server tells it.
     pub index: Option<String>,
@@ -140,25 +160,25 @@ pub struct DuplicateKey {
 
 /// The unique index that refused a write; `None` for any other error.
 pub fn duplicate_key(error: &DriverError) -> Option<DuplicateKey> {
-    let message = match &*error.kind {
-        DriverKind::Command(error) if error.code == DUPLICATE_KEY => &error.message,
-        DriverKind::Write(WriteFailure::WriteError(error)) if error.code == DUPLICATE_KEY => &error.message,
-        _ => return None,
-    };
+    let (_, message) = server_error(error).filter(|(code, _)| *code == DUPLICATE_KEY)?;
+    // The name is in the text alone: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }".
+    let index = message
+        .split_once(" index: ")
+        .and_then(|(_, rest)| rest.split_once(" dup key"))
+        .map(|(name, _)| name.to_owned());
+    Some(DuplicateKey {
+        fields: key_pattern(error).unwrap_or_default(),
+        index,
+    })
+}
+
+fn key_pattern(error: &DriverError) -> Option<Vec<String>> {
     let response: &RawDocument = error.server_response()?;
     let of_write = response
         .get_array("writeErrors")
         .ok()
         .and_then(|errors| errors.get_document(0).ok());
     let pattern = of_write.unwrap_or(response).get_document("keyPattern").ok()?;
-    // The name is in the text alone: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }".
-    let index = message
-        .split_once(" index: ")
-        .and_then(|(_, rest)| rest.split_once(" dup key"))
-        .map(|(name, _)| name.to_owned());
     let fields = pattern.iter().flatten().map(|(field, _)| field.as_str().to_owned());
-    Some(DuplicateKey {
-        fields: fields.collect(),
-        index,
-    })
+    Some(fields.collect())
 }

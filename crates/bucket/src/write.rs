@@ -1,0 +1,151 @@
+//! What all writes share: where a new bucket goes, and what a refusal means.
+
+use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Result};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::error::Error as DriverError;
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+
+use crate::id::Tail;
+use crate::repository::Shared;
+use crate::{IdPolicy, query};
+
+/// How often another writer may open the key's bucket under our hands before we look whether it is one that we cannot
+/// append to.
+const OPENED_BY_OTHERS: u32 = 3;
+
+/// The unique index on which two writers met.
+pub(crate) enum Collision {
+    /// The `_id` of the new bucket is taken.
+    Id,
+    /// The key has an open bucket by now.
+    Open,
+}
+
+/// A write to one key.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) key: &'a EncodedKey,
+}
+
+impl Write<'_> {
+    /// The suffix after the last one of a second.
+    pub(crate) async fn free_suffix(&self, second: &str) -> Result<u32> {
+        match self.newest_tail(Some(second), None).await? {
+            Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
+            None => Ok(0),
+        }
+    }
+
+    /// The tail of a bucket that does not exist: the second, with a suffix where that is taken, or, by policy, where
+    /// the key has a later bucket.
+    pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut ClientSession>) -> Result<String> {
+        let within = match self.shared.settings.id_policy {
+            IdPolicy::ItemTime => Some(second),
+            IdPolicy::Monotonic => None,
+        };
+        match self.newest_tail(within, session).await? {
+            Some(newest) if newest.as_str() >= second => self.parse(&newest)?.successor(),
+            _ => Ok(second.to_owned()),
+        }
+    }
+
+    /// The tail of the key's newest bucket, or of the newest of a second.
+    pub(crate) async fn newest_tail(
+        &self,
+        second: Option<&str>,
+        session: Option<&mut ClientSession>,
+    ) -> Result<Option<String>> {
+        let settings = &self.shared.settings;
+        let filter = match second {
+            Some(second) => query::buckets_of_second(settings, self.key, second),
+            None => query::buckets_of_key(settings, self.key),
+        };
+        let found = self.look(filter, session).await?;
+        let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
+        Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
+    }
+
+    /// The last `_id` that matches, as the primary has it now: where a write goes does not follow from a secondary's, or
+    /// an older, state, whatever the collection's reads are set to.
+    async fn look(&self, filter: Document, session: Option<&mut ClientSession>) -> Result<Option<RawDocumentBuf>> {
+        let find = self.shared.collection.find_one(filter);
+        let find = find.sort(doc! { "_id": -1 }).projection(doc! { "_id": 1 });
+        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        Ok(match session {
+            Some(session) => find.session(session).await?,
+            None => find.read_concern(ReadConcern::local()).await?,
+        })
+    }
+
+    pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
+        Tail::parse(tail).ok_or_else(|| self.foreign_id(Bson::String(self.key.id(tail))))
+    }
+
+    /// When others have opened the key's bucket so many times: an open bucket whose `_id` is not of this key would keep
+    /// us from opening one, and we would never find it.
+    pub(crate) async fn check_open_bucket(&self, opened_by_others: u32) -> Result<()> {
+        if !opened_by_others.is_multiple_of(OPENED_BY_OTHERS) {
+            return Ok(());
+        }
+        let filter = query::open_bucket_of_any_id(&self.shared.settings, self.key);
+        let open = self.look(filter, None).await?;
+        let id = open.and_then(|open| open.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()));
+        match id {
+            Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(self.foreign_id(id)),
+            _ => Ok(()),
+        }
+    }
+
+    fn foreign_id(&self, id: Bson) -> Error {
+        Error::corrupt(
+            id,
+            "_id",
+            "the `_id` of a bucket of this key is not the encoded key, `_`, and the second at which it was opened, so it cannot be appended to, nothing was stored: repair it",
+        )
+    }
+
+    pub(crate) fn collision(&self, error: &DriverError) -> Option<Collision> {
+        let settings = &self.shared.settings;
+        let duplicate = duplicate_key(error)?;
+        let index = duplicate.index.as_deref();
+        match duplicate.fields.as_slice() {
+            _ if index == Some("_id_") => Some(Collision::Id),
+            _ if index == Some(settings.open_index().as_str()) => Some(Collision::Open),
+            [field] if index.is_none() && field == "_id" => Some(Collision::Id),
+            [field] if index.is_none() && field == settings.key.as_str() => Some(Collision::Open),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn failed(&self, error: DriverError) -> Error {
+        if is_bad_hint(&error) {
+            let message = format!(
+                "the index `{}` is missing, nothing was stored: call ensure_indexes() once before the first append",
+                self.shared.settings.open_index()
+            );
+            return Error::from_driver(ErrorKind::IndexMissing, message, error);
+        }
+        let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
+        let Some(other) = other else { return error.into() };
+        let name = other.index.unwrap_or_default();
+        let (kind, advice) = if other.fields == [self.shared.settings.key.as_str()] {
+            (ErrorKind::IndexMismatch, "it is of another page size: drop it")
+        } else {
+            (ErrorKind::DuplicateKey, "it is an index of your own")
+        };
+        let message = format!("the unique index `{name}` refused the write, nothing was stored: {advice}");
+        Error::from_driver(kind, message, error)
+    }
+}
+
+pub(crate) fn no_time(field: &FieldName) -> Error {
+    Error::new(
+        ErrorKind::InvalidTime,
+        format!(
+            "the item has no BSON date in its time field `{field}`, nothing was stored: a type such as bson::DateTime is one"
+        ),
+    )
+}
