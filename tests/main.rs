@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod append;
+mod append_many;
 mod concurrency;
 mod counts;
 mod errors;

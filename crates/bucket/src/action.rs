@@ -1,6 +1,7 @@
 //! The calls of a repository: one file each, with its method, its action and its work.
 
 mod append;
+mod append_many;
 mod counts;
 mod ensure_indexes;
 mod newest;
@@ -8,6 +9,7 @@ mod page;
 mod pages;
 
 pub use append::{Append, Appended};
+pub use append_many::{AppendMany, AppendedMany};
 pub use counts::{CountPages, Counts, CountsOfKey};
 pub use ensure_indexes::EnsureIndexes;
 pub use newest::Newest;

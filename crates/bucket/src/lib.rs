@@ -78,6 +78,7 @@
 //! | [`append`](BucketRepository::append) | 1 | 1 at most, however long the history |
 //! | ... that met another at a full bucket | 2, rarely more | 1 at most, each |
 //! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
+//! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 when one takes all | 1 at most |
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
 //! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
 //! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
@@ -139,17 +140,20 @@
 //! **A collection that no other program can break.** Give [`validator`](BucketRepository::validator) to the server.
 
 pub mod action;
+mod batch;
 mod builder;
 mod document;
 mod id;
 mod query;
 mod repository;
 mod settings;
+mod store;
+mod store_many;
 mod suffixes;
 mod validator;
 mod write;
 
-pub use action::{Appended, Counts, PageSlice};
+pub use action::{Appended, AppendedMany, Counts, PageSlice};
 pub use builder::BucketRepositoryBuilder;
 pub use document::Bucket;
 pub use id::{IdPolicy, PageToken};

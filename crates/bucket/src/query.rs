@@ -55,6 +55,36 @@ pub(crate) fn on_insert(settings: &Settings, key: &EncodedKey, id: &str) -> Docu
     doc! { "_id": id, settings.key.as_str(): key.value() }
 }
 
+/// Fills a bucket with as many of the items as there is room for, or, as an upsert, opens one with a page of them.
+pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, items: Vec<Bson>) -> [Document; 1] {
+    let page_size = settings.page_size_bson();
+    let (count, array) = (format!("${}", settings.count), format!("${}", settings.items));
+    let stored = doc! { "$ifNull": [&count, 0] };
+    let offered = i32::try_from(items.len()).unwrap_or(i32::MAX);
+    let room = doc! { "$toInt": { "$subtract": [page_size, &stored] } };
+    let total = doc! { "$min": [page_size, { "$add": [&stored, offered] }] };
+    // What users store is a value, and never an expression.
+    let added = doc! { "$slice": [{ "$literal": items }, room] };
+    let mut set = Document::new();
+    if let Some(id) = id {
+        set.insert("_id", doc! { "$ifNull": ["$_id", { "$literal": id }] });
+        set.insert(settings.key.as_str(), doc! { "$literal": key.value() });
+    }
+    set.insert(settings.count.as_str(), total);
+    set.insert(
+        settings.items.as_str(),
+        doc! { "$concatArrays": [{ "$ifNull": [array, []] }, added] },
+    );
+    [doc! { "$set": set }]
+}
+
+/// The ids of the buckets that the key opened from one second to another.
+pub(crate) fn buckets_between(key: &EncodedKey, first: &str, last: &str) -> Document {
+    // '`' is the character after '_', which starts a suffix
+    let (first, last) = (key.id(first), key.id(last) + "`");
+    doc! { "_id": { "$regex": id_pattern(key, ""), "$gte": first, "$lt": last } }
+}
+
 /// All buckets of the key, by `_id` alone: then the server skips pages without fetching them.
 pub(crate) fn buckets(key: &EncodedKey) -> Document {
     doc! { "_id": id_pattern(key, "") }
@@ -165,6 +195,27 @@ mod tests {
         assert_eq!(
             buckets_of_second(&settings(), &key(), "1698335223"),
             doc! { "_id": regex("^123_1698335223"), "customerId": 123 }
+        );
+    }
+
+    #[test]
+    fn a_fill_takes_what_fits_and_evaluates_nothing_of_the_users() {
+        let items = vec![Bson::String("$count".into()), Bson::Int32(2)];
+        let [stage] = fill(&settings(), &key(), None, items.clone());
+        let stored = doc! { "$ifNull": ["$count", 0] };
+        let expected = doc! { "$set": {
+            "count": { "$min": [10, { "$add": [&stored, 2] }] },
+            "history": { "$concatArrays": [
+                { "$ifNull": ["$history", []] },
+                { "$slice": [{ "$literal": &items }, { "$toInt": { "$subtract": [10, &stored] } }] },
+            ] },
+        } };
+        assert_eq!(stage, expected);
+        let [stage] = fill(&settings(), &key(), Some("123_1698335223"), items);
+        let set = stage.get_document("$set").unwrap();
+        assert_eq!(
+            set.keys().collect::<Vec<_>>(),
+            ["_id", "customerId", "count", "history"]
         );
     }
 

@@ -103,7 +103,7 @@ impl Write<'_> {
         Error::corrupt(
             id,
             "_id",
-            "the `_id` of a bucket of this key is not the encoded key, `_`, and the second at which it was opened, so it cannot be appended to, nothing was stored: repair it",
+            "the `_id` of a bucket of this key is not the encoded key, `_`, and the second at which it was opened, so it cannot be appended to, the write was not stored: repair it",
         )
     }
 
@@ -123,7 +123,7 @@ impl Write<'_> {
     pub(crate) fn failed(&self, error: DriverError) -> Error {
         if is_bad_hint(&error) {
             let message = format!(
-                "the index `{}` is missing, nothing was stored: call ensure_indexes() once before the first append",
+                "the index `{}` is missing, the write was not stored: call ensure_indexes() once before the first append",
                 self.shared.settings.open_index()
             );
             return Error::from_driver(ErrorKind::IndexMissing, message, error);
@@ -136,7 +136,7 @@ impl Write<'_> {
         } else {
             (ErrorKind::DuplicateKey, "it is an index of your own")
         };
-        let message = format!("the unique index `{name}` refused the write, nothing was stored: {advice}");
+        let message = format!("the unique index `{name}` refused the write, which was not stored: {advice}");
         Error::from_driver(kind, message, error)
     }
 }

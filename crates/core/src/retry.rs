@@ -83,7 +83,7 @@ impl Attempts<'_> {
         if self.made >= self.policy.max_attempts || elapsed + delay > self.policy.max_elapsed {
             return Err(Error::from_driver(
                 ErrorKind::Contention,
-                "other writers to the same key were faster every time, nothing was stored: try again, or write to one key from fewer places",
+                "other writers to the same key were faster every time, the write was not stored: try again, or write to one key from fewer places",
                 last,
             )
             .tried(self.made, elapsed));

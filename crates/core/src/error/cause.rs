@@ -14,7 +14,7 @@ const BAD_VALUE: i32 = 2;
 /// A document over 16 MiB: as it is parsed, or as the result of an update.
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
 const TOO_LARGE_ADVICE: &str =
-    "the document would pass MongoDB's limit of 16 MiB, nothing was stored: store smaller items, or fewer a document";
+    "the document would pass MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer a document";
 const WRITE_CONCERN_ADVICE: &str =
     "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
 /// A lost race that is over: a write conflict, or a snapshot that is too old.

@@ -1,0 +1,121 @@
+use std::borrow::Borrow;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::ClientSession;
+use mongodb::bson::DateTime;
+use serde::Serialize;
+
+use crate::BucketRepository;
+use crate::batch::{self, Item};
+use crate::repository::Shared;
+use crate::store_many::StoreMany;
+use crate::write::Write;
+
+impl<K: Key, T: Serialize> BucketRepository<K, T> {
+    /// Appends items to the history of a key, in order: first to its open bucket, then in whole buckets.
+    ///
+    /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
+    /// a prefix of the items. Where nobody else appends to the key meanwhile they stand in the history in their order;
+    /// items of others can stand between them.
+    ///
+    /// # Cost
+    /// One round trip when all items fit the open bucket, or one page when there is none; else two for up to 1000
+    /// buckets, and one more for each further 1000 buckets or 16 MiB. Where seconds of the items are taken already, or
+    /// another writer opens a bucket meanwhile, two more. With [`IdPolicy::Monotonic`] or a session, a read more.
+    ///
+    /// # In a session
+    /// As for [`append`](Self::append): nothing is retried. A large batch in a transaction can exceed the server's limits
+    /// of a transaction.
+    ///
+    /// # Errors
+    /// Those of [`append`](Self::append). For bad items nothing is stored:
+    /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime),
+    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), and [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge)
+    /// when a page of them would pass 16 MiB.
+    pub fn append_many<'a, Q>(&'a self, key: &Q, items: &'a [T]) -> AppendMany<'a, T>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        AppendMany {
+            shared: self.shared(),
+            key: key.encode_key().map_err(Error::from),
+            items,
+            time: None,
+            session: None,
+        }
+    }
+}
+
+/// Appends a batch; made by [`BucketRepository::append_many`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct AppendMany<'a, T> {
+    shared: &'a Shared,
+    key: Result<EncodedKey>,
+    items: &'a [T],
+    time: Option<DateTime>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What a batch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AppendedMany {
+    /// How many items it stored: all of them.
+    pub items: u64,
+    /// How many buckets it opened for them.
+    pub opened: u64,
+}
+
+impl<'a, T: Serialize> AppendMany<'a, T> {
+    /// The time of all items, by which the buckets that they open are named, instead of that of their time field or
+    /// now.
+    pub fn at(mut self, time: impl Into<DateTime>) -> Self {
+        self.time = Some(time.into());
+        self
+    }
+
+    /// Appends in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    /// Encodes the items and checks all that can be checked before anything is sent.
+    fn encode(&self) -> Result<Vec<Item>> {
+        let settings = &self.shared.settings;
+        let items: Result<Vec<Item>> = self
+            .items
+            .iter()
+            .map(|item| Item::encode(settings, item, self.time))
+            .collect();
+        let items = items?;
+        batch::check_sizes(settings, &items)?;
+        Ok(items)
+    }
+}
+
+impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
+    type Output = Result<AppendedMany>;
+    type IntoFuture = ActionFuture<'a, AppendedMany>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let encoded = self.encode();
+        let Self {
+            shared, key, session, ..
+        } = self;
+        run(shared.operation("append_many"), |span| async move {
+            let (key, items) = (key?, encoded?);
+            let mut store = StoreMany::new(Write { shared, key: &key }, &span, &items);
+            match store.run(session).await {
+                Ok(()) => Ok(AppendedMany {
+                    items: store.stored as u64,
+                    opened: store.opened,
+                }),
+                Err(error) => Err(error.with_key(key.text()).with_stored(store.stored as u64)),
+            }
+        })
+    }
+}
