@@ -142,6 +142,7 @@
 pub mod action;
 mod batch;
 mod builder;
+mod combine;
 mod document;
 mod id;
 mod query;
@@ -155,6 +156,7 @@ mod write;
 
 pub use action::{Appended, AppendedMany, Counts, PageSlice};
 pub use builder::BucketRepositoryBuilder;
+pub use combine::{CombinedAppend, CombiningWriter};
 pub use document::Bucket;
 pub use id::{IdPolicy, PageToken};
 pub use repository::BucketRepository;

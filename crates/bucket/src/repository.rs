@@ -60,6 +60,10 @@ impl<K: Key, T> BucketRepository<K, T> {
         &self.shared
     }
 
+    pub(crate) fn share(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// The collection, for what this crate does not do.
     pub fn collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.collection

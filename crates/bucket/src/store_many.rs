@@ -56,12 +56,18 @@ impl<'a> StoreMany<'a> {
     /// Up to a page of items to the open bucket, or to one that they open.
     async fn fill(&mut self, session: Option<&mut ClientSession>) -> Result<()> {
         let page = self.items.len().min(self.write.shared.settings.page_size as usize);
-        let items: mongodb::error::Result<_> = self.items[..page].iter().map(Item::to_bson).collect();
+        let content = match self.items {
+            [item] => Content::Item(query::push(&self.write.shared.settings, item.to_bson()?)),
+            _ => {
+                let items: mongodb::error::Result<_> = self.items[..page].iter().map(Item::to_bson).collect();
+                Content::Items(items?)
+            }
+        };
         let store = Store {
             write: self.write,
             span: self.span,
             second: &self.items[0].second,
-            content: Content::Items(items?),
+            content,
         };
         let stored = store.run(session).await?;
         self.done(stored.items, u64::from(stored.opened.is_some()));

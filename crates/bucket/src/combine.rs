@@ -1,0 +1,265 @@
+//! Appends of many tasks to one key that go out together.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
+use mongodb::bson::DateTime;
+use serde::Serialize;
+use tokio::sync::oneshot;
+use tracing::Span;
+
+use crate::BucketRepository;
+use crate::batch::{self, Item};
+use crate::repository::Shared;
+use crate::store_many::StoreMany;
+use crate::write::Write;
+
+/// How many appends go out together at most: the memory and the time of one command are bounded by it.
+const TOGETHER: usize = 1000;
+
+/// Appends for many tasks of a process: what arrives for a key while a command for that key is under way goes out
+/// together in the next one, and every caller gets its own result.
+///
+/// Made by [`BucketRepository::combining_writer`]. A clone is cheap and shares the queues.
+pub struct CombiningWriter<K, T> {
+    shared: Arc<Shared>,
+    queues: Arc<Queues>,
+    types: PhantomData<fn() -> (K, T)>,
+}
+
+/// What waits, by the text of the key. A key has an entry while a task writes for it.
+#[derive(Default)]
+struct Queues(Mutex<HashMap<String, Vec<Waiting>>>);
+
+struct Waiting {
+    item: Item,
+    caller: oneshot::Sender<Result<()>>,
+}
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// A writer that combines the appends of many tasks to one key. It pays where tasks of one process append to the
+    /// same keys at the same time: with 64 tasks on one key, far below one round trip an append. A lone append is the
+    /// same command as [`append`](Self::append).
+    pub fn combining_writer(&self) -> CombiningWriter<K, T> {
+        CombiningWriter {
+            shared: self.share(),
+            queues: Arc::default(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K: Key, T: Serialize> CombiningWriter<K, T> {
+    /// Appends an item to the history of a key. Items of one key are stored in the order in which their actions are
+    /// first polled.
+    ///
+    /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be
+    /// stored fails alone: those that go out with it are tried again without it.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves open whether the item is stored, and harms no other.
+    ///
+    /// # Panics
+    /// When it is awaited outside of a tokio runtime.
+    ///
+    /// # Errors
+    /// Those of [`append`](BucketRepository::append).
+    pub fn append<Q>(&self, key: &Q, item: &T) -> CombinedAppend<'_>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        self.append_at(key, item, None)
+    }
+
+    /// The same with the item's time given, by which a bucket that it opens is named.
+    ///
+    /// # Errors
+    /// Those of [`append`](BucketRepository::append).
+    pub fn append_at<Q>(&self, key: &Q, item: &T, time: impl Into<Option<DateTime>>) -> CombinedAppend<'_>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        let encode = |key| {
+            let item = Item::encode(&self.shared.settings, item, time.into())?;
+            batch::check_sizes(&self.shared.settings, std::slice::from_ref(&item))?;
+            Ok((key, item))
+        };
+        CombinedAppend {
+            shared: &self.shared,
+            queues: &self.queues,
+            input: key.encode_key().map_err(Error::from).and_then(encode),
+        }
+    }
+}
+
+/// Appends one item together with those of other tasks; made by [`CombiningWriter::append`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct CombinedAppend<'a> {
+    shared: &'a Arc<Shared>,
+    queues: &'a Arc<Queues>,
+    input: Result<(EncodedKey, Item)>,
+}
+
+impl CombinedAppend<'_> {
+    async fn execute(self, span: Span) -> Result<()> {
+        let (key, item) = self.input?;
+        let (caller, result) = oneshot::channel();
+        if self.queues.join(&key, Waiting { item, caller }) {
+            let writer = Writer {
+                shared: Arc::clone(self.shared),
+                queues: Arc::clone(self.queues),
+                key: key.clone(),
+                span,
+            };
+            tokio::spawn(writer.run());
+        }
+        result.await.unwrap_or_else(|_| {
+            let message = "the runtime ended under the append: the item may or may not be stored";
+            Err(Error::new(ErrorKind::Network, message).with_key(key.text()))
+        })
+    }
+}
+
+impl<'a> IntoFuture for CombinedAppend<'a> {
+    type Output = Result<()>;
+    type IntoFuture = ActionFuture<'a, ()>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("combined append"), |span| self.execute(span))
+    }
+}
+
+impl Queues {
+    /// Queues an append. Returns whether no task writes for the key yet.
+    fn join(&self, key: &EncodedKey, waiting: Waiting) -> bool {
+        let mut queues = self.lock();
+        if let Some(queue) = queues.get_mut(key.text()) {
+            queue.push(waiting);
+            return false;
+        }
+        queues.insert(key.text().to_owned(), vec![waiting]);
+        true
+    }
+
+    /// What goes out next. When nothing waits the key has no writer from then on.
+    fn next(&self, key: &EncodedKey) -> Vec<Waiting> {
+        let mut queues = self.lock();
+        let Some(queue) = queues.get_mut(key.text()) else {
+            return Vec::new();
+        };
+        if queue.is_empty() {
+            queues.remove(key.text());
+            return Vec::new();
+        }
+        let together = queue.len().min(TOGETHER);
+        queue.drain(..together).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Waiting>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an error can be that of one item of a batch, so that the others are worth another try.
+fn is_of_an_item(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::TooLarge | ErrorKind::DuplicateKey | ErrorKind::Driver
+    ) && !error.is_outcome_unknown()
+}
+
+/// The task that writes for a key while appends wait. It belongs to none of the callers, so any of them may go away.
+struct Writer {
+    shared: Arc<Shared>,
+    queues: Arc<Queues>,
+    key: EncodedKey,
+    span: Span,
+}
+
+impl Writer {
+    async fn run(self) {
+        loop {
+            let waiting = self.queues.next(&self.key);
+            if waiting.is_empty() {
+                return;
+            }
+            let (items, callers): (Vec<Item>, Vec<_>) = waiting
+                .into_iter()
+                .map(|waiting| (waiting.item, waiting.caller))
+                .unzip();
+            let results = self.store(&items).await;
+            for (caller, result) in callers.into_iter().zip(results) {
+                // A caller that has gone away does not want to know.
+                let _ = caller.send(result);
+            }
+        }
+    }
+
+    /// The result of each item, in order.
+    async fn store(&self, items: &[Item]) -> Vec<Result<()>> {
+        let mut results = Vec::with_capacity(items.len());
+        let mut rest = items;
+        // How many go out together. After a failure it is one, to find whose item it is.
+        let mut together = items.len();
+        while !rest.is_empty() {
+            let batch = &rest[..together.min(rest.len())];
+            let (stored, outcome) = self.store_batch(batch).await;
+            results.extend((0..stored).map(|_| Ok(())));
+            let mut done = stored;
+            if let Err(error) = outcome {
+                let left = batch.len() - stored;
+                let failed = if left == 1 || !is_of_an_item(&error) { left } else { 0 };
+                results.extend((0..failed).map(|_| Err(error.clone())));
+                done += failed;
+                together = 1;
+            }
+            rest = &rest[done..];
+        }
+        results
+    }
+
+    async fn store_batch(&self, batch: &[Item]) -> (usize, Result<()>) {
+        if let Err(error) = batch::check_sizes(&self.shared.settings, batch) {
+            return (0, Err(error));
+        }
+        let write = Write {
+            shared: &self.shared,
+            key: &self.key,
+        };
+        let mut store = StoreMany::new(write, &self.span, batch);
+        let outcome = store.run(None).await;
+        let outcome = outcome.map_err(|error| error.with_key(self.key.text()));
+        (store.stored, outcome)
+    }
+}
+
+impl<K, T> Clone for CombiningWriter<K, T> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            queues: Arc::clone(&self.queues),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for CombiningWriter<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CombiningWriter")
+            .field("collection", &self.shared.collection.namespace())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CombinedAppend<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CombinedAppend").finish_non_exhaustive()
+    }
+}
