@@ -235,7 +235,9 @@ async fn a_batch_that_fails_says_which_prefix_is_stored() {
             assert_eq!(error.stored(), Some(stored), "{error:?}");
             assert!(error.is_outcome_unknown());
             assert!(
-                error.to_string().contains(&format!("the first {stored} items")),
+                error
+                    .to_string()
+                    .contains(&format!("among the first {stored} are stored")),
                 "{error}"
             );
             let prefix = i64::try_from(stored).unwrap();

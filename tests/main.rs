@@ -4,6 +4,7 @@
 
 mod append;
 mod append_many;
+mod append_stream;
 mod combine;
 mod concurrency;
 mod counts;

@@ -2,6 +2,7 @@
 
 mod append;
 mod append_many;
+mod append_stream;
 mod counts;
 mod ensure_indexes;
 mod newest;
@@ -10,6 +11,7 @@ mod pages;
 
 pub use append::{Append, Appended};
 pub use append_many::{AppendMany, AppendedMany};
+pub use append_stream::{AppendStream, Progress};
 pub use counts::{CountPages, Counts, CountsOfKey};
 pub use ensure_indexes::EnsureIndexes;
 pub use newest::Newest;

@@ -55,6 +55,11 @@ impl Item {
         }
     }
 
+    /// What it takes in memory, nearly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.wrapped.as_bytes().len() + self.second.len() + size_of::<Self>()
+    }
+
     pub(crate) fn to_bson(&self) -> mongodb::error::Result<Bson> {
         Ok(self.value().try_into()?)
     }

@@ -200,7 +200,8 @@ impl Error {
         self.0.tried.map(|(_, elapsed)| elapsed)
     }
 
-    /// How many items of a batch are stored all the same, from the first: always a prefix. Where the
+    /// How many items of a batch are stored all the same, from the first: always a prefix. For a stream of items of
+    /// several keys, all items of the error's key before this place in the stream are stored. Where the
     /// [outcome is unknown](Self::is_outcome_unknown), more of them may be.
     pub fn stored(&self) -> Option<u64> {
         self.0.stored
@@ -291,7 +292,7 @@ impl fmt::Display for Error {
             write!(f, " (tried {attempts} times in {elapsed:.1?})")?;
         }
         if let Some(stored) = self.0.stored {
-            write!(f, " (the first {stored} items of the batch are stored)")?;
+            write!(f, " (of this key's items, those among the first {stored} are stored)")?;
         }
         Ok(())
     }

@@ -1,0 +1,313 @@
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::pin::{Pin, pin};
+
+use futures::future::{Either, select};
+use futures::stream::FuturesUnordered;
+use futures::{Stream, StreamExt};
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
+use serde::Serialize;
+use tracing::Span;
+
+use crate::BucketRepository;
+use crate::action::AppendedMany;
+use crate::batch::{self, Item};
+use crate::repository::Shared;
+use crate::store_many::StoreMany;
+use crate::write::Write;
+
+impl<K: Key, T: Serialize> BucketRepository<K, T> {
+    /// Appends a stream of items of any keys: groups them by key, and stores the groups as
+    /// [`append_many`](Self::append_many) does, several keys at a time.
+    ///
+    /// Items of one key are stored in the order of the stream. Memory is bounded, whatever the stream's length: the
+    /// stream is read as fast as items can be stored.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let items = futures::stream::iter([(123, 419), (456, 50), (123, 29)]);
+    /// let appended = trades.append_stream(items).on_progress(|progress| println!("{}", progress.stored)).await?;
+    /// assert_eq!(appended.items, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// As [`append_many`](Self::append_many), for each key and each time the buffer is full. The better the stream is
+    /// sorted by key, and the larger the buffer, the fewer round trips.
+    ///
+    /// # Errors
+    /// Those of [`append_many`](Self::append_many), at the first of which it ends. What is stored then is, for every
+    /// key, a prefix of its items in the stream. The error names the [key](Error::key) that failed, and its
+    /// [`stored`](Error::stored) is the place in the stream, from 0, of that key's first item that is not: all of the
+    /// key's items before it are stored.
+    pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
+    where
+        S: Stream<Item = (K, T)> + Send + 'a,
+    {
+        AppendStream {
+            shared: self.shared(),
+            items: Box::pin(items),
+            concurrency: 8,
+            buffer_bytes: 64 * 1024 * 1024,
+            on_progress: None,
+        }
+    }
+}
+
+type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
+
+/// Appends a stream; made by [`BucketRepository::append_stream`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct AppendStream<'a, K, T> {
+    shared: &'a Shared,
+    items: Pin<Box<dyn Stream<Item = (K, T)> + Send + 'a>>,
+    concurrency: usize,
+    buffer_bytes: usize,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How many items were read from the stream.
+    pub read: u64,
+    /// How many of them are stored.
+    pub stored: u64,
+}
+
+impl<'a, K, T> AppendStream<'a, K, T> {
+    /// How many keys are written at a time, at most; 8 by default.
+    pub fn concurrency(mut self, keys: usize) -> Self {
+        self.concurrency = keys;
+        self
+    }
+
+    /// How many bytes of items are held at a time, at most, as BSON; 64 MiB by default.
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// Is called whenever a group has been stored.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+}
+
+impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
+    type Output = Result<AppendedMany>;
+    type IntoFuture = ActionFuture<'a, AppendedMany>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            items,
+            concurrency,
+            buffer_bytes,
+            on_progress,
+        } = self;
+        run(shared.operation("append_stream"), move |span| async move {
+            if concurrency == 0 || buffer_bytes == 0 {
+                let message = "the concurrency and the buffer of a stream must be at least 1";
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
+            }
+            let settings = &shared.settings;
+            // Encoded as they come, the items take known memory, and a bad one is found before it is in a batch.
+            let encoded = items.map(|(key, item)| {
+                let key = key.encode_key()?;
+                match Item::encode(settings, &item, None) {
+                    Ok(item) => Ok((key, item)),
+                    Err(error) => Err(error.with_key(key.text())),
+                }
+            });
+            let mut sink = Sink {
+                shared,
+                span: &span,
+                waiting: Groups::default(),
+                ready: VecDeque::new(),
+                busy: HashSet::new(),
+                held: 0,
+                total: AppendedMany::default(),
+                progress: Progress::default(),
+                failure: None,
+            };
+            sink.run(encoded, concurrency, buffer_bytes, on_progress).await;
+            sink.failure.map_or(Ok(sink.total), Err)
+        })
+    }
+}
+
+/// Items of a key that go out together.
+struct Group {
+    key: EncodedKey,
+    items: Vec<Item>,
+    /// Where in the stream each of them was, from 0.
+    places: Vec<u64>,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Groups {
+    by_key: HashMap<String, Group>,
+    bytes: usize,
+}
+
+/// A group that went out, how many of its items are stored, and how many buckets they opened.
+struct Written {
+    group: Group,
+    stored: usize,
+    opened: u64,
+    outcome: Result<()>,
+}
+
+async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
+    let write = Write {
+        shared,
+        key: &group.key,
+    };
+    let mut store = StoreMany::new(write, span, &group.items);
+    let outcome = match batch::check_sizes(&shared.settings, &group.items) {
+        Ok(()) => store.run(None).await,
+        Err(error) => Err(error),
+    };
+    let (stored, opened) = (store.stored, store.opened);
+    Written {
+        group,
+        stored,
+        opened,
+        outcome,
+    }
+}
+
+enum Event {
+    Read(Option<Result<(EncodedKey, Item)>>),
+    Written(Option<Written>),
+}
+
+/// The state of a stream's append. Half of the buffer fills while the other half is written.
+struct Sink<'a> {
+    shared: &'a Shared,
+    span: &'a Span,
+    /// Groups that still grow.
+    waiting: Groups,
+    /// Groups that go out as soon as their keys are free.
+    ready: VecDeque<Group>,
+    /// The keys that are being written. One at a time, so that its items stay in order.
+    busy: HashSet<String>,
+    /// The bytes of all items that are held, those under way included.
+    held: usize,
+    total: AppendedMany,
+    progress: Progress,
+    failure: Option<Error>,
+}
+
+impl Sink<'_> {
+    async fn run(
+        &mut self,
+        items: impl Stream<Item = Result<(EncodedKey, Item)>> + Send,
+        concurrency: usize,
+        buffer_bytes: usize,
+        mut on_progress: Option<OnProgress<'_>>,
+    ) {
+        let mut items = pin!(items);
+        let mut under_way = FuturesUnordered::new();
+        let mut ended = false;
+        loop {
+            if self.ready.is_empty() && (ended || self.waiting.bytes >= buffer_bytes.div_ceil(2)) {
+                self.ready = std::mem::take(&mut self.waiting).by_key.into_values().collect();
+            }
+            while self.failure.is_none() && under_way.len() < concurrency {
+                let Some(group) = self.next_group() else { break };
+                under_way.push(write(self.shared, self.span, group));
+            }
+            let wants_more = !ended && self.failure.is_none() && self.held < buffer_bytes;
+            let event = match (wants_more, under_way.is_empty()) {
+                (false, true) => return,
+                (false, false) => Event::Written(under_way.next().await),
+                (true, true) => Event::Read(items.next().await),
+                // What is under way comes first, or a stream that is always ready would hold it up.
+                (true, false) => match select(under_way.next(), items.next()).await {
+                    Either::Left((written, _)) => Event::Written(written),
+                    Either::Right((read, _)) => Event::Read(read),
+                },
+            };
+            match event {
+                Event::Read(Some(Ok((key, item)))) => self.add(key, item),
+                Event::Read(Some(Err(error))) => self.failure = Some(error),
+                Event::Read(None) => ended = true,
+                Event::Written(written) => {
+                    if let Some(written) = written {
+                        self.done(written);
+                    }
+                    if let Some(call) = &mut on_progress {
+                        call(self.progress);
+                    }
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, key: EncodedKey, item: Item) {
+        let bytes = item.bytes();
+        self.held += bytes;
+        self.waiting.bytes += bytes;
+        let group = self
+            .waiting
+            .by_key
+            .entry(key.text().to_owned())
+            .or_insert_with(|| Group {
+                key,
+                items: Vec::new(),
+                places: Vec::new(),
+                bytes: 0,
+            });
+        group.items.push(item);
+        group.places.push(self.progress.read);
+        group.bytes += bytes;
+        self.progress.read += 1;
+    }
+
+    fn next_group(&mut self) -> Option<Group> {
+        let free = self
+            .ready
+            .iter()
+            .position(|group| !self.busy.contains(group.key.text()))?;
+        let group = self.ready.swap_remove_front(free)?;
+        self.busy.insert(group.key.text().to_owned());
+        Some(group)
+    }
+
+    fn done(&mut self, written: Written) {
+        let Written {
+            group,
+            stored,
+            opened,
+            outcome,
+        } = written;
+        self.busy.remove(group.key.text());
+        self.held -= group.bytes;
+        self.total.items += stored as u64;
+        self.total.opened += opened;
+        self.progress.stored = self.total.items;
+        if let Err(error) = outcome {
+            let place = group.places.get(stored).copied().unwrap_or(self.progress.read);
+            self.failure
+                .get_or_insert(error.with_key(group.key.text()).with_stored(place));
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for AppendStream<'_, K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppendStream")
+            .field("shared", self.shared)
+            .field("concurrency", &self.concurrency)
+            .field("buffer_bytes", &self.buffer_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+//! Appending a stream of items of many keys.
+
+use std::collections::BTreeMap;
+
+use futures::stream;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{IdPolicy, Progress};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::IndexModel;
+use mongodb::bson::doc;
+use mongodb::options::IndexOptions;
+
+use crate::support::*;
+
+/// Items of 50 keys, in an order that jumps between them; a few keys have most of the items.
+fn items(count: i64) -> Vec<(u32, Trade)> {
+    (0..count)
+        .map(|n| (u32::try_from((n * n + n / 7) % 50).unwrap(), spread(n)))
+        .collect()
+}
+
+fn by_key(items: &[(u32, Trade)]) -> BTreeMap<u32, Vec<Trade>> {
+    let mut by_key: BTreeMap<u32, Vec<Trade>> = BTreeMap::new();
+    for (key, trade) in items {
+        by_key.entry(*key).or_default().push(trade.clone());
+    }
+    by_key
+}
+
+async fn history(trades: &Trades, key: u32) -> Vec<Trade> {
+    let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
+    pages.into_iter().flat_map(|page| page.items).collect()
+}
+
+#[tokio::test]
+async fn a_stream_is_stored_by_key_in_its_order() {
+    testkit::run(async |db| {
+        for (policy, concurrency, buffer) in [
+            (IdPolicy::ItemTime, 8, 64 << 20),
+            (IdPolicy::ItemTime, 1, 4_000),
+            (IdPolicy::Monotonic, 16, 20_000),
+            (IdPolicy::ItemTime, 4, 1),
+        ] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            let items = items(if buffer == 1 { 200 } else { 5000 });
+            let mut last = Progress::default();
+            let appended = trades
+                .append_stream(stream::iter(items.clone()))
+                .concurrency(concurrency)
+                .buffer_bytes(buffer)
+                .on_progress(|progress| {
+                    assert!(progress.read >= last.read && progress.stored > last.stored);
+                    // an item takes more than 40 bytes
+                    let held = progress.read - progress.stored;
+                    assert!(
+                        held <= buffer as u64 / 40 + 1,
+                        "{held} items are held in {buffer} bytes"
+                    );
+                    last = progress;
+                })
+                .await
+                .unwrap();
+            let count = items.len() as u64;
+            assert_eq!((appended.items, last.read, last.stored), (count, count, count));
+            for (key, expected) in by_key(&items) {
+                assert_eq!(history(&trades, key).await, expected, "key {key}");
+            }
+            assert_eq!(violations(&plain(db), 10).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_takes_two_round_trips_a_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append_stream(stream::iter(items(5000))).await.unwrap();
+        assert!(db.recorder().round_trips() <= 2 * 50, "{}", db.recorder().round_trips());
+        db.recorder().clear();
+        let nothing = trades.append_stream(stream::empty()).await.unwrap();
+        assert_eq!((nothing.items, nothing.opened, db.recorder().round_trips()), (0, 0, 0));
+    })
+    .await;
+}
+
+/// What is stored of every key is a prefix of its items, and of the key that failed as long as the error says.
+async fn check_prefixes(trades: &Trades, items: &[(u32, Trade)], failed: u32, place: u64) {
+    for (key, expected) in by_key(items) {
+        let stored = history(trades, key).await;
+        assert_eq!(stored, expected[..stored.len()], "key {key}");
+        if key == failed {
+            let before = usize::try_from(place).unwrap();
+            let expected = items[..before].iter().filter(|(key, _)| *key == failed).count();
+            assert_eq!(stored.len(), expected, "up to place {place}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_leaves_a_prefix_of_every_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let unique = IndexOptions::builder().unique(true).build();
+        let index = IndexModel::builder()
+            .keys(doc! { "history.n": 1 })
+            .options(unique)
+            .build();
+        plain(db).create_index(index).await.unwrap();
+        let items = items(5000);
+        let taken = items[4321].clone();
+        let elsewhere = 1_000_000;
+        trades.append(&elsewhere, &taken.1).await.unwrap();
+        let stream = stream::iter(items.clone());
+        let error = trades.append_stream(stream).buffer_bytes(50_000).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
+        assert_eq!(error.key(), Some(taken.0.to_string().as_str()));
+        check_prefixes(&trades, &items, taken.0, error.stored().unwrap()).await;
+        assert!(error.stored().unwrap() <= 4321);
+
+        plain(db).delete_many(doc! {}).await.unwrap();
+        let fault = FailPoint::on(&["findAndModify", "insert", "update"])
+            .skip(70)
+            .close_connection()
+            .enable(db)
+            .await;
+        let stream = stream::iter(items.clone());
+        let error = trades.append_stream(stream).buffer_bytes(50_000).await.unwrap_err();
+        fault.disable().await;
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        let failed = error.key().unwrap().parse().unwrap();
+        check_prefixes(&trades, &items, failed, error.stored().unwrap()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bad_item_ends_a_stream_with_its_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let mut items = items(3000);
+        items[2500].1.date = at(-1);
+        let stream = stream::iter(items.clone());
+        let error = trades.append_stream(stream).buffer_bytes(20_000).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTime);
+        assert_eq!(error.key(), Some(items[2500].0.to_string().as_str()));
+        for (key, expected) in by_key(&items) {
+            let stored = history(&trades, key).await;
+            assert_eq!(stored, expected[..stored.len()], "key {key}");
+        }
+        for action in [
+            trades.append_stream(stream::empty()).concurrency(0),
+            trades.append_stream(stream::empty()).buffer_bytes(0),
+        ] {
+            assert_eq!(action.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    })
+    .await;
+}
