@@ -91,15 +91,14 @@ impl<'a> StoreMany<'a> {
             let mut documents: Vec<RawDocumentBuf> = Vec::new();
             let mut bytes = 0;
             for page in self.items.chunks(page_size).take(BUCKETS) {
-                let second = &page[0].second;
-                tails.free_from(second, shared.suffixes.next(&key.id(second)));
-                let tail = tails.next(settings.id_policy, second)?;
-                let document = batch::bucket(settings, key, &tail, page)?;
-                bytes += document.as_bytes().len();
+                bytes += page.iter().map(Item::bytes).sum::<usize>();
                 if bytes > BYTES && !documents.is_empty() {
                     break;
                 }
-                documents.push(document);
+                let second = &page[0].second;
+                tails.free_from(second, shared.suffixes.next(&key.id(second)));
+                let tail = tails.next(settings.id_policy, second)?;
+                documents.push(batch::bucket(settings, key, &tail, page)?);
             }
             let mut insert = shared.collection.insert_many(&documents);
             if let Some(session) = session.as_deref_mut() {

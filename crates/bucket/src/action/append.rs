@@ -21,7 +21,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at
-    /// the same moment need a second one. [`IdPolicy::Monotonic`], and any append in a session, needs two more when it
+    /// the same moment need a second one. [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), and any append in a session, needs two more when it
     /// opens a bucket.
     ///
     /// # In a session
