@@ -9,6 +9,7 @@ mod combine;
 mod concurrency;
 mod counts;
 mod errors;
+mod failover;
 mod faults;
 mod keys;
 mod large;

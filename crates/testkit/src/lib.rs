@@ -31,7 +31,7 @@
 //!
 //! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary folder, with test
 //! commands enabled. It ends with the process, also when the process is killed, and the folder goes with it.
-//! [`Mongod`] starts further ones of your own, such as a standalone.
+//! [`Mongod`] starts further ones of your own, such as a standalone, and [`ReplicaSet`] one whose primary can be killed.
 //!
 //! # A database per test
 //!
@@ -45,6 +45,7 @@ mod fail_point;
 mod locate;
 mod mongod;
 mod recorder;
+mod replica_set;
 mod server;
 mod wheel;
 
@@ -53,4 +54,5 @@ pub use error::StartError;
 pub use fail_point::{FailPoint, FailPointGuard};
 pub use mongod::{Mongod, MongodOptions};
 pub use recorder::{CommandRecorder, RecordedCommand};
+pub use replica_set::ReplicaSet;
 pub use server::{Server, server};

@@ -15,8 +15,8 @@ use crate::StartError;
 use crate::locate::locate;
 
 /// How long a start may take. It takes under a second on a quiet machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// Runs the program that its arguments name, and ends it when its own standard input ends: the only thing that a
 /// process is sure to leave behind, however it ends. Then it removes the folder. Nothing in there is worth a clean
@@ -70,6 +70,7 @@ impl MongodOptions {
 pub struct Mongod {
     keeper: Child,
     pid: u32,
+    pub(crate) port: u16,
     uri: String,
     folder: PathBuf,
 }
@@ -80,10 +81,23 @@ impl Mongod {
     /// # Errors
     /// When there is no mongod program, or it does not start; with the end of its log.
     pub async fn start(options: MongodOptions) -> Result<Self, StartError> {
+        let mongod = Self::start_process(&options).await?;
+        let ready = async {
+            if !options.standalone {
+                initiate(&[&mongod]).await?;
+            }
+            mongod.wait_until_primary().await
+        };
+        ready.await.map_err(|problem| mongod.failure(&problem))?;
+        Ok(mongod)
+    }
+
+    /// Starts one that listens, and is not a member of a replica set yet.
+    pub(crate) async fn start_process(options: &MongodOptions) -> Result<Self, StartError> {
         let program = locate()?;
         // Between choosing a free port and mongod taking it, another process may. Then mongod ends, and we try again.
         for _ in 0..10 {
-            if let Some(mongod) = Self::start_on(free_port()?, &program, &options).await? {
+            if let Some(mongod) = Self::start_on(free_port()?, &program, options).await? {
                 return Ok(mongod);
             }
         }
@@ -147,17 +161,11 @@ impl Mongod {
         let mongod = Self {
             keeper,
             pid: pid.trim().parse().unwrap_or(0),
+            port,
             uri,
             folder,
         };
-        if !mongod.wait_until_it_listens().await? {
-            return Ok(None);
-        }
-        mongod
-            .wait_until_it_writes(port, options)
-            .await
-            .map_err(|problem| mongod.failure(&problem))?;
-        Ok(Some(mongod))
+        Ok(mongod.wait_until_it_listens().await?.then_some(mongod))
     }
 
     /// Whether it listens; `false` when the port was taken. Its own log says it, since another process might answer.
@@ -181,34 +189,35 @@ impl Mongod {
         }
     }
 
-    async fn wait_until_it_writes(&self, port: u16, options: &MongodOptions) -> Result<(), String> {
-        // A client of its own: one that connected before the initiation may keep a wrong idea of the topology.
-        let uri = format!("mongodb://127.0.0.1:{port}/?directConnection=true&serverSelectionTimeoutMS=60000");
-        let text = |error: mongodb::error::Error| error.to_string();
-        let options_of_client = ClientOptions::parse(uri).await.map_err(text)?;
-        let admin = Client::with_options(options_of_client).map_err(text)?.database("admin");
-        if !options.standalone {
-            let member = doc! { "_id": 0, "host": format!("127.0.0.1:{port}") };
-            let config = doc! { "_id": "rs0", "members": [member] };
-            admin
-                .run_command(doc! { "replSetInitiate": config })
-                .await
-                .map_err(text)?;
-        }
+    /// A client of this node alone. It is a new one each time: one that connected before the initiation may keep a wrong
+    /// idea of the topology.
+    pub(crate) async fn direct_client(&self) -> mongodb::error::Result<Client> {
+        let uri = format!(
+            "mongodb://127.0.0.1:{}/?directConnection=true&serverSelectionTimeoutMS=60000",
+            self.port
+        );
+        Client::with_options(ClientOptions::parse(uri).await?)
+    }
+
+    /// Whether this node is the primary, or a standalone.
+    pub(crate) async fn is_primary(&self) -> mongodb::error::Result<bool> {
+        let admin = self.direct_client().await?.database("admin");
+        let hello: Document = admin.run_command(doc! { "hello": 1 }).await?;
+        Ok(hello.get_bool("isWritablePrimary").unwrap_or(false))
+    }
+
+    async fn wait_until_primary(&self) -> Result<(), String> {
         let started = Instant::now();
-        loop {
-            let hello: Document = admin.run_command(doc! { "hello": 1 }).await.map_err(text)?;
-            if hello.get_bool("isWritablePrimary").unwrap_or(false) {
-                return Ok(());
-            }
+        while !self.is_primary().await.map_err(|error| error.to_string())? {
             if started.elapsed() > PATIENCE {
                 return Err(format!("mongod was not primary within {PATIENCE:?}"));
             }
             tokio::time::sleep(POLL).await;
         }
+        Ok(())
     }
 
-    fn failure(&self, problem: &str) -> StartError {
+    pub(crate) fn failure(&self, problem: &str) -> StartError {
         let tail = |name: &str| {
             let text = fs::read_to_string(self.folder.join(name)).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
@@ -225,6 +234,23 @@ impl Drop for Mongod {
         let _ = self.keeper.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Makes a replica set of these nodes.
+pub(crate) async fn initiate(nodes: &[&Mongod]) -> Result<(), String> {
+    let members = (0..)
+        .zip(nodes)
+        .map(|(id, node)| doc! { "_id": id, "host": format!("127.0.0.1:{}", node.port) });
+    let config = doc! {
+        "_id": "rs0",
+        "members": members.collect::<Vec<Document>>(),
+        "settings": { "electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 1000 },
+    };
+    let initiated = async {
+        let admin = nodes[0].direct_client().await?.database("admin");
+        admin.run_command(doc! { "replSetInitiate": config }).await
+    };
+    initiated.await.map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn free_port() -> Result<u16, StartError> {

@@ -21,8 +21,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at
-    /// the same moment need a second one. [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), and any append in a session, needs two more when it
-    /// opens a bucket.
+    /// the same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs
+    /// two more when it opens a bucket.
     ///
     /// # In a session
     /// Nothing is retried. When other writers are faster, this is [`ErrorKind::Contention`], in a transaction with the

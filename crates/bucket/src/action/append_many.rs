@@ -22,7 +22,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Cost
     /// One round trip when all items fit the open bucket, or one page when there is none; else two for up to 1000
     /// buckets, and one more for each further 1000 buckets or 16 MiB. Where seconds of the items are taken already, or
-    /// another writer opens a bucket meanwhile, two more. With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic) or a session, a read more.
+    /// another writer opens a bucket meanwhile, two more. With [monotonic ids](crate::IdPolicy::Monotonic) or in a session,
+    /// a read more.
     ///
     /// # In a session
     /// As for [`append`](Self::append): nothing is retried. A large batch in a transaction can exceed the server's limits

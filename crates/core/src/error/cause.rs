@@ -19,8 +19,8 @@ const WRITE_CONCERN_ADVICE: &str =
     "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
 /// A lost race that is over: a write conflict, or a snapshot that is too old.
 const WRITE_CONFLICT: i32 = 112;
-/// Ended by a time limit or an interruption, perhaps after it was done.
-const INTERRUPTED: [i32; 6] = [50, 262, 11600, 11601, 11602, 91];
+/// Ended by a time limit, an interruption or a step-down, perhaps after it was done.
+const INTERRUPTED: [i32; 7] = [50, 91, 189, 262, 11600, 11601, 11602];
 
 /// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
 /// leaves out the server's messages and response, which quote keys and documents.
