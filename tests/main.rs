@@ -11,6 +11,7 @@ mod counts;
 mod errors;
 mod failover;
 mod faults;
+mod items;
 mod keys;
 mod large;
 mod manual;

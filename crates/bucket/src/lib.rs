@@ -84,6 +84,7 @@
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
 //! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
 //! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
+//! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |

@@ -36,15 +36,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        Pages {
-            shared: self.shared(),
-            key: key.encode_key().map_err(Error::from),
-            from: From::Start,
-            newest_first: false,
-            limit: 1,
-            session: None,
-            types: PhantomData,
-        }
+        Pages::new(self.shared(), key.encode_key().map_err(Error::from))
     }
 }
 
@@ -82,6 +74,18 @@ pub struct PageSlice<K, T> {
 }
 
 impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
+    pub(super) fn new(shared: &'a Shared, key: Result<EncodedKey>) -> Self {
+        Self {
+            shared,
+            key,
+            from: From::Start,
+            newest_first: false,
+            limit: 1,
+            session: None,
+            types: PhantomData,
+        }
+    }
+
     /// The pages that follow the token's, in the order that is asked for. `None` means from the start.
     pub fn after(mut self, token: impl Into<Option<PageToken>>) -> Self {
         self.from = token.into().map_or(From::Start, From::After);
