@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::IdPolicy;
 use crate::id::{self, Tail};
 use crate::settings::Settings;
-use crate::write::no_time;
+use crate::write::second_of;
 
 /// MongoDB's limit of a document, less what a bucket has beside its items.
 const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
@@ -34,18 +34,10 @@ impl Item {
             let message = "an item cannot be written as BSON, nothing was stored: change its type";
             Error::from_driver(ErrorKind::Encode, message, error.into())
         })?;
-        let time = match (time, &settings.time) {
-            (Some(time), _) => time,
-            (None, None) => DateTime::now(),
-            (None, Some(field)) => wrapped
-                .get_document("i")
-                .and_then(|item| item.get_datetime(field.as_str()))
-                .map_err(|_| no_time(field))?,
-        };
-        Ok(Self {
-            wrapped,
-            second: id::second_text(time)?,
-        })
+        let second = second_of(settings, time, |field| {
+            wrapped.get_document("i").and_then(|item| item.get_datetime(field)).ok()
+        })?;
+        Ok(Self { wrapped, second })
     }
 
     fn value(&self) -> RawBsonRef<'_> {

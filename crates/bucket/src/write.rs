@@ -1,14 +1,15 @@
 //! What all writes share: where a new bucket goes, and what a refusal means.
 
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Result};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::id::Tail;
+use crate::id::{self, Tail};
 use crate::repository::Shared;
+use crate::settings::Settings;
 use crate::{IdPolicy, query};
 
 /// How often another writer may open the key's bucket under our hands before we look whether it is one that we cannot
@@ -141,11 +142,22 @@ impl Write<'_> {
     }
 }
 
-pub(crate) fn no_time(field: &FieldName) -> Error {
-    Error::new(
-        ErrorKind::InvalidTime,
-        format!(
-            "the item has no BSON date in its time field `{field}`, nothing was stored: a type such as bson::DateTime is one"
-        ),
-    )
+/// The second of an item, as the `_id` of a bucket holds it: by the time that the caller gave, or that of the item's
+/// time field, or now.
+pub(crate) fn second_of(
+    settings: &Settings,
+    given: Option<DateTime>,
+    in_item: impl FnOnce(&str) -> Option<DateTime>,
+) -> Result<String> {
+    let time = match (given, &settings.time) {
+        (Some(time), _) => time,
+        (None, None) => DateTime::now(),
+        (None, Some(field)) => in_item(field.as_str()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidTime,
+                format!("the item has no BSON date in its time field `{field}`, nothing was stored: a type such as bson::DateTime is one"),
+            )
+        })?,
+    };
+    id::second_text(time)
 }

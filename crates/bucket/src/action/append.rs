@@ -9,8 +9,8 @@ use tracing::Span;
 
 use crate::repository::Shared;
 use crate::store::{Content, Store};
-use crate::write::{Write, no_time};
-use crate::{BucketRepository, id, query};
+use crate::write::{Write, second_of};
+use crate::{BucketRepository, query};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.
@@ -96,19 +96,15 @@ impl<'a> Append<'a> {
             shared: self.shared,
             key: &key,
         };
-        let time = match (self.time, &self.shared.settings.time) {
-            (Some(time), _) => time,
-            (None, None) => DateTime::now(),
-            (None, Some(field)) => item
-                .as_document()
-                .and_then(|item| item.get_datetime(field.as_str()).ok())
-                .copied()
-                .ok_or_else(|| no_time(field))?,
+        let in_item = |field: &str| {
+            item.as_document()
+                .and_then(|item| item.get_datetime(field).ok().copied())
         };
+        let second = second_of(&self.shared.settings, self.time, in_item)?;
         let store = Store {
             write,
             span: &span,
-            second: &id::second_text(time)?,
+            second: &second,
             content: Content::Item(query::push(&self.shared.settings, item)),
         };
         let stored = store.run(self.session).await;
