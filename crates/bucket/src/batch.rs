@@ -30,10 +30,12 @@ struct Wrapped<'a, T> {
 
 impl Item {
     pub(crate) fn encode<T: Serialize>(settings: &Settings, item: &T, time: Option<DateTime>) -> Result<Self> {
-        let wrapped = bson::serialize_to_raw_document_buf(&Wrapped { i: item }).map_err(|error| {
-            let message = "an item cannot be written as BSON, nothing was stored: change its type";
-            Error::from_driver(ErrorKind::Encode, message, error.into())
-        })?;
+        let message = "an item cannot be written as BSON, nothing was stored: change its type";
+        let wrapped = bson::serialize_to_raw_document_buf(&Wrapped { i: item })
+            .map_err(|error| Error::from_driver(ErrorKind::Encode, message, error.into()))?;
+        if !matches!(wrapped.get("i"), Ok(Some(_))) {
+            return Err(Error::new(ErrorKind::Encode, message));
+        }
         let second = second_of(settings, time, |field| {
             wrapped.get_document("i").and_then(|item| item.get_datetime(field)).ok()
         })?;
@@ -41,10 +43,8 @@ impl Item {
     }
 
     fn value(&self) -> RawBsonRef<'_> {
-        match self.wrapped.get("i") {
-            Ok(Some(value)) => value,
-            _ => RawBsonRef::Null,
-        }
+        let value = self.wrapped.get("i").ok().flatten();
+        value.expect("it was there when the item was encoded")
     }
 
     /// What it takes in memory, nearly.
