@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mongo_patterns_testkit::ReplicaSet;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, WriteConcern};
+use tokio::sync::watch;
 
 use crate::support::*;
 
@@ -38,14 +40,18 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
         .unwrap();
     trades.ensure_indexes().await.unwrap();
 
-    let (next, done) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (next, done) = (watch::Sender::new(0_i64), Arc::new(AtomicBool::new(false)));
     let writers: Vec<_> = (0..TASKS)
         .map(|_| {
-            let (trades, next, done) = (trades.clone(), Arc::clone(&next), Arc::clone(&done));
+            let (trades, next, done) = (trades.clone(), next.clone(), Arc::clone(&done));
             tokio::spawn(async move {
                 let mut told = Told::default();
                 while !done.load(Ordering::Relaxed) {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let mut n = 0;
+                    next.send_modify(|next| {
+                        n = *next;
+                        *next += 1;
+                    });
                     match trades.append(&u32::try_from(n % KEYS).unwrap(), &same_second(n)).await {
                         Ok(_) => told.acknowledged.push(n),
                         Err(error) if error.is_outcome_unknown() => {}
@@ -59,7 +65,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
 
     wait_for(&next, 300).await;
     set.kill_primary().await.unwrap();
-    let before = next.load(Ordering::Relaxed);
+    let before = *next.borrow();
     wait_for(&next, before + 300).await;
     done.store(true, Ordering::Relaxed);
     let mut told = Told::default();
@@ -104,8 +110,11 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
 }
 
 /// Until the writers have begun so many appends.
-async fn wait_for(next: &AtomicI64, appends: i64) {
-    while next.load(Ordering::Relaxed) < appends {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+async fn wait_for(next: &watch::Sender<i64>, appends: i64) {
+    let mut begun = next.subscribe();
+    let enough = begun.wait_for(|begun| *begun >= appends);
+    tokio::time::timeout(Duration::from_secs(120), enough)
+        .await
+        .expect("the writers stand still")
+        .unwrap();
 }
