@@ -217,3 +217,28 @@ async fn callers_that_go_away_harm_no_other() {
     })
     .await;
 }
+
+/// The task that writes for a key goes with the runtime that it was spawned on. The next append must not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_survives_the_runtime_that_it_was_used_on() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let writer = trades.combining_writer();
+        let first = writer.clone();
+        let ended = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let mut append = first.append(&123, &spread(0)).into_future();
+                assert!(
+                    futures::poll!(&mut append).is_pending(),
+                    "queued, and its task has not run"
+                );
+            });
+        });
+        ended.join().unwrap();
+        let next = tokio::time::timeout(Duration::from_secs(30), writer.append(&123, &spread(1)).into_future());
+        next.await.expect("the key's queue is stuck").unwrap();
+        assert_eq!(numbers(&trades, 123).await, [1]);
+    })
+    .await;
+}

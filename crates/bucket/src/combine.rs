@@ -117,6 +117,7 @@ impl CombinedAppend<'_> {
                 queues: Arc::clone(self.queues),
                 key: key.clone(),
                 span,
+                finished: false,
             };
             tokio::spawn(writer.run());
         }
@@ -181,13 +182,26 @@ struct Writer {
     queues: Arc<Queues>,
     key: EncodedKey,
     span: Span,
+    /// Whether it has left its key to the next one.
+    finished: bool,
+}
+
+/// A task that ends early, with its runtime, must not leave its key without a writer: who waits is told, and the next
+/// append starts a new one.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.queues.lock().remove(self.key.text());
+        }
+    }
 }
 
 impl Writer {
-    async fn run(self) {
+    async fn run(mut self) {
         loop {
             let waiting = self.queues.next(&self.key);
             if waiting.is_empty() {
+                self.finished = true;
                 return;
             }
             let (items, callers): (Vec<Item>, Vec<_>) = waiting
