@@ -17,6 +17,7 @@ pub struct BucketRepositoryBuilder<K, T> {
     items: Option<String>,
     count: String,
     time: Option<String>,
+    item_id: Option<String>,
     page_size: u32,
     id_policy: IdPolicy,
     retry: RetryPolicy,
@@ -31,6 +32,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             items: None,
             count: "count".to_owned(),
             time: None,
+            item_id: None,
             page_size: 10,
             id_policy: IdPolicy::default(),
             retry: RetryPolicy::default(),
@@ -60,6 +62,17 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// machine's clock. [`Append::at`](crate::action::Append::at) overrides both.
     pub fn time_field(mut self, name: impl Into<String>) -> Self {
         self.time = Some(name.into());
+        self
+    }
+
+    /// The field of an item that identifies it among the items of its key, such as `tradeId` or `_id`. With it every item
+    /// is stored exactly once: an append that is repeated, since its outcome was unknown for one, is recognised and stores
+    /// nothing. It also finds, changes and removes single items.
+    ///
+    /// Every item must have it: a string, an int32 or int64, an ObjectId, binary data such as a UUID, or a date. It costs
+    /// a second [index](BucketRepository::indexes), which has an entry for each item.
+    pub fn item_id_field(mut self, name: impl Into<String>) -> Self {
+        self.item_id = Some(name.into());
         self
     }
 
@@ -97,6 +110,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             items: required(self.items, "items_field")?,
             count: FieldName::new(self.count)?,
             time: self.time.map(FieldName::new).transpose()?,
+            item_id: self.item_id.map(FieldName::of_element).transpose()?,
             page_size: self.page_size,
             id_policy: self.id_policy,
             retry: self.retry,

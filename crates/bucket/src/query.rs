@@ -134,6 +134,7 @@ mod tests {
             items: field("history"),
             count: field("count"),
             time: Some(field("date")),
+            item_id: None,
             page_size: 10,
             id_policy: IdPolicy::ItemTime,
             retry: RetryPolicy::default(),

@@ -12,6 +12,8 @@ pub(crate) struct Settings {
     pub(crate) items: FieldName,
     pub(crate) count: FieldName,
     pub(crate) time: Option<FieldName>,
+    /// The field of an item that identifies it among those of its key.
+    pub(crate) item_id: Option<FieldName>,
     pub(crate) page_size: u32,
     pub(crate) id_policy: IdPolicy,
     pub(crate) retry: RetryPolicy,
@@ -28,10 +30,24 @@ impl Settings {
         format!("{}_1_{}_lt_{}", self.key, self.count, self.page_size)
     }
 
+    /// Where the ids of items are in a bucket, such as `history.tradeId`.
+    pub(crate) fn item_id_path(&self) -> Option<String> {
+        let field = self.item_id.as_ref()?;
+        Some(format!("{}.{field}", self.items))
+    }
+
+    pub(crate) fn item_index(&self) -> Option<String> {
+        Some(format!("{}_1_{}_1", self.key, self.item_id_path()?))
+    }
+
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
         let open = PlannedIndex::new(self.open_index(), doc! { self.key.as_str(): 1 })
             .unique()
             .partial(doc! { self.count.as_str(): { "$lt": self.page_size_bson() } });
-        IndexPlan::new(collection, vec![open])
+        let mut indexes = vec![open];
+        if let (Some(name), Some(path)) = (self.item_index(), self.item_id_path()) {
+            indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
+        }
+        IndexPlan::new(collection, indexes)
     }
 }

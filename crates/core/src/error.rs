@@ -28,6 +28,8 @@ pub enum ErrorKind {
     InvalidKey,
     /// The item has no usable time: its time field is missing or not a date, or the time is out of range.
     InvalidTime,
+    /// The item has no usable id: its id field is missing, or its type is not one that an id can have.
+    InvalidItemId,
     /// The item cannot be written as BSON.
     Encode,
     /// The item does not fit: alone, or together with its document's others, it would pass MongoDB's 16 MiB.
@@ -44,6 +46,12 @@ pub enum ErrorKind {
     DuplicateKey,
     /// A stored document breaks the rules of the pattern.
     Corrupt,
+    /// The deployment cannot do what the call needs: a standalone has no transactions, or the server is too old.
+    Unsupported,
+    /// A collection that is to be filled has documents already.
+    TargetNotEmpty,
+    /// After a move, the target does not have what the source has.
+    CountMismatch,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
     Contention,
     /// No suitable server could be found. Nothing was sent.
@@ -217,7 +225,7 @@ impl Error {
         use ErrorKind::*;
         matches!(
             self.0.kind,
-            Configuration | InvalidArgument | InvalidKey | InvalidTime | Encode | TooLarge
+            Configuration | InvalidArgument | InvalidKey | InvalidTime | InvalidItemId | Encode | TooLarge
         )
     }
 

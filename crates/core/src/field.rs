@@ -36,6 +36,16 @@ impl FieldName {
         ))
     }
 
+    /// Checks the name of a field of an array's elements: it may be `_id`, since the pattern forms only that of the
+    /// document.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration), with what is wrong with the name.
+    pub fn of_element(name: impl Into<String>) -> Result<Self, Error> {
+        let name = name.into();
+        if name == "_id" { Ok(Self(name)) } else { Self::new(name) }
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -67,5 +77,7 @@ mod tests {
         for name in ["customerId", "größe", "a$b", "_ids"] {
             assert_eq!(FieldName::new(name).unwrap().as_str(), name);
         }
+        assert_eq!(FieldName::of_element("_id").unwrap().as_str(), "_id");
+        assert!(FieldName::of_element("a.b").is_err());
     }
 }

@@ -12,6 +12,7 @@
 //! | [`index`] | index plans that are created but never dropped |
 //! | [`action`] | how a call becomes a future with a span and error context |
 //! | [`find`] | reads with or without the caller's session |
+//! | [`transaction`] | transactions of our own |
 
 pub mod action;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod find;
 pub mod index;
 pub mod key;
 pub mod retry;
+pub mod transaction;
 
 pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
