@@ -9,6 +9,7 @@ mod combine;
 mod concurrency;
 mod counts;
 mod errors;
+mod exactly_once;
 mod failover;
 mod faults;
 mod items;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::IdPolicy;
 use crate::id::{self, Tail};
+use crate::item_id::ItemId;
 use crate::settings::Settings;
 use crate::write::second_of;
 
@@ -21,6 +22,7 @@ pub(crate) struct Item {
     wrapped: RawDocumentBuf,
     /// Its second, as the `_id` of a bucket holds it.
     pub(crate) second: String,
+    pub(crate) id: Option<ItemId>,
 }
 
 #[derive(Serialize)]
@@ -36,10 +38,10 @@ impl Item {
         if !matches!(wrapped.get("i"), Ok(Some(_))) {
             return Err(Error::new(ErrorKind::Encode, message));
         }
-        let second = second_of(settings, time, |field| {
-            wrapped.get_document("i").and_then(|item| item.get_datetime(field)).ok()
-        })?;
-        Ok(Self { wrapped, second })
+        let fields = wrapped.get_document("i").ok();
+        let second = second_of(settings, time, |field| fields?.get_datetime(field).ok())?;
+        let id = ItemId::of_item(settings, |field| fields?.get(field).ok()??.try_into().ok())?;
+        Ok(Self { wrapped, second, id })
     }
 
     fn value(&self) -> RawBsonRef<'_> {
@@ -83,7 +85,7 @@ pub(crate) fn bucket(
     settings: &Settings,
     key: &EncodedKey,
     tail: &str,
-    items: &[Item],
+    items: &[&Item],
 ) -> mongodb::error::Result<RawDocumentBuf> {
     let name = |name: &str| CString::try_from(name);
     let mut array = RawArrayBuf::new();

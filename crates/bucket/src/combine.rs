@@ -13,11 +13,11 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use crate::BucketRepository;
 use crate::batch::{self, Item};
 use crate::repository::Shared;
 use crate::store_many::StoreMany;
 use crate::write::Write;
+use crate::{Appended, BucketRepository};
 
 /// How many appends go out together at most: the memory and the time of one command are bounded by it.
 const TOGETHER: usize = 1000;
@@ -38,7 +38,7 @@ struct Queues(Mutex<HashMap<String, Vec<Waiting>>>);
 
 struct Waiting {
     item: Item,
-    caller: oneshot::Sender<Result<()>>,
+    caller: oneshot::Sender<Result<Appended>>,
 }
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -108,7 +108,7 @@ pub struct CombinedAppend<'a> {
 }
 
 impl CombinedAppend<'_> {
-    async fn execute(self, span: Span) -> Result<()> {
+    async fn execute(self, span: Span) -> Result<Appended> {
         let (key, item) = self.input?;
         let (caller, result) = oneshot::channel();
         if self.queues.join(&key, Waiting { item, caller }) {
@@ -129,8 +129,8 @@ impl CombinedAppend<'_> {
 }
 
 impl<'a> IntoFuture for CombinedAppend<'a> {
-    type Output = Result<()>;
-    type IntoFuture = ActionFuture<'a, ()>;
+    type Output = Result<Appended>;
+    type IntoFuture = ActionFuture<'a, Appended>;
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("combined append"), |span| self.execute(span))
@@ -147,6 +147,11 @@ impl Queues {
         }
         queues.insert(key.text().to_owned(), vec![waiting]);
         true
+    }
+
+    /// How many wait.
+    fn waiting(&self, key: &EncodedKey) -> usize {
+        self.lock().get(key.text()).map_or(0, Vec::len)
     }
 
     /// What goes out next. When nothing waits the key has no writer from then on.
@@ -199,6 +204,7 @@ impl Drop for Writer {
 impl Writer {
     async fn run(mut self) {
         loop {
+            self.gather().await;
             let waiting = self.queues.next(&self.key);
             if waiting.is_empty() {
                 self.finished = true;
@@ -216,8 +222,22 @@ impl Writer {
         }
     }
 
+    /// Lets other tasks run as long as they queue more. Those that were answered by the last command are awake by now,
+    /// and would else find the next one gone with the few that were first.
+    async fn gather(&self) {
+        let mut before = self.queues.waiting(&self.key);
+        while before < TOGETHER {
+            tokio::task::yield_now().await;
+            let now = self.queues.waiting(&self.key);
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
     /// The result of each item, in order.
-    async fn store(&self, items: &[Item]) -> Vec<Result<()>> {
+    async fn store(&self, items: &[Item]) -> Vec<Result<Appended>> {
         let mut results = Vec::with_capacity(items.len());
         let mut rest = items;
         // How many go out together. After a failure it is one, to find whose item it is.
@@ -225,10 +245,10 @@ impl Writer {
         while !rest.is_empty() {
             let batch = &rest[..together.min(rest.len())];
             let (stored, outcome) = self.store_batch(batch).await;
-            results.extend((0..stored).map(|_| Ok(())));
-            let mut done = stored;
+            let mut done = stored.len();
+            results.extend(stored.into_iter().map(Ok));
             if let Err(error) = outcome {
-                let left = batch.len() - stored;
+                let left = batch.len() - done;
                 let failed = if left == 1 || !is_of_an_item(&error) { left } else { 0 };
                 results.extend((0..failed).map(|_| Err(error.clone())));
                 done += failed;
@@ -239,9 +259,10 @@ impl Writer {
         results
     }
 
-    async fn store_batch(&self, batch: &[Item]) -> (usize, Result<()>) {
+    /// What became of a prefix of the batch, and the error that ended it.
+    async fn store_batch(&self, batch: &[Item]) -> (Vec<Appended>, Result<()>) {
         if let Err(error) = batch::check_sizes(&self.shared.settings, batch) {
-            return (0, Err(error));
+            return (Vec::new(), Err(error));
         }
         let write = Write {
             shared: &self.shared,
@@ -250,7 +271,11 @@ impl Writer {
         let mut store = StoreMany::new(write, &self.span, batch);
         let outcome = store.run(None).await;
         let outcome = outcome.map_err(|error| error.with_key(self.key.text()));
-        (store.stored, outcome)
+        let appended = |place| Appended {
+            opened: None,
+            repeated: store.repeated.contains(&place),
+        };
+        ((0..store.stored()).map(appended).collect(), outcome)
     }
 }
 

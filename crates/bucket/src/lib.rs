@@ -153,6 +153,7 @@ mod builder;
 mod combine;
 mod document;
 mod id;
+mod item_id;
 mod query;
 mod repository;
 mod settings;

@@ -4,6 +4,7 @@ use mongo_patterns_core::EncodedKey;
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 
 use crate::PageToken;
+use crate::item_id::ItemId;
 use crate::settings::Settings;
 
 /// All ids of the key: `/^123_/`. With the first digits of a tail, those that start with them.
@@ -31,6 +32,29 @@ pub(crate) fn open_bucket_of_any_id(settings: &Settings, key: &EncodedKey) -> Do
         settings.key.as_str(): key.value(),
         settings.count.as_str(): { "$lt": settings.page_size_bson() },
     }
+}
+
+/// An open bucket that has none of these items.
+pub(crate) fn open_bucket_without(settings: &Settings, key: &EncodedKey, ids: &[&ItemId]) -> Document {
+    let mut filter = open_bucket(settings, key);
+    if let Some(path) = settings.item_id_path() {
+        let none = match ids {
+            [id] => doc! { "$ne": id.to_bson() },
+            ids => doc! { "$nin": ids.iter().map(|id| id.to_bson()).collect::<Vec<Bson>>() },
+        };
+        filter.insert(path, none);
+    }
+    filter
+}
+
+/// The buckets of the key that have one of these items.
+pub(crate) fn buckets_with_items(settings: &Settings, key: &EncodedKey, ids: &[&ItemId]) -> Document {
+    let ids: Vec<Bson> = ids.iter().map(|id| id.to_bson()).collect();
+    let mut filter = doc! { settings.key.as_str(): key.value() };
+    if let Some(path) = settings.item_id_path() {
+        filter.insert(path, doc! { "$in": ids });
+    }
+    filter
 }
 
 /// The manual's update.

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::Key;
 use mongo_patterns_core::error::Operation;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) suffixes: Suffixes,
+    /// Whether the index of the item ids has been seen.
+    pub(crate) has_item_index: AtomicBool,
 }
 
 impl Shared {
@@ -51,6 +54,7 @@ impl<K: Key, T> BucketRepository<K, T> {
                 collection,
                 settings,
                 suffixes: Suffixes::default(),
+                has_item_index: AtomicBool::new(false),
             }),
             types: PhantomData,
         }
@@ -76,6 +80,8 @@ impl<K: Key, T> BucketRepository<K, T> {
 
     /// The indexes that the repository relies on: one, unique, on the key field, over the buckets that are not full.
     /// By it there is at most one open bucket a key, and an append examines one document however long the history is.
+    /// With an [item id field](BucketRepositoryBuilder::item_id_field), a second one, unique, on the key field and the
+    /// ids of the items.
     pub fn indexes(&self) -> IndexPlan {
         self.shared.settings.index_plan(self.shared.collection.name())
     }

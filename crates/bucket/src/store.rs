@@ -8,6 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
 use tracing::Span;
 
+use crate::item_id::ItemId;
 use crate::repository::Shared;
 use crate::write::{Collision, Write};
 use crate::{IdPolicy, id, query};
@@ -20,11 +21,15 @@ pub(crate) enum Content {
     Items(Vec<Bson>),
 }
 
-/// What was stored, and where.
-pub(crate) struct Stored {
-    pub(crate) items: usize,
-    /// The `_id` of the bucket that was opened for them.
-    pub(crate) opened: Option<String>,
+/// What became of it.
+pub(crate) enum Stored {
+    New {
+        items: usize,
+        /// The `_id` of the bucket that was opened for them.
+        opened: Option<String>,
+    },
+    /// One of the items was stored before, or all were. So none was stored now.
+    Repeated,
 }
 
 pub(crate) struct Store<'a> {
@@ -33,6 +38,8 @@ pub(crate) struct Store<'a> {
     /// The second of the first item.
     pub(crate) second: &'a str,
     pub(crate) content: Content,
+    /// The ids of the items, where they have such.
+    pub(crate) ids: &'a [&'a ItemId],
 }
 
 impl Store<'_> {
@@ -58,7 +65,7 @@ impl Store<'_> {
             let tail = id::with_suffix(self.second, suffix)?;
             let error = match self.attempt(Some(&tail), None).await {
                 Ok(stored) => {
-                    if suffix > 0 && stored.opened.is_some() {
+                    if suffix > 0 && matches!(stored, Stored::New { opened: Some(_), .. }) {
                         suffixes.raise(&base, suffix + 1);
                     }
                     record_attempts(self.span, attempts.made());
@@ -66,8 +73,15 @@ impl Store<'_> {
                 }
                 Err(error) => error,
             };
-            match self.write.collision(&error) {
-                Some(Collision::Id) => {
+            let Some(collision) = self.write.collision(&error) else {
+                return Err(self.write.failed(error));
+            };
+            if self.is_repeated(&collision).await? {
+                record_attempts(self.span, attempts.made());
+                return Ok(Stored::Repeated);
+            }
+            match collision {
+                Collision::Id => {
                     let next = suffixes.raise(&base, suffix + 1);
                     if gate.is_none() {
                         gate = Some(suffixes.gate(&base).await);
@@ -76,11 +90,11 @@ impl Store<'_> {
                         suffixes.raise(&base, self.write.free_suffix(self.second).await?);
                     }
                 }
-                Some(Collision::Open) => {
+                Collision::Open => {
                     opened_by_others += 1;
                     self.write.check_open_bucket(opened_by_others).await?;
                 }
-                None => return Err(self.write.failed(error)),
+                Collision::Item => {}
             }
             attempts.next(error).await?;
         }
@@ -89,30 +103,55 @@ impl Store<'_> {
     /// An update of the open bucket, and only if there is none a look at the newest bucket and an upsert: for where a
     /// collision must not happen, as it would abort the caller's transaction, or where the newest bucket matters.
     async fn look_first(&self, mut session: Option<&mut ClientSession>) -> Result<Stored> {
+        if session.is_some() && self.is_stored(session.as_deref_mut()).await? {
+            return Ok(Stored::Repeated);
+        }
         let mut attempts = self.write.shared.settings.retry.start();
         let mut opened_by_others = 0_u32;
         loop {
-            let stored = self.attempt(None, session.as_deref_mut()).await;
-            let stored = stored.map_err(|error| self.write.failed(error))?;
-            if stored.items > 0 {
-                record_attempts(self.span, attempts.made());
-                return Ok(stored);
-            }
-            let tail = self.write.free_tail(self.second, session.as_deref_mut()).await?;
-            let error = match self.attempt(Some(&tail), session.as_deref_mut()).await {
+            let error = match self.attempt(None, session.as_deref_mut()).await {
+                Ok(Stored::New { items: 0, .. }) => {
+                    if session.is_none() && self.is_stored(None).await? {
+                        return Ok(Stored::Repeated);
+                    }
+                    let tail = self.write.free_tail(self.second, session.as_deref_mut()).await?;
+                    self.attempt(Some(&tail), session.as_deref_mut()).await
+                }
+                other => other,
+            };
+            let error = match error {
                 Ok(stored) => {
                     record_attempts(self.span, attempts.made());
                     return Ok(stored);
                 }
                 Err(error) => error,
             };
-            if session.is_some() || self.write.collision(&error).is_none() {
-                return Err(self.write.failed(error));
+            match self.write.collision(&error) {
+                Some(collision) if session.is_none() => {
+                    if self.is_repeated(&collision).await? {
+                        return Ok(Stored::Repeated);
+                    }
+                }
+                _ => return Err(self.write.failed(error)),
             }
             opened_by_others += 1;
             self.write.check_open_bucket(opened_by_others).await?;
             attempts.next(error).await?;
         }
+    }
+
+    /// Whether a collision is that of an item that is stored already. The filter passes over the open bucket that has
+    /// the item, so the upsert looks like one that met another at a full bucket.
+    async fn is_repeated(&self, collision: &Collision) -> Result<bool> {
+        match (collision, self.ids) {
+            (_, []) => Ok(false),
+            (Collision::Item, [_]) => Ok(true),
+            _ => self.is_stored(None).await,
+        }
+    }
+
+    async fn is_stored(&self, session: Option<&mut ClientSession>) -> Result<bool> {
+        Ok(!self.write.stored_ids(self.ids, session).await?.is_empty())
     }
 
     /// One command: to the open bucket, or, with a tail, to a new one of that `_id`. The hint makes the server refuse
@@ -122,7 +161,7 @@ impl Store<'_> {
         let Shared {
             collection, settings, ..
         } = shared;
-        let filter = query::open_bucket(settings, key);
+        let filter = query::open_bucket_without(settings, key, self.ids);
         let hint = Hint::Name(settings.open_index());
         let id = tail.map(|tail| key.id(tail));
         match &self.content {
@@ -141,7 +180,7 @@ impl Store<'_> {
                 let result = action.await?;
                 let opened = result.upserted_id.and(id);
                 let items = usize::from(result.matched_count > 0 || opened.is_some());
-                Ok(Stored { items, opened })
+                Ok(Stored::New { items, opened })
             }
             Content::Items(items) => {
                 let pipeline = query::fill(settings, key, id.as_deref(), items.clone());
@@ -156,21 +195,16 @@ impl Store<'_> {
                     action = action.session(session);
                 }
                 let offered = items.len();
-                Ok(match action.await? {
-                    None if id.is_none() => Stored { items: 0, opened: None },
-                    None => Stored {
-                        items: offered,
-                        opened: id,
-                    },
-                    Some(before) => {
-                        let count = before.get(settings.count.as_str()).ok().flatten();
-                        let count = count.and_then(stored_integer).unwrap_or(0);
-                        let room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
-                        Stored {
-                            items: room.min(offered),
-                            opened: None,
-                        }
-                    }
+                let Some(before) = action.await? else {
+                    let items = if id.is_some() { offered } else { 0 };
+                    return Ok(Stored::New { items, opened: id });
+                };
+                let count = before.get(settings.count.as_str()).ok().flatten();
+                let count = count.and_then(stored_integer).unwrap_or(0);
+                let room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
+                Ok(Stored::New {
+                    items: room.min(offered),
+                    opened: None,
                 })
             }
         }

@@ -1,15 +1,18 @@
 //! Stores a batch: in the open bucket of a key, then in whole buckets.
 
-use mongo_patterns_core::Result;
+use std::collections::HashSet;
+
 use mongo_patterns_core::error::refused_document;
 use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{RawDocumentBuf, doc};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use tracing::Span;
 
 use crate::batch::{self, Item, Tails};
-use crate::store::{Content, Store};
+use crate::item_id::ItemId;
+use crate::store::{Content, Store, Stored};
 use crate::write::{Collision, Write};
 use crate::{IdPolicy, query};
 
@@ -22,30 +25,51 @@ const BYTES: usize = 16 * 1024 * 1024;
 pub(crate) struct StoreMany<'a> {
     write: Write<'a>,
     span: &'a Span,
-    /// Those that are not stored yet.
     items: &'a [Item],
-    /// How many are: a prefix, also when a command fails.
-    pub(crate) stored: usize,
-    /// How many buckets were opened for them.
+    /// Those that are not stored yet, by their places in the batch.
+    rest: Vec<usize>,
+    /// How many of `rest` are done.
+    done: usize,
+    /// The places of items that were stored before, or stand in the batch twice.
+    pub(crate) repeated: HashSet<usize>,
+    /// How many buckets were opened.
     pub(crate) opened: u64,
 }
 
 impl<'a> StoreMany<'a> {
     pub(crate) fn new(write: Write<'a>, span: &'a Span, items: &'a [Item]) -> Self {
+        let mut seen = HashSet::new();
+        let (rest, twice): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&place| {
+            let id: Option<&ItemId> = items[place].id.as_ref();
+            id.is_none_or(|id| seen.insert(id))
+        });
         Self {
             write,
             span,
             items,
-            stored: 0,
+            rest,
+            done: 0,
+            repeated: twice.into_iter().collect(),
             opened: 0,
         }
     }
 
+    /// How many items are stored: a prefix of the batch, also when a command fails.
+    pub(crate) fn stored(&self) -> usize {
+        self.rest.get(self.done).copied().unwrap_or(self.items.len())
+    }
+
     pub(crate) async fn run(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+        self.write.check_item_index().await?;
         let mut attempts = self.write.shared.settings.retry.start();
-        while !self.items.is_empty() {
-            self.fill(session.as_deref_mut()).await?;
-            // Another writer that opens a bucket ends this early. Its bucket is filled next.
+        if session.is_some() {
+            self.drop_repeated(session.as_deref_mut()).await?;
+        }
+        while self.done < self.rest.len() {
+            if !self.fill(session.as_deref_mut()).await? {
+                continue;
+            }
+            // Another writer that opens a bucket, or stores one of the items, ends this early.
             if let Some(error) = self.insert(session.as_deref_mut()).await? {
                 attempts.next(error).await?;
             }
@@ -53,29 +77,65 @@ impl<'a> StoreMany<'a> {
         Ok(())
     }
 
-    /// Up to a page of items to the open bucket, or to one that they open.
-    async fn fill(&mut self, session: Option<&mut ClientSession>) -> Result<()> {
-        let page = self.items.len().min(self.write.shared.settings.page_size as usize);
-        let content = match self.items {
-            [item] => Content::Item(query::push(&self.write.shared.settings, item.to_bson()?)),
-            _ => {
-                let items: mongodb::error::Result<_> = self.items[..page].iter().map(Item::to_bson).collect();
+    /// The items that are not stored yet.
+    fn rest(&self) -> impl Iterator<Item = &'a Item> + Clone {
+        let items = self.items;
+        self.rest[self.done..].iter().map(move |&place| &items[place])
+    }
+
+    /// Up to a page of items to the open bucket, or to one that they open. Returns whether it stored any: not when some
+    /// of them turn out to be stored already, which are left out from then on.
+    async fn fill(&mut self, session: Option<&mut ClientSession>) -> Result<bool> {
+        let settings = &self.write.shared.settings;
+        let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
+        let content = match page.as_slice() {
+            [item] => Content::Item(query::push(settings, item.to_bson()?)),
+            page => {
+                let items: mongodb::error::Result<_> = page.iter().map(|item| item.to_bson()).collect();
                 Content::Items(items?)
             }
         };
+        let ids: Vec<&ItemId> = page.iter().filter_map(|item| item.id.as_ref()).collect();
         let store = Store {
             write: self.write,
             span: self.span,
-            second: &self.items[0].second,
+            second: &page[0].second,
             content,
+            ids: &ids,
         };
-        let stored = store.run(session).await?;
-        self.done(stored.items, u64::from(stored.opened.is_some()));
-        Ok(())
+        match store.run(session).await? {
+            Stored::New { items, opened } => {
+                self.done += items;
+                self.opened += u64::from(opened.is_some());
+                Ok(true)
+            }
+            Stored::Repeated if self.drop_repeated(None).await? == 0 => Err(Error::new(
+                ErrorKind::Contention,
+                "an item of the batch was there and is gone again: try again",
+            )),
+            Stored::Repeated => Ok(false),
+        }
+    }
+
+    /// Finds out which of the items are stored already, and leaves them out. Returns how many.
+    async fn drop_repeated(&mut self, session: Option<&mut ClientSession>) -> Result<usize> {
+        let ids: Vec<&ItemId> = self.rest().filter_map(|item| item.id.as_ref()).collect();
+        let stored = self.write.stored_ids(&ids, session).await?;
+        let (items, repeated) = (self.items, &mut self.repeated);
+        let rest = self.rest.split_off(self.done);
+        let before = repeated.len();
+        self.rest.extend(rest.into_iter().filter(|&place| {
+            let is_stored = items[place].id.as_ref().is_some_and(|id| stored.contains(id));
+            if is_stored {
+                repeated.insert(place);
+            }
+            !is_stored
+        }));
+        Ok(repeated.len() - before)
     }
 
     /// The rest in whole buckets, and the last items in one that stays open. Returns the error when another writer has
-    /// opened one meanwhile, so that the last items are left.
+    /// opened one meanwhile, so that the last items are left, or has stored one of the items.
     async fn insert(&mut self, mut session: Option<&mut ClientSession>) -> Result<Option<mongodb::error::Error>> {
         let Write { shared, key } = self.write;
         let settings = &shared.settings;
@@ -83,22 +143,23 @@ impl<'a> StoreMany<'a> {
         let mut attempts = settings.retry.start();
         let mut tails = Tails::default();
         let mut looked = false;
-        while !self.items.is_empty() {
+        while self.done < self.rest.len() {
             if !looked && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
                 self.look(&mut tails, session.as_deref_mut()).await?;
                 looked = true;
             }
             let mut documents: Vec<RawDocumentBuf> = Vec::new();
             let mut bytes = 0;
-            for page in self.items.chunks(page_size).take(BUCKETS) {
-                bytes += page.iter().map(Item::bytes).sum::<usize>();
+            for places in self.rest[self.done..].chunks(page_size).take(BUCKETS) {
+                let page: Vec<&Item> = places.iter().map(|&place| &self.items[place]).collect();
+                bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
                 if bytes > BYTES && !documents.is_empty() {
                     break;
                 }
                 let second = &page[0].second;
                 tails.free_from(second, shared.suffixes.next(&key.id(second)));
                 let tail = tails.next(settings.id_policy, second)?;
-                documents.push(batch::bucket(settings, key, &tail, page)?);
+                documents.push(batch::bucket(settings, key, &tail, &page)?);
             }
             let mut insert = shared.collection.insert_many(&documents);
             if let Some(session) = session.as_deref_mut() {
@@ -112,6 +173,10 @@ impl<'a> StoreMany<'a> {
             match self.write.collision(&error) {
                 _ if session.is_some() => return Err(self.write.failed(error)),
                 Some(Collision::Open) => return Ok(Some(error)),
+                Some(Collision::Item) => {
+                    self.drop_repeated(None).await?;
+                    return Ok(Some(error));
+                }
                 Some(Collision::Id) => {
                     self.look(&mut tails, None).await?;
                     looked = true;
@@ -135,8 +200,7 @@ impl<'a> StoreMany<'a> {
             return Ok(());
         }
         let heads = self
-            .items
-            .iter()
+            .rest()
             .step_by(shared.settings.page_size as usize)
             .map(|item| item.second.as_str());
         let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
@@ -159,16 +223,8 @@ impl<'a> StoreMany<'a> {
     }
 
     fn done_pages(&mut self, pages: usize) {
-        let items = self
-            .items
-            .len()
-            .min(pages * self.write.shared.settings.page_size as usize);
-        self.done(items, pages as u64);
-    }
-
-    fn done(&mut self, items: usize, opened: u64) {
-        self.items = &self.items[items..];
-        self.stored += items;
-        self.opened += opened;
+        let items = pages * self.write.shared.settings.page_size as usize;
+        self.done = self.rest.len().min(self.done + items);
+        self.opened += pages as u64;
     }
 }

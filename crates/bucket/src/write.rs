@@ -1,13 +1,19 @@
 //! What all writes share: where a new bucket goes, and what a refusal means.
 
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
+use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::id::{self, Tail};
+use crate::item_id::ItemId;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::{IdPolicy, query};
@@ -16,12 +22,17 @@ use crate::{IdPolicy, query};
 /// append to.
 const OPENED_BY_OTHERS: u32 = 3;
 
+/// How many ids of items are looked up in one command.
+const IDS_AT_ONCE: usize = 1000;
+
 /// The unique index on which two writers met.
 pub(crate) enum Collision {
     /// The `_id` of the new bucket is taken.
     Id,
     /// The key has an open bucket by now.
     Open,
+    /// Another bucket of the key has an item of this id.
+    Item,
 }
 
 /// A write to one key.
@@ -32,6 +43,60 @@ pub(crate) struct Write<'a> {
 }
 
 impl Write<'_> {
+    /// Checks, once for a repository, that the index of the item ids exists: a write cannot name it in its hint, which
+    /// names the other one.
+    pub(crate) async fn check_item_index(&self) -> Result<()> {
+        let Shared {
+            collection,
+            settings,
+            has_item_index,
+            ..
+        } = self.shared;
+        if settings.item_id.is_none() || has_item_index.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        settings.index_plan(collection.name()).check(collection).await?;
+        has_item_index.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Which of these ids are those of stored items of the key.
+    pub(crate) async fn stored_ids(
+        &self,
+        ids: &[&ItemId],
+        mut session: Option<&mut ClientSession>,
+    ) -> Result<HashSet<ItemId>> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let mut stored = HashSet::new();
+        let (Some(field), Some(path), Some(index)) =
+            (&settings.item_id, settings.item_id_path(), settings.item_index())
+        else {
+            return Ok(stored);
+        };
+        for ids in ids.chunks(IDS_AT_ONCE) {
+            let mut find = collection
+                .find(query::buckets_with_items(settings, self.key, ids))
+                .projection(doc! { "_id": 0, path.as_str(): 1 })
+                .hint(Hint::Name(index.clone()))
+                .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+            if session.is_none() {
+                find = find.read_concern(ReadConcern::local());
+            }
+            let offered: HashSet<&ItemId> = ids.iter().copied().collect();
+            for bucket in find_all(find, session.as_deref_mut()).await? {
+                let Ok(items) = bucket.get_array(settings.items.as_str()) else {
+                    continue;
+                };
+                let items = items.into_iter().flatten().filter_map(RawBsonRef::as_document);
+                let found = items.filter_map(|item| item.get(field.as_str()).ok().flatten());
+                stored.extend(found.filter_map(ItemId::from_stored).filter(|id| offered.contains(id)));
+            }
+        }
+        Ok(stored)
+    }
+
     /// The suffix after the last one of a second.
     pub(crate) async fn free_suffix(&self, second: &str) -> Result<u32> {
         match self.newest_tail(Some(second), None).await? {
@@ -115,19 +180,17 @@ impl Write<'_> {
         match duplicate.fields.as_slice() {
             _ if index == Some("_id_") => Some(Collision::Id),
             _ if index == Some(settings.open_index().as_str()) => Some(Collision::Open),
+            _ if index.is_some() && index == settings.item_index().as_deref() => Some(Collision::Item),
             [field] if index.is_none() && field == "_id" => Some(Collision::Id),
             [field] if index.is_none() && field == settings.key.as_str() => Some(Collision::Open),
+            [_, path] if index.is_none() && Some(path) == settings.item_id_path().as_ref() => Some(Collision::Item),
             _ => None,
         }
     }
 
     pub(crate) fn failed(&self, error: DriverError) -> Error {
         if is_bad_hint(&error) {
-            let message = format!(
-                "the index `{}` is missing, the write was not stored: call ensure_indexes() once before the first append",
-                self.shared.settings.open_index()
-            );
-            return Error::from_driver(ErrorKind::IndexMissing, message, error);
+            return index_missing(&self.shared.settings.open_index()).caused_by(error);
         }
         let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
         let Some(other) = other else { return error.into() };

@@ -117,9 +117,14 @@ impl Error {
 
     /// A driver error with a kind and text of our own.
     pub fn from_driver(kind: ErrorKind, message: impl Into<Cow<'static, str>>, error: mongodb::error::Error) -> Self {
-        let mut this = Self::new(kind, message);
-        this.0.cause = Some(DriverCause::new(error));
-        this
+        Self::new(kind, message).caused_by(error)
+    }
+
+    /// Adds the driver error that is behind it.
+    #[must_use]
+    pub fn caused_by(mut self, error: mongodb::error::Error) -> Self {
+        self.0.cause = Some(DriverCause::new(error));
+        self
     }
 
     /// A stored document that breaks the pattern's rules in a field.

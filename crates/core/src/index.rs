@@ -121,6 +121,37 @@ impl IndexPlan {
     ) -> Result<EnsuredIndexes> {
         existing::check_collection(collection, session.as_deref_mut()).await?;
         let present = existing::list_indexes(collection, session.as_deref_mut()).await?;
+        let (mut ensured, missing) = self.compare(&present)?;
+        if missing.is_empty() {
+            return Ok(ensured);
+        }
+        let models = missing.iter().map(|planned| planned.to_model());
+        let mut create = collection.create_indexes(models);
+        if let Some(session) = session {
+            create = create.session(session);
+        }
+        match create.await {
+            Ok(created) => ensured.created = created.index_names,
+            Err(error) => return Err(self.not_created(error, &present, &missing)),
+        }
+        Ok(ensured)
+    }
+
+    /// Checks that all indexes of the plan exist, in one round trip, and creates nothing.
+    ///
+    /// # Errors
+    /// [`IndexMissing`](ErrorKind::IndexMissing) when one does not exist, and
+    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of its name is another.
+    pub async fn check<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<()> {
+        let present = existing::list_indexes(collection, None).await?;
+        match self.compare(&present)?.1.first() {
+            None => Ok(()),
+            Some(missing) => Err(index_missing(&missing.name)),
+        }
+    }
+
+    /// Which of the plan's indexes are there, and which are missing.
+    fn compare(&self, present: &[Document]) -> Result<(EnsuredIndexes, Vec<&PlannedIndex>)> {
         let mut ensured = EnsuredIndexes::default();
         let mut missing = Vec::new();
         for planned in &self.indexes {
@@ -135,19 +166,7 @@ impl IndexPlan {
                 Some(index) => return Err(mismatch(index, planned)),
             }
         }
-        if missing.is_empty() {
-            return Ok(ensured);
-        }
-        let models = missing.iter().map(|planned| planned.to_model());
-        let mut create = collection.create_indexes(models);
-        if let Some(session) = session {
-            create = create.session(session);
-        }
-        match create.await {
-            Ok(created) => ensured.created = created.index_names,
-            Err(error) => return Err(self.not_created(error, &present, &missing)),
-        }
-        Ok(ensured)
+        Ok((ensured, missing))
     }
 
     fn not_created(&self, error: mongodb::error::Error, present: &[Document], missing: &[&PlannedIndex]) -> Error {
@@ -178,6 +197,16 @@ impl IndexPlan {
             _ => error.into(),
         }
     }
+}
+
+/// That a write relies on an index that does not exist.
+pub fn index_missing(name: &str) -> Error {
+    Error::new(
+        ErrorKind::IndexMissing,
+        format!(
+            "the index `{name}` is missing, nothing was written: call ensure_indexes() once before the first write"
+        ),
+    )
 }
 
 fn mismatch(index: &Document, planned: &PlannedIndex) -> Error {

@@ -7,8 +7,9 @@ use mongodb::bson::{self, Bson, DateTime};
 use serde::Serialize;
 use tracing::Span;
 
+use crate::item_id::ItemId;
 use crate::repository::Shared;
-use crate::store::{Content, Store};
+use crate::store::{Content, Store, Stored};
 use crate::write::{Write, second_of};
 use crate::{BucketRepository, query};
 
@@ -16,13 +17,17 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.
     ///
     /// When it returns, the item is stored once, to the collection's write concern. An error means that it is not,
-    /// unless [`is_outcome_unknown`](Error::is_outcome_unknown). Any number of writers may append to one key at a
+    /// unless [`is_outcome_unknown`](Error::is_outcome_unknown). With an
+    /// [item id field](crate::BucketRepositoryBuilder::item_id_field) it may then be called again: an item whose id is
+    /// stored for the key is [recognised](Appended::repeated), wherever in the history it is, and not stored again. Any number of writers may append to one key at a
     /// time: no bucket gets more than a page of items, and no key has two open buckets.
     ///
     /// # Cost
     /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at
     /// the same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs
-    /// two more when it opens a bucket.
+    /// two more when it opens a bucket. A repeated item takes two or three. With an item id field, the first write of a
+    /// repository takes one more, to see that the index is there, a write that met another at a full bucket one, and
+    /// one in a session one.
     ///
     /// # In a session
     /// Nothing is retried. When other writers are faster, this is [`ErrorKind::Contention`], in a transaction with the
@@ -34,7 +39,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Errors
     /// With nothing stored: [`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
-    /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing),
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing),
     /// [`Contention`](ErrorKind::Contention), [`Corrupt`](ErrorKind::Corrupt) when the key's open bucket has an `_id`
     /// that is not of this key, [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and
     /// [`Unreachable`](ErrorKind::Unreachable).
@@ -70,11 +75,14 @@ pub struct Append<'a> {
 }
 
 /// What an append did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The `_id` of the bucket that the item opened; `None` when it went into one that was open.
+    /// The `_id` of the bucket that the item opened; `None` when it went into one that was open, was not stored, or went
+    /// out [together](crate::CombiningWriter) with others.
     pub opened: Option<String>,
+    /// Whether the item was stored before, by its id, so that nothing was stored now.
+    pub repeated: bool,
 }
 
 impl<'a> Append<'a> {
@@ -100,16 +108,31 @@ impl<'a> Append<'a> {
             item.as_document()
                 .and_then(|item| item.get_datetime(field).ok().copied())
         };
-        let second = second_of(&self.shared.settings, self.time, in_item)?;
+        let settings = &self.shared.settings;
+        let second = second_of(settings, self.time, in_item)?;
+        let id = ItemId::of_item(settings, |field| item.as_document()?.get(field).cloned())?;
         let store = Store {
             write,
             span: &span,
             second: &second,
-            content: Content::Item(query::push(&self.shared.settings, item)),
+            content: Content::Item(query::push(settings, item)),
+            ids: &id.iter().collect::<Vec<_>>(),
         };
-        let stored = store.run(self.session).await;
-        let stored = stored.map_err(|error| error.with_key(key.text()))?;
-        Ok(Appended { opened: stored.opened })
+        let stored = async {
+            write.check_item_index().await?;
+            store.run(self.session).await
+        };
+        let stored = stored.await.map_err(|error| error.with_key(key.text()))?;
+        Ok(match stored {
+            Stored::New { opened, .. } => Appended {
+                opened,
+                repeated: false,
+            },
+            Stored::Repeated => Appended {
+                opened: None,
+                repeated: true,
+            },
+        })
     }
 }
 

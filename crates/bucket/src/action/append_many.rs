@@ -17,13 +17,15 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
     /// a prefix of the items. Where nobody else appends to the key meanwhile they stand in the history in their order;
-    /// items of others can stand between them.
+    /// items of others can stand between them. With an
+    /// [item id field](crate::BucketRepositoryBuilder::item_id_field), items that are stored already, or stand in the
+    /// batch twice, are [counted](AppendedMany::repeated) and not stored again, so a batch that failed may be repeated.
     ///
     /// # Cost
     /// One round trip when all items fit the open bucket, or one page when there is none; else two for up to 1000
     /// buckets, and one more for each further 1000 buckets or 16 MiB. Where seconds of the items are taken already, or
     /// another writer opens a bucket meanwhile, two more. With [monotonic ids](crate::IdPolicy::Monotonic) or in a session,
-    /// a read more.
+    /// a read more. Where items are stored already, two more, and one more for each 1000 items of the rest of the batch.
     ///
     /// # In a session
     /// As for [`append`](Self::append): nothing is retried. A large batch in a transaction can exceed the server's limits
@@ -32,6 +34,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Errors
     /// Those of [`append`](Self::append). For bad items nothing is stored:
     /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime),
+    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId),
     /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), and [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge)
     /// when a page of them would pass 16 MiB.
     pub fn append_many<'a, Q>(&'a self, key: &Q, items: &'a [T]) -> AppendMany<'a, T>
@@ -64,8 +67,10 @@ pub struct AppendMany<'a, T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendedMany {
-    /// How many items it stored: all of them.
+    /// How many items it stored: all of them but the repeated ones.
     pub items: u64,
+    /// How many items were not stored since they were already, by their ids, or were in the batch before.
+    pub repeated: u64,
     /// How many buckets it opened for them.
     pub opened: u64,
 }
@@ -112,10 +117,11 @@ impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
             let mut store = StoreMany::new(Write { shared, key: &key }, &span, &items);
             match store.run(session).await {
                 Ok(()) => Ok(AppendedMany {
-                    items: store.stored as u64,
+                    items: (items.len() - store.repeated.len()) as u64,
+                    repeated: store.repeated.len() as u64,
                     opened: store.opened,
                 }),
-                Err(error) => Err(error.with_key(key.text()).with_stored(store.stored as u64)),
+                Err(error) => Err(error.with_key(key.text()).with_stored(store.stored() as u64)),
             }
         })
     }

@@ -75,7 +75,7 @@ pub struct AppendStream<'a, K, T> {
 pub struct Progress {
     /// How many items were read from the stream.
     pub read: u64,
-    /// How many of them are stored.
+    /// How many of them are stored, now or before.
     pub stored: u64,
 }
 
@@ -157,10 +157,12 @@ struct Groups {
     bytes: usize,
 }
 
-/// A group that went out, how many of its items are stored, and how many buckets they opened.
+/// A group that went out, the prefix of its items that is stored, and how many buckets they opened.
 struct Written {
     group: Group,
     stored: usize,
+    /// How many of them were stored before.
+    repeated: u64,
     opened: u64,
     outcome: Result<()>,
 }
@@ -175,10 +177,11 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
         Ok(()) => store.run(None).await,
         Err(error) => Err(error),
     };
-    let (stored, opened) = (store.stored, store.opened);
+    let (stored, repeated, opened) = (store.stored(), store.repeated.len() as u64, store.opened);
     Written {
         group,
         stored,
+        repeated,
         opened,
         outcome,
     }
@@ -286,14 +289,16 @@ impl Sink<'_> {
         let Written {
             group,
             stored,
+            repeated,
             opened,
             outcome,
         } = written;
         self.busy.remove(group.key.text());
         self.held -= group.bytes;
-        self.total.items += stored as u64;
+        self.progress.stored += stored as u64;
+        self.total.repeated += repeated;
+        self.total.items = self.progress.stored.saturating_sub(self.total.repeated);
         self.total.opened += opened;
-        self.progress.stored = self.total.items;
         if let Err(error) = outcome {
             let place = group.places.get(stored).copied().unwrap_or(self.progress.read);
             self.failure
