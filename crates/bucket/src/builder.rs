@@ -5,7 +5,7 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use mongodb::options::Acknowledgment;
 
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::{BucketRepository, IdPolicy};
 
 /// Builds a [`BucketRepository`]: names, page size and policies.
@@ -105,10 +105,13 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             let name = name.ok_or_else(|| configuration(format!("call {call}(..) on the builder")));
             name.and_then(FieldName::new)
         };
+        let key = required(self.key, "key_field")?;
+        let count = FieldName::new(self.count)?;
         let settings = Settings {
-            key: required(self.key, "key_field")?,
+            open_index: settings::open_index(&key, &count, self.page_size),
+            key,
             items: required(self.items, "items_field")?,
-            count: FieldName::new(self.count)?,
+            count,
             time: self.time.map(FieldName::new).transpose()?,
             item_id: self.item_id.map(FieldName::of_element).transpose()?,
             page_size: self.page_size,

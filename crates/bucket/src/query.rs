@@ -162,6 +162,7 @@ mod tests {
             page_size: 10,
             id_policy: IdPolicy::ItemTime,
             retry: RetryPolicy::default(),
+            open_index: "customerId_1_count_lt_10".to_owned(),
         }
     }
 

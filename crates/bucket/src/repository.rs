@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::Key;
-use mongo_patterns_core::error::Operation;
+use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
@@ -32,11 +32,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn operation(&self, name: &'static str) -> Operation {
-        Operation {
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
+        Call {
             pattern: "bucket",
-            name,
-            namespace: self.collection.namespace(),
+            operation,
+            collection: &self.collection,
         }
     }
 }

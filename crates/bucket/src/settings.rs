@@ -17,17 +17,18 @@ pub(crate) struct Settings {
     pub(crate) page_size: u32,
     pub(crate) id_policy: IdPolicy,
     pub(crate) retry: RetryPolicy,
+    /// The name of the index over the open buckets. It tells the definition, as writes rely on it by name.
+    pub(crate) open_index: String,
+}
+
+pub(crate) fn open_index(key: &FieldName, count: &FieldName, page_size: u32) -> String {
+    format!("{key}_1_{count}_lt_{page_size}")
 }
 
 impl Settings {
     /// The page size as it stands in filters and in the index.
     pub(crate) fn page_size_bson(&self) -> i32 {
         i32::try_from(self.page_size).unwrap_or(i32::MAX)
-    }
-
-    /// The name tells the definition, as writes rely on it by name.
-    pub(crate) fn open_index(&self) -> String {
-        format!("{}_1_{}_lt_{}", self.key, self.count, self.page_size)
     }
 
     /// Where the ids of items are in a bucket, such as `history.tradeId`.
@@ -41,7 +42,7 @@ impl Settings {
     }
 
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
-        let open = PlannedIndex::new(self.open_index(), doc! { self.key.as_str(): 1 })
+        let open = PlannedIndex::new(&self.open_index, doc! { self.key.as_str(): 1 })
             .unique()
             .partial(doc! { self.count.as_str(): { "$lt": self.page_size_bson() } });
         let mut indexes = vec![open];

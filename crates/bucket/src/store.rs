@@ -1,25 +1,20 @@
 //! Stores items in the open bucket of a key, or in one that it opens.
 
+use std::borrow::Cow;
+
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::key::stored_integer;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, doc};
 use mongodb::options::Hint;
 use tracing::Span;
 
+use crate::batch::Item;
 use crate::item_id::ItemId;
 use crate::repository::Shared;
 use crate::write::{Collision, Write};
 use crate::{IdPolicy, id, query};
-
-/// What is stored.
-pub(crate) enum Content {
-    /// One item, as the update that pushes it.
-    Item(Document),
-    /// As many of these items as there is room for, from the first. At most a page of them.
-    Items(Vec<Bson>),
-}
 
 /// What became of it.
 pub(crate) enum Stored {
@@ -35,15 +30,13 @@ pub(crate) enum Stored {
 pub(crate) struct Store<'a> {
     pub(crate) write: Write<'a>,
     pub(crate) span: &'a Span,
-    /// The second of the first item.
-    pub(crate) second: &'a str,
-    pub(crate) content: Content,
-    /// The ids of the items, where they have such.
-    pub(crate) ids: &'a [&'a ItemId],
+    /// One item, or as many as there is room for, from the first. At most a page of them.
+    pub(crate) items: &'a [&'a Item],
 }
 
 impl Store<'_> {
     pub(crate) async fn run(&self, session: Option<&mut ClientSession>) -> Result<Stored> {
+        self.write.check_item_index().await?;
         if session.is_some() || self.write.shared.settings.id_policy == IdPolicy::Monotonic {
             self.look_first(session).await
         } else {
@@ -56,14 +49,18 @@ impl Store<'_> {
     async fn upsert_first(&self) -> Result<Stored> {
         let Write { shared, key } = self.write;
         let suffixes = &shared.suffixes;
-        let base = key.id(self.second);
+        let second = &self.items[0].second;
+        let base = key.id(second);
         let mut attempts = shared.settings.retry.start();
         let mut gate = None;
         let mut opened_by_others = 0_u32;
         loop {
             let suffix = suffixes.next(&base);
-            let tail = id::with_suffix(self.second, suffix)?;
-            let error = match self.attempt(Some(&tail), None).await {
+            let id = match suffix {
+                0 => Cow::Borrowed(&base),
+                suffix => Cow::Owned(key.id(&id::with_suffix(second, suffix)?)),
+            };
+            let error = match self.attempt(Some(&id), None).await {
                 Ok(stored) => {
                     if suffix > 0 && matches!(stored, Stored::New { opened: Some(_), .. }) {
                         suffixes.raise(&base, suffix + 1);
@@ -87,7 +84,7 @@ impl Store<'_> {
                         gate = Some(suffixes.gate(&base).await);
                     } else if next == suffix + 1 {
                         // Taken again, and not by this process: there may be any number of them.
-                        suffixes.raise(&base, self.write.free_suffix(self.second).await?);
+                        suffixes.raise(&base, self.write.free_suffix(second).await?);
                     }
                 }
                 Collision::Open => {
@@ -114,8 +111,10 @@ impl Store<'_> {
                     if session.is_none() && self.is_stored(None).await? {
                         return Ok(Stored::Repeated);
                     }
-                    let tail = self.write.free_tail(self.second, session.as_deref_mut()).await?;
-                    self.attempt(Some(&tail), session.as_deref_mut()).await
+                    let second = &self.items[0].second;
+                    let tail = self.write.free_tail(second, session.as_deref_mut()).await?;
+                    let id = self.write.key.id(&tail);
+                    self.attempt(Some(&id), session.as_deref_mut()).await
                 }
                 other => other,
             };
@@ -143,70 +142,72 @@ impl Store<'_> {
     /// Whether a collision is that of an item that is stored already. The filter passes over the open bucket that has
     /// the item, so the upsert looks like one that met another at a full bucket.
     async fn is_repeated(&self, collision: &Collision) -> Result<bool> {
-        match (collision, self.ids) {
-            (_, []) => Ok(false),
+        match (collision, self.items) {
             (Collision::Item, [_]) => Ok(true),
             _ => self.is_stored(None).await,
         }
     }
 
     async fn is_stored(&self, session: Option<&mut ClientSession>) -> Result<bool> {
-        Ok(!self.write.stored_ids(self.ids, session).await?.is_empty())
+        Ok(!self.write.stored_ids(&self.ids(), session).await?.is_empty())
     }
 
-    /// One command: to the open bucket, or, with a tail, to a new one of that `_id`. The hint makes the server refuse
+    /// The ids of the items, where the settings have a field for them.
+    fn ids(&self) -> Vec<&ItemId> {
+        self.items.iter().filter_map(|item| item.id.as_ref()).collect()
+    }
+
+    /// One command: to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse
     /// it when the unique index is missing.
-    async fn attempt(&self, tail: Option<&str>, session: Option<&mut ClientSession>) -> mongodb::error::Result<Stored> {
+    async fn attempt(&self, id: Option<&str>, session: Option<&mut ClientSession>) -> mongodb::error::Result<Stored> {
         let Write { shared, key } = self.write;
         let Shared {
             collection, settings, ..
         } = shared;
-        let filter = query::open_bucket_without(settings, key, self.ids);
-        let hint = Hint::Name(settings.open_index());
-        let id = tail.map(|tail| key.id(tail));
-        match &self.content {
-            Content::Item(push) => {
-                let mut update = push.clone();
-                if let Some(id) = &id {
-                    update.insert("$setOnInsert", query::on_insert(settings, key, id));
-                }
-                let mut action = collection.update_one(filter, update).hint(hint);
-                if id.is_some() {
-                    action = action.upsert(true);
-                }
-                if let Some(session) = session {
-                    action = action.session(session);
-                }
-                let result = action.await?;
-                let opened = result.upserted_id.and(id);
-                let items = usize::from(result.matched_count > 0 || opened.is_some());
-                Ok(Stored::New { items, opened })
+        let filter = query::open_bucket_without(settings, key, &self.ids());
+        let hint = Hint::Name(settings.open_index.clone());
+        if let [item] = self.items {
+            let mut update = query::push(settings, item.to_bson()?);
+            if let Some(id) = id {
+                update.insert("$setOnInsert", query::on_insert(settings, key, id));
             }
-            Content::Items(items) => {
-                let pipeline = query::fill(settings, key, id.as_deref(), items.clone());
-                let mut action = collection
-                    .find_one_and_update(filter, pipeline.to_vec())
-                    .projection(doc! { settings.count.as_str(): 1 })
-                    .hint(hint);
-                if id.is_some() {
-                    action = action.upsert(true);
-                }
-                if let Some(session) = session {
-                    action = action.session(session);
-                }
-                let offered = items.len();
-                let Some(before) = action.await? else {
-                    let items = if id.is_some() { offered } else { 0 };
-                    return Ok(Stored::New { items, opened: id });
-                };
-                let count = before.get(settings.count.as_str()).ok().flatten();
-                let count = count.and_then(stored_integer).unwrap_or(0);
-                let room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
-                Ok(Stored::New {
-                    items: room.min(offered),
-                    opened: None,
-                })
+            let mut action = collection.update_one(filter, update).hint(hint);
+            if id.is_some() {
+                action = action.upsert(true);
             }
+            if let Some(session) = session {
+                action = action.session(session);
+            }
+            let result = action.await?;
+            let opened = result.upserted_id.and(id).map(str::to_owned);
+            let items = usize::from(result.matched_count > 0 || opened.is_some());
+            return Ok(Stored::New { items, opened });
         }
+        let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
+        let pipeline = query::fill(settings, key, id, items?);
+        let mut action = collection
+            .find_one_and_update(filter, pipeline.to_vec())
+            .projection(doc! { settings.count.as_str(): 1 })
+            .hint(hint);
+        if id.is_some() {
+            action = action.upsert(true);
+        }
+        if let Some(session) = session {
+            action = action.session(session);
+        }
+        let offered = self.items.len();
+        let Some(before) = action.await? else {
+            return Ok(Stored::New {
+                items: if id.is_some() { offered } else { 0 },
+                opened: id.map(str::to_owned),
+            });
+        };
+        let count = before.get(settings.count.as_str()).ok().flatten();
+        let count = count.and_then(stored_integer).unwrap_or(0);
+        let room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
+        Ok(Stored::New {
+            items: room.min(offered),
+            opened: None,
+        })
     }
 }

@@ -12,7 +12,7 @@ use tracing::Span;
 
 use crate::batch::{self, Item, Tails};
 use crate::item_id::ItemId;
-use crate::store::{Content, Store, Stored};
+use crate::store::{Store, Stored};
 use crate::write::{Collision, Write};
 use crate::{IdPolicy, query};
 
@@ -88,20 +88,10 @@ impl<'a> StoreMany<'a> {
     async fn fill(&mut self, session: Option<&mut ClientSession>) -> Result<bool> {
         let settings = &self.write.shared.settings;
         let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
-        let content = match page.as_slice() {
-            [item] => Content::Item(query::push(settings, item.to_bson()?)),
-            page => {
-                let items: mongodb::error::Result<_> = page.iter().map(|item| item.to_bson()).collect();
-                Content::Items(items?)
-            }
-        };
-        let ids: Vec<&ItemId> = page.iter().filter_map(|item| item.id.as_ref()).collect();
         let store = Store {
             write: self.write,
             span: self.span,
-            second: &page[0].second,
-            content,
-            ids: &ids,
+            items: &page,
         };
         match store.run(session).await? {
             Stored::New { items, opened } => {

@@ -70,6 +70,9 @@ impl Write<'_> {
             collection, settings, ..
         } = self.shared;
         let mut stored = HashSet::new();
+        if ids.is_empty() {
+            return Ok(stored);
+        }
         let (Some(field), Some(path), Some(index)) =
             (&settings.item_id, settings.item_id_path(), settings.item_index())
         else {
@@ -179,7 +182,7 @@ impl Write<'_> {
         let index = duplicate.index.as_deref();
         match duplicate.fields.as_slice() {
             _ if index == Some("_id_") => Some(Collision::Id),
-            _ if index == Some(settings.open_index().as_str()) => Some(Collision::Open),
+            _ if index == Some(settings.open_index.as_str()) => Some(Collision::Open),
             _ if index.is_some() && index == settings.item_index().as_deref() => Some(Collision::Item),
             [field] if index.is_none() && field == "_id" => Some(Collision::Id),
             [field] if index.is_none() && field == settings.key.as_str() => Some(Collision::Open),
@@ -190,7 +193,7 @@ impl Write<'_> {
 
     pub(crate) fn failed(&self, error: DriverError) -> Error {
         if is_bad_hint(&error) {
-            return index_missing(&self.shared.settings.open_index()).caused_by(error);
+            return index_missing(&self.shared.settings.open_index).caused_by(error);
         }
         let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
         let Some(other) = other else { return error.into() };

@@ -7,10 +7,23 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::error::{Operation, Result};
+use crate::error::{Error, Operation, Result};
+
+/// Which call on which collection an action is.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The pattern, such as `bucket`.
+    pub pattern: &'static str,
+    /// The method, such as `append`.
+    pub operation: &'static str,
+    /// The collection that it is about.
+    pub collection: &'a Collection<RawDocumentBuf>,
+}
 
 /// The future of an action: it can be spawned, and borrows what the action borrows.
 pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -19,20 +32,27 @@ pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + '
 ///
 /// The span has the fields `pattern`, `operation`, `namespace`, and `attempts` where the body calls
 /// [`record_attempts`]. It never has user data.
-pub fn run<'a, T, F>(operation: Operation, body: impl FnOnce(Span) -> F) -> ActionFuture<'a, T>
+pub fn run<'a, T, F>(call: Call<'a>, body: impl FnOnce(Span) -> F) -> ActionFuture<'a, T>
 where
     T: 'a,
     F: Future<Output = Result<T>> + Send + 'a,
 {
     let span = tracing::debug_span!(
         "mongo_patterns",
-        pattern = operation.pattern,
-        operation = operation.name,
-        namespace = %operation.namespace,
+        pattern = call.pattern,
+        operation = call.operation,
+        namespace = %call.collection.namespace(),
         attempts = Empty,
     );
     let body = body(span.clone());
-    Box::pin(async move { body.await.map_err(|error| error.in_operation(&operation)) }.instrument(span))
+    let named = move |error: Error| {
+        error.in_operation(&Operation {
+            pattern: call.pattern,
+            name: call.operation,
+            namespace: call.collection.namespace(),
+        })
+    };
+    Box::pin(async move { body.await.map_err(named) }.instrument(span))
 }
 
 /// Notes in the action's span how many attempts it took.

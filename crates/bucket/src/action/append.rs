@@ -1,17 +1,16 @@
 use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{self, Bson, DateTime};
+use mongodb::bson::DateTime;
 use serde::Serialize;
-use tracing::Span;
 
-use crate::item_id::ItemId;
+use crate::BucketRepository;
+use crate::batch::Item;
 use crate::repository::Shared;
-use crate::store::{Content, Store, Stored};
-use crate::write::{Write, second_of};
-use crate::{BucketRepository, query};
+use crate::store::{Store, Stored};
+use crate::write::Write;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.
@@ -19,45 +18,51 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// When it returns, the item is stored once, to the collection's write concern. An error means that it is not,
     /// unless [`is_outcome_unknown`](Error::is_outcome_unknown). With an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field) it may then be called again: an item whose id is
-    /// stored for the key is [recognised](Appended::repeated), wherever in the history it is, and not stored again. Any number of writers may append to one key at a
-    /// time: no bucket gets more than a page of items, and no key has two open buckets.
+    /// stored for the key is [recognised](Appended::repeated), wherever in the history it is, and not stored again.
+    ///
+    /// Any number of writers may append to one key at a time: no bucket gets more than a page of items, and no key has
+    /// two open buckets.
     ///
     /// # Cost
     /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at
-    /// the same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs
-    /// two more when it opens a bucket. A repeated item takes two or three. With an item id field, the first write of a
-    /// repository takes one more, to see that the index is there, a write that met another at a full bucket one, and
-    /// one in a session one.
+    /// the same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session
+    /// needs two more when it opens a bucket.
+    ///
+    /// With an item id field a repeated item takes two or three. One more is needed by the first write of a repository,
+    /// to see that the index is there, by a write that met another at a full bucket, and by one in a session.
     ///
     /// # In a session
-    /// Nothing is retried. When other writers are faster, this is [`ErrorKind::Contention`], in a transaction with the
-    /// labels by which the driver runs the transaction again. What a transaction appended is stored when it commits,
-    /// and not when it aborts.
+    /// Nothing is retried. When other writers are faster, this is [`Contention`], in a transaction with the labels by
+    /// which the driver runs the transaction again. What a transaction appended is stored when it commits, and not when
+    /// it aborts.
     ///
     /// # Cancellation
     /// Dropping the future leaves open whether the item is stored. The session it ran in should not be used again.
     ///
     /// # Errors
-    /// With nothing stored: [`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing),
-    /// [`Contention`](ErrorKind::Contention), [`Corrupt`](ErrorKind::Corrupt) when the key's open bucket has an `_id`
-    /// that is not of this key, [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and
-    /// [`Unreachable`](ErrorKind::Unreachable).
-    pub fn append<Q>(&self, key: &Q, item: &T) -> Append<'_>
+    /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],
+    /// [`IndexMissing`], [`Contention`], [`Corrupt`] when the key's open bucket has an `_id` that is not of this key,
+    /// [`DuplicateKey`] by a unique index of your own, and [`Unreachable`].
+    ///
+    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
+    /// [`InvalidTime`]: mongo_patterns_core::ErrorKind::InvalidTime
+    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
+    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
+    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
+    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
+    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
+    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
+    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
+    /// [`Unreachable`]: mongo_patterns_core::ErrorKind::Unreachable
+    pub fn append<'a, Q>(&'a self, key: &Q, item: &'a T) -> Append<'a, T>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        let item = bson::serialize_to_bson(item).map_err(|error| {
-            Error::from_driver(
-                ErrorKind::Encode,
-                "the item cannot be written as BSON, nothing was stored: change its type",
-                error.into(),
-            )
-        });
         Append {
             shared: self.shared(),
-            input: key.encode_key().map_err(Error::from).and_then(|key| Ok((key, item?))),
+            key: key.encode_key().map_err(Error::from),
+            item,
             time: None,
             session: None,
         }
@@ -67,9 +72,10 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 /// Appends one item; made by [`BucketRepository::append`].
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
-pub struct Append<'a> {
+pub struct Append<'a, T> {
     shared: &'a Shared,
-    input: Result<(EncodedKey, Bson)>,
+    key: Result<EncodedKey>,
+    item: &'a T,
     time: Option<DateTime>,
     session: Option<&'a mut ClientSession>,
 }
@@ -85,7 +91,7 @@ pub struct Appended {
     pub repeated: bool,
 }
 
-impl<'a> Append<'a> {
+impl<'a, T> Append<'a, T> {
     /// The item's time, by which a bucket that it opens is named, instead of that of its time field or now.
     pub fn at(mut self, time: impl Into<DateTime>) -> Self {
         self.time = Some(time.into());
@@ -97,50 +103,39 @@ impl<'a> Append<'a> {
         self.session = session.into();
         self
     }
-
-    async fn execute(self, span: Span) -> Result<Appended> {
-        let (key, item) = self.input?;
-        let write = Write {
-            shared: self.shared,
-            key: &key,
-        };
-        let in_item = |field: &str| {
-            item.as_document()
-                .and_then(|item| item.get_datetime(field).ok().copied())
-        };
-        let settings = &self.shared.settings;
-        let second = second_of(settings, self.time, in_item)?;
-        let id = ItemId::of_item(settings, |field| item.as_document()?.get(field).cloned())?;
-        let store = Store {
-            write,
-            span: &span,
-            second: &second,
-            content: Content::Item(query::push(settings, item)),
-            ids: &id.iter().collect::<Vec<_>>(),
-        };
-        let stored = async {
-            write.check_item_index().await?;
-            store.run(self.session).await
-        };
-        let stored = stored.await.map_err(|error| error.with_key(key.text()))?;
-        Ok(match stored {
-            Stored::New { opened, .. } => Appended {
-                opened,
-                repeated: false,
-            },
-            Stored::Repeated => Appended {
-                opened: None,
-                repeated: true,
-            },
-        })
-    }
 }
 
-impl<'a> IntoFuture for Append<'a> {
+impl<'a, T: Serialize> IntoFuture for Append<'a, T> {
     type Output = Result<Appended>;
     type IntoFuture = ActionFuture<'a, Appended>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("append"), |span| self.execute(span))
+        let Self {
+            shared,
+            key,
+            item,
+            time,
+            session,
+        } = self;
+        let item = Item::encode(&shared.settings, item, time);
+        run(shared.operation("append"), |span| async move {
+            let (key, item) = (key?, item?);
+            let store = Store {
+                write: Write { shared, key: &key },
+                span: &span,
+                items: &[&item],
+            };
+            match store.run(session).await {
+                Ok(Stored::New { opened, .. }) => Ok(Appended {
+                    opened,
+                    repeated: false,
+                }),
+                Ok(Stored::Repeated) => Ok(Appended {
+                    opened: None,
+                    repeated: true,
+                }),
+                Err(error) => Err(error.with_key(key.text())),
+            }
+        })
     }
 }
