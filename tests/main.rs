@@ -16,6 +16,7 @@ mod keys;
 mod large;
 mod manual;
 mod model;
+mod moving;
 mod naive;
 mod pages;
 mod setup;
