@@ -17,6 +17,7 @@ mod large;
 mod manual;
 mod model;
 mod moving;
+mod moving_again;
 mod moving_refused;
 mod naive;
 mod pages;
