@@ -17,7 +17,7 @@ use super::{MoveProgress, Moved, OnProgress};
 use crate::settings::Settings;
 
 /// Stages, operators and server-side JavaScript that a server does not have, or does not allow.
-const UNSUPPORTED: [i32; 4] = [168, 31_264, 40_324, 4_660_800];
+const UNSUPPORTED: [i32; 4] = [168, 31_264, 31_325, 40_324];
 
 /// A move into buckets, or back.
 pub(crate) struct Move<'a> {
