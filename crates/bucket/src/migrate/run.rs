@@ -212,20 +212,37 @@ impl Move<'_> {
 
     /// It may run again, also while an earlier run of it still goes on at the server: what is there stays as it is.
     async fn transfer_chunk(&self, walk: &Walk<'_>, range: &Range, field: &str) -> Result<()> {
+        // Plain inserts take a third of the time, and do for a chunk that runs for the first time.
+        let inserted = self.merge(walk, range, field, "fail".into()).await;
+        let Err(error) = inserted else { return Ok(()) };
+        if error::duplicate_key(&error).is_none() {
+            return Err(failed(error));
+        }
+        // An empty pipeline, and not `keepExisting`: that takes a dot in a field's name for a path.
+        let kept = self.merge(walk, range, field, Bson::Array(Vec::new())).await;
+        kept.map_err(failed)
+    }
+
+    async fn merge(
+        &self,
+        walk: &Walk<'_>,
+        range: &Range,
+        field: &str,
+        when_matched: Bson,
+    ) -> std::result::Result<(), DriverError> {
         let mut stages = vec![doc! { "$match": range.filter(field) }];
         stages.extend(self.stages());
-        // An empty pipeline, and not `keepExisting`: that takes a dot in a field's name for a path.
         stages.push(doc! { "$merge": {
             "into": self.target().name(),
-            "whenMatched": [],
+            "whenMatched": when_matched,
             "whenNotMatched": "insert",
         } });
-        let mut aggregate =
-            aggregate(self.source(), stages).write_concern(self.target().write_concern().cloned().unwrap_or_default());
+        let concern = self.target().write_concern().cloned().unwrap_or_default();
+        let mut aggregate = aggregate(self.source(), stages).write_concern(concern);
         if let Some(hint) = walk.hint() {
             aggregate = aggregate.hint(hint);
         }
-        aggregate.await.map_err(failed)?;
+        aggregate.await?;
         Ok(())
     }
 
