@@ -68,6 +68,15 @@ impl Way {
 
     /// Empties the target, and returns what must come into it.
     async fn prepare(self, db: &TestDatabase) -> Vec<RawDocumentBuf> {
+        if self == Self::Back {
+            // Some items have ids of their own, and others have none.
+            let id = doc! { "$concat": ["own_", "$_id", "_", { "$toString": "$$this.n" }] };
+            let with_id = doc! { "$mergeObjects": ["$$this", { "_id": id }] };
+            let items = doc! { "$map": { "input": "$history", "in": with_id } };
+            let update = [doc! { "$set": { "history": items } }];
+            let some = doc! { "customerId": { "$lt": 3 } };
+            plain(db).update_many(some, update.to_vec()).await.unwrap();
+        }
         let expected = self.expected(db).await;
         self.target(db).drop().await.unwrap();
         records(db).drop().await.unwrap();
@@ -95,13 +104,11 @@ impl Way {
     async fn delete_one_behind(self, db: &TestDatabase, last: Option<&Bson>) {
         let bound = match last {
             None => Bson::MinKey,
-            // of this bucket
-            Some(Bson::String(id)) => format!("{id}`").into(),
+            Some(Bson::String(bucket)) => bucket[..1].parse::<i32>().unwrap().into(),
             Some(key) => key.clone(),
         };
-        let field = if self == Self::There { "customerId" } else { "_id" };
-        let target = self.target(db);
-        target.delete_one(doc! { field: { "$gt": bound } }).await.unwrap();
+        let behind = doc! { "customerId": { "$gt": bound } };
+        self.target(db).delete_one(behind).await.unwrap();
     }
 
     async fn check(self, db: &TestDatabase, moved: Moved, expected: &[RawDocumentBuf]) {

@@ -225,7 +225,7 @@ async fn a_target_that_is_not_empty() {
             }
             .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
-            assert_eq!(all(&plain(db)).await, [there.clone()]);
+            assert_eq!(all(&plain(db)).await, std::slice::from_ref(there));
             assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, []);
         }
 
@@ -252,16 +252,31 @@ async fn a_target_that_is_not_empty() {
             let error = trades.move_to_flat(&back).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
             let error = trades.move_to_flat(&back).into_non_empty().await.unwrap_err();
-            assert!(
-                [ErrorKind::TargetNotEmpty, ErrorKind::InvalidItemId].contains(&error.kind()),
-                "{error:?}"
-            );
+            assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
             assert_eq!(all(&back).await, [there]);
         }
         back.delete_many(doc! {}).await.unwrap();
         back.insert_one(doc! { "_id": 1, "customerId": 99 }).await.unwrap();
         assert_eq!(trades.move_to_flat(&back).into_non_empty().await.unwrap().items, 5);
         assert_eq!(back.count_documents(doc! {}).await.unwrap(), 6);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_target_with_another_collation() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, &[good(1)]).await;
+        let collation = mongodb::options::Collation::builder().locale("de").build();
+        let database = db.plain_client().database(db.database().name());
+        database.create_collection("trades").collation(collation).await.unwrap();
+        let trades = histories::<u32>(db).build().unwrap();
+        let error = trades.move_from_flat(&flat(db)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Collation, "{error:?}");
+        nothing_is_stored(db).await;
     })
     .await;
 }

@@ -41,9 +41,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// in one chunk.
     ///
     /// # When it is interrupted
-    /// Run it again, with the same settings, until it returns. However often and wherever it was killed, nothing is lost
-    /// or doubled. What is done is noted in the collection `mongo_patterns_moves` of the database. The note stays, so a
-    /// move that was finished is known to be, and calling it again changes nothing.
+    /// Run it again, with the same settings, until it returns. However often and wherever it was killed, or its future
+    /// dropped, nothing is lost or doubled. What is done is noted in the collection `mongo_patterns_moves` of the
+    /// database, in one document that has the target's name as its `_id`. It stays, so a move that was finished is known
+    /// to be, and calling it again changes nothing.
     ///
     /// To begin anew instead, empty the target.
     ///

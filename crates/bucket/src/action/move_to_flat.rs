@@ -32,7 +32,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey): so many items have a field with the key field's
     ///   name, and another value in it.
     /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many items have an `_id` that another one
-    ///   or a document of the flat collection has, or that no document can have.
+    ///   has, or that no document can have.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the flat collection has documents; see
     ///   [`into_non_empty`](MoveToFlat::into_non_empty).
     /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`move_from_flat`](Self::move_from_flat).
@@ -71,8 +71,8 @@ impl<'a> MoveToFlat<'a> {
         self
     }
 
-    /// Moves also when the flat collection has documents already. They must be of other keys: when a key is in both
-    /// collections, nothing is moved.
+    /// Moves also when the flat collection has documents already. They must be of other keys, and have other `_id`s:
+    /// when a key is in both collections, nothing is moved.
     pub fn into_non_empty(mut self) -> Self {
         self.into_non_empty = true;
         self

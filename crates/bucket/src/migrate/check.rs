@@ -150,20 +150,11 @@ impl Move<'_> {
             "have an `_id` that a document of a flat collection cannot have",
         )?;
         if number(&found, "with_ids") > 0 {
-            self.check_ids(form).await?;
+            let what = "would have the `_id` of another item as documents of the flat collection";
+            self.refuse_any(form.repeated_ids(), ErrorKind::InvalidItemId, "items", what)
+                .await?;
         }
         Ok(number(&found, "total"))
-    }
-
-    async fn check_ids(&self, form: &BucketForm<'_>) -> Result<()> {
-        let what = "would have the `_id` of another document of the flat collection";
-        self.refuse_any(
-            form.repeated_ids(self.flat.name()),
-            ErrorKind::InvalidItemId,
-            "items",
-            what,
-        )
-        .await
     }
 
     /// Whether the target may be written to when no move of ours has begun there.
@@ -182,7 +173,15 @@ impl Move<'_> {
         }
         let (key, expressions) = match &self.form {
             Form::Buckets(form) => (&form.settings.key, form.expressions),
-            Form::Flat(form) => return self.check_ids(form).await,
+            Form::Flat(form) => {
+                let taken = self.look(form.taken_ids(self.flat.name())).await?;
+                return match number(&taken, "n") {
+                    0 => Ok(()),
+                    _ => not_empty(
+                        "items would have the `_id` of documents of the flat collection, and nothing was moved: move into another collection".into(),
+                    ),
+                };
+            }
         };
         // A key of another type can have the ids of one of ours.
         let others = self

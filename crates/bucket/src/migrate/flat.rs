@@ -26,16 +26,25 @@ impl BucketForm<'_> {
         stages
     }
 
-    /// Counts the items whose `_id` as a flat document another one has, too, or a document of the target has.
-    pub(crate) fn repeated_ids(&self, target: &str) -> Vec<Document> {
-        let mut stages = self.unwound();
-        let id = doc! { "$cond": [has_id("$i._id"), "$i._id", own_id()] };
-        let of_target = doc! { "$project": { "_id": 1 } };
-        stages.extend([
-            doc! { "$project": { "_id": id } },
-            doc! { "$unionWith": { "coll": target, "pipeline": [of_target] } },
-        ]);
+    /// Counts the items whose `_id` as a flat document another one has, too.
+    pub(crate) fn repeated_ids(&self) -> Vec<Document> {
+        let mut stages = self.ids();
         stages.extend(repeated("$_id"));
+        stages
+    }
+
+    /// Counts the items whose `_id` as a flat document a document of the target has, and those documents.
+    pub(crate) fn taken_ids(&self, target: &str) -> Vec<Document> {
+        let mut stages = self.ids();
+        stages.push(doc! { "$unionWith": { "coll": target, "pipeline": [{ "$project": { "_id": 1 } }] } });
+        stages.extend(repeated("$_id"));
+        stages
+    }
+
+    fn ids(&self) -> Vec<Document> {
+        let id = doc! { "$cond": [has_id("$i._id"), "$i._id", own_id()] };
+        let mut stages = self.unwound();
+        stages.push(doc! { "$project": { "_id": id } });
         stages
     }
 

@@ -8,6 +8,9 @@ use mongodb::options::{Hint, ReadConcern};
 
 use super::run::{primary, simple_collation};
 
+/// A server takes no more than an int64.
+const LARGEST_STEP: u64 = 1 << 62;
+
 /// The way through a collection.
 pub(crate) struct Walk<'a> {
     collection: &'a Collection<RawDocumentBuf>,
@@ -51,7 +54,7 @@ impl<'a> Walk<'a> {
             collection,
             field,
             index,
-            step,
+            step: step.min(LARGEST_STEP),
         })
     }
 
