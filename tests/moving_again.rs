@@ -375,6 +375,39 @@ async fn another_writer_of_a_key_is_named() {
     .await;
 }
 
+/// A chunk that ran before is not inserted but merged, and a merge may take names of fields for paths.
+#[tokio::test]
+async fn names_of_fields_come_through_when_a_chunk_runs_again() {
+    testkit::run(async |db| {
+        let hostile = doc! { "_id": "3", "customerId": 3, "z": 1, "a.b": 1, "$set": { "$x": "$a" }, "a": 2 };
+        let large = |key: i32| doc! { "_id": key.to_string(), "customerId": key, "text": "x".repeat(9_000_000) };
+        let trades = trades(db);
+        trades.ensure_indexes().await.unwrap();
+        for (key, mut document) in [(1, large(1)), (2, large(2)), (3, hostile.clone())] {
+            document.remove("customerId");
+            let history = vec![Bson::Document(document)];
+            let bucket = doc! { "_id": format!("{key}_{SECOND}"), "customerId": key, "count": 1, "history": history };
+            match plain(db).insert_one(bucket).await {
+                Ok(_) => {}
+                Err(_) => assert!(!at_least(db, 5), "older servers do not store such names"),
+            }
+        }
+        if !at_least(db, 5) {
+            return;
+        }
+        for run in 0..2 {
+            // The large documents go first, in a batch of their own, at which an insert of this chunk ends.
+            let moved = trades.move_to_flat(&flat(db)).await.unwrap();
+            assert_eq!((moved.items, moved.resumed), (3, run == 1));
+            assert_eq!(raw(&all(&flat(db)).await[2]), raw(&hostile));
+            flat(db).delete_one(doc! { "_id": "3" }).await.unwrap();
+            let unfinished = doc! { "$unset": { "finished": 1 } };
+            records(db).update_one(doc! {}, unfinished).await.unwrap();
+        }
+    })
+    .await;
+}
+
 /// Two calls at a time do no harm, and at least one of them ends well.
 #[tokio::test]
 async fn of_two_calls_one_goes_on() {
