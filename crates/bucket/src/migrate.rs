@@ -1,12 +1,12 @@
 //! Moves between a flat collection, one document an item, and buckets. The server does the work, and nothing passes
 //! through the client.
 
-pub(crate) mod buckets;
 pub(crate) mod check;
 pub(crate) mod compare;
-pub(crate) mod flat;
 mod record;
 pub(crate) mod run;
+pub(crate) mod to_buckets;
+pub(crate) mod to_flat;
 mod walk;
 
 /// About how many items one command moves.

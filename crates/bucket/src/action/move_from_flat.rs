@@ -7,8 +7,8 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
 use crate::BucketRepository;
-use crate::migrate::buckets::FlatForm;
-use crate::migrate::run::{Form, Move};
+use crate::migrate::run::{Direction, Move};
+use crate::migrate::to_buckets::ToBuckets;
 use crate::migrate::{CHUNK_ITEMS, MoveProgress, Moved, OnProgress};
 use crate::repository::Shared;
 
@@ -150,7 +150,7 @@ impl<'a> MoveFromFlat<'a> {
             ));
         }
         let id_is_item_id = settings.item_id.as_ref().is_some_and(|field| field.as_str() == "_id");
-        let form = FlatForm {
+        let form = ToBuckets {
             settings,
             time,
             key: &key,
@@ -158,7 +158,7 @@ impl<'a> MoveFromFlat<'a> {
             expressions: self.expressions,
         };
         let moving = Move {
-            form: Form::Buckets(form),
+            direction: Direction::ToBuckets(form),
             flat: &self.flat,
             buckets: &self.shared.collection,
             into_non_empty: self.into_non_empty,

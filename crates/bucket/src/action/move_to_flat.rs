@@ -7,8 +7,8 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
 use crate::BucketRepository;
-use crate::migrate::flat::BucketForm;
-use crate::migrate::run::{Form, Move};
+use crate::migrate::run::{Direction, Move};
+use crate::migrate::to_flat::ToFlat;
 use crate::migrate::{CHUNK_ITEMS, MoveProgress, Moved, OnProgress};
 use crate::repository::Shared;
 
@@ -93,13 +93,13 @@ impl<'a> MoveToFlat<'a> {
     async fn execute(self) -> Result<Moved> {
         let settings = &self.shared.settings;
         let key = self.key.map_or_else(|| Ok(settings.key.clone()), FieldName::new)?;
-        let form = BucketForm {
+        let form = ToFlat {
             settings,
             key: &key,
             expressions: self.expressions,
         };
         let moving = Move {
-            form: Form::Flat(form),
+            direction: Direction::ToFlat(form),
             flat: &self.flat,
             buckets: &self.shared.collection,
             into_non_empty: self.into_non_empty,

@@ -6,10 +6,10 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::Acknowledgment;
 
-use super::buckets::FlatForm;
 use super::compare::{self, Keys};
-use super::flat::BucketForm;
-use super::run::{Form, Move, number};
+use super::run::{Direction, Move, number};
+use super::to_buckets::ToBuckets;
+use super::to_flat::ToFlat;
 
 /// MongoDB's limit of a document, less what a bucket has beside its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
@@ -39,13 +39,13 @@ impl Move<'_> {
 
     /// Everything that is to be moved. Returns how many items there are.
     pub(crate) async fn check_source(&self) -> Result<u64> {
-        match &self.form {
-            Form::Buckets(form) => self.check_flat(form).await,
-            Form::Flat(form) => self.check_buckets(form).await,
+        match &self.direction {
+            Direction::ToBuckets(form) => self.check_flat(form).await,
+            Direction::ToFlat(form) => self.check_buckets(form).await,
         }
     }
 
-    async fn check_flat(&self, form: &FlatForm<'_>) -> Result<u64> {
+    async fn check_flat(&self, form: &ToBuckets<'_>) -> Result<u64> {
         let found = self.look(form.inspection()).await?;
         let refuse = |numbers: &str, one: &str, kind, field: &str, what: &str| {
             refuse(
@@ -111,7 +111,7 @@ impl Move<'_> {
         Ok(total)
     }
 
-    async fn check_buckets(&self, form: &BucketForm<'_>) -> Result<u64> {
+    async fn check_buckets(&self, form: &ToFlat<'_>) -> Result<u64> {
         let found = self.look(form.inspection()).await?;
         let refuse = |numbers: &str, one: &str, kind, field: &str, who: &str, what: &str| {
             refuse(&found, numbers, one, kind, field, who, what)
@@ -171,9 +171,9 @@ impl Move<'_> {
                 format!("{both} keys are in both collections, and nothing was moved: remove them from one").into(),
             );
         }
-        let (key, expressions) = match &self.form {
-            Form::Buckets(form) => (&form.settings.key, form.expressions),
-            Form::Flat(form) => {
+        let (key, expressions) = match &self.direction {
+            Direction::ToBuckets(form) => (&form.settings.key, form.expressions),
+            Direction::ToFlat(form) => {
                 let taken = self.look(form.taken_ids(self.flat.name())).await?;
                 return match number(&taken, "n") {
                     0 => Ok(()),

@@ -62,3 +62,53 @@ pub(crate) fn other_keys(key: &FieldName, expressions: fn(&str) -> KeyExpression
         doc! { "$count": "n" },
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use mongo_patterns_core::{Key, RetryPolicy};
+
+    use super::*;
+    use crate::IdPolicy;
+
+    fn field(name: &str) -> FieldName {
+        FieldName::new(name).unwrap()
+    }
+
+    #[test]
+    fn each_key_is_counted_on_both_sides() {
+        let settings = Settings {
+            key: field("customerId"),
+            items: field("history"),
+            count: field("count"),
+            time: None,
+            item_id: None,
+            page_size: 10,
+            id_policy: IdPolicy::ItemTime,
+            retry: RetryPolicy::default(),
+        };
+        let stages = |keys| comparison(&settings, &field("customer"), "trades", keys);
+        let [flat, buckets, _, filter, _] = stages(Keys::Flat);
+        assert_eq!(flat, doc! { "$group": { "_id": "$customer", "flat": { "$sum": 1 } } });
+        assert_eq!(filter, doc! { "$match": { "flat": { "$gt": 0 } } });
+        let size = doc! { "$cond": [{ "$isArray": "$history" }, { "$size": "$history" }, 0] };
+        let of_buckets = doc! { "$group": {
+            "_id": "$customerId",
+            "buckets": { "$sum": 1 },
+            "counted": { "$sum": "$count" },
+            "sized": { "$sum": size },
+        } };
+        assert_eq!(
+            buckets,
+            doc! { "$unionWith": { "coll": "trades", "pipeline": [of_buckets] } }
+        );
+        let both = doc! { "$match": { "flat": { "$gt": 0 }, "buckets": { "$gt": 0 } } };
+        assert_eq!(stages(Keys::Both)[3], both);
+    }
+
+    #[test]
+    fn keys_of_other_types_are_what_no_key_is() {
+        let [filter, _] = other_keys(&field("k"), String::expressions);
+        let is_key = String::expressions("$k").is_key;
+        assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [is_key] } } });
+    }
+}

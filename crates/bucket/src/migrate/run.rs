@@ -8,10 +8,10 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
-use super::buckets::FlatForm;
 use super::compare::{Keys, comparison};
-use super::flat::BucketForm;
 use super::record::{Place, Record};
+use super::to_buckets::ToBuckets;
+use super::to_flat::ToFlat;
 use super::walk::{Range, Walk};
 use super::{MoveProgress, Moved, OnProgress};
 use crate::settings::Settings;
@@ -21,7 +21,7 @@ const UNSUPPORTED: [i32; 4] = [168, 31_264, 31_325, 40_324];
 
 /// A move into buckets, or back.
 pub(crate) struct Move<'a> {
-    pub(crate) form: Form<'a>,
+    pub(crate) direction: Direction<'a>,
     pub(crate) flat: &'a Collection<RawDocumentBuf>,
     pub(crate) buckets: &'a Collection<RawDocumentBuf>,
     pub(crate) into_non_empty: bool,
@@ -29,9 +29,9 @@ pub(crate) struct Move<'a> {
 }
 
 /// What the documents of the source become.
-pub(crate) enum Form<'a> {
-    Buckets(FlatForm<'a>),
-    Flat(BucketForm<'a>),
+pub(crate) enum Direction<'a> {
+    ToBuckets(ToBuckets<'a>),
+    ToFlat(ToFlat<'a>),
 }
 
 /// What some keys have on both sides.
@@ -45,37 +45,37 @@ pub(crate) struct Compared {
 
 impl Move<'_> {
     pub(crate) fn source(&self) -> &Collection<RawDocumentBuf> {
-        match self.form {
-            Form::Buckets(_) => self.flat,
-            Form::Flat(_) => self.buckets,
+        match self.direction {
+            Direction::ToBuckets(_) => self.flat,
+            Direction::ToFlat(_) => self.buckets,
         }
     }
 
     pub(crate) fn target(&self) -> &Collection<RawDocumentBuf> {
-        match self.form {
-            Form::Buckets(_) => self.buckets,
-            Form::Flat(_) => self.flat,
+        match self.direction {
+            Direction::ToBuckets(_) => self.buckets,
+            Direction::ToFlat(_) => self.flat,
         }
     }
 
     fn settings(&self) -> &Settings {
-        match &self.form {
-            Form::Buckets(form) => form.settings,
-            Form::Flat(form) => form.settings,
+        match &self.direction {
+            Direction::ToBuckets(form) => form.settings,
+            Direction::ToFlat(form) => form.settings,
         }
     }
 
     fn moved_keys(&self) -> Keys {
-        match self.form {
-            Form::Buckets(_) => Keys::Flat,
-            Form::Flat(_) => Keys::Buckets,
+        match self.direction {
+            Direction::ToBuckets(_) => Keys::Flat,
+            Direction::ToFlat(_) => Keys::Buckets,
         }
     }
 
     fn stages(&self) -> Vec<Document> {
-        match &self.form {
-            Form::Buckets(form) => form.pages(),
-            Form::Flat(form) => form.items(),
+        match &self.direction {
+            Direction::ToBuckets(form) => form.pages(),
+            Direction::ToFlat(form) => form.items(),
         }
     }
 
@@ -89,15 +89,15 @@ impl Move<'_> {
             "count": settings.count.as_str(),
             "items": settings.items.as_str(),
         };
-        match &self.form {
-            Form::Buckets(form) => fingerprint.extend(doc! {
+        match &self.direction {
+            Direction::ToBuckets(form) => fingerprint.extend(doc! {
                 "into": "buckets",
                 "flatKey": form.key.as_str(),
                 "time": form.time.as_str(),
                 "pageSize": settings.page_size_bson(),
                 "keepIds": form.keep_ids,
             }),
-            Form::Flat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
+            Direction::ToFlat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
         }
         fingerprint
     }
@@ -127,7 +127,7 @@ impl Move<'_> {
         if resumed.is_none() && !empty {
             self.check_target().await?;
         }
-        if let Form::Buckets(form) = &self.form {
+        if let Direction::ToBuckets(form) = &self.direction {
             let plan = form.settings.index_plan(self.buckets.name());
             plan.ensure(self.buckets, None).await?;
         }
@@ -180,13 +180,13 @@ impl Move<'_> {
         total: u64,
         mut on_progress: Option<OnProgress<'_>>,
     ) -> Result<()> {
-        let field = match &self.form {
-            Form::Buckets(form) => form.key.as_str(),
-            Form::Flat(_) => "_id",
+        let field = match &self.direction {
+            Direction::ToBuckets(form) => form.key.as_str(),
+            Direction::ToFlat(_) => "_id",
         };
-        let step = match &self.form {
-            Form::Buckets(_) => self.chunk_items,
-            Form::Flat(form) => (self.chunk_items / u64::from(form.settings.page_size)).max(1),
+        let step = match &self.direction {
+            Direction::ToBuckets(_) => self.chunk_items,
+            Direction::ToFlat(form) => (self.chunk_items / u64::from(form.settings.page_size)).max(1),
         };
         let walk = Walk::new(self.source(), field, step).await?;
         let Place { mut last, mut moved } = place;
@@ -247,9 +247,9 @@ impl Move<'_> {
     }
 
     async fn count(&self, walk: &Walk<'_>, range: &Range, field: &str) -> Result<u64> {
-        let items = match &self.form {
-            Form::Buckets(_) => Bson::Int32(1),
-            Form::Flat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
+        let items = match &self.direction {
+            Direction::ToBuckets(_) => Bson::Int32(1),
+            Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
         };
         let stages = [
             doc! { "$match": range.filter(field) },
@@ -263,9 +263,9 @@ impl Move<'_> {
     }
 
     pub(crate) async fn compare(&self, keys: Keys) -> Result<Compared> {
-        let flat_key = match &self.form {
-            Form::Buckets(form) => form.key,
-            Form::Flat(form) => form.key,
+        let flat_key = match &self.direction {
+            Direction::ToBuckets(form) => form.key,
+            Direction::ToFlat(form) => form.key,
         };
         let stages = comparison(self.settings(), flat_key, self.buckets.name(), keys);
         let found = self.look_at(self.flat, stages).await?;

@@ -15,8 +15,8 @@ const LARGEST_STEP: u64 = 1 << 62;
 pub(crate) struct Walk<'a> {
     collection: &'a Collection<RawDocumentBuf>,
     field: &'a str,
-    /// Without an index, there is one range, of all documents.
-    index: Option<Document>,
+    /// Its name. Without an index, there is one range, of all documents.
+    index: Option<String>,
     step: u64,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Walk<'a> {
     pub(crate) async fn new(collection: &'a Collection<RawDocumentBuf>, field: &'a str, step: u64) -> Result<Self> {
         let indexes = list_indexes(collection, None).await?;
         let index = indexes.iter().find(|index| serves(index, field));
-        let index = index.and_then(|index| index.get_document("key").ok().cloned());
+        let index = index.and_then(|index| index.get_str("name").ok().map(str::to_owned));
         Ok(Self {
             collection,
             field,
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
 
     /// The hint for reads of a range.
     pub(crate) fn hint(&self) -> Option<Hint> {
-        self.index.clone().map(Hint::Keys)
+        self.index.clone().map(Hint::Name)
     }
 
     /// The range that follows this value, with all documents of its last value.

@@ -11,7 +11,7 @@ use crate::settings::Settings;
 const KEY: &str = "$k";
 
 /// How the documents of a flat collection become items.
-pub(crate) struct FlatForm<'a> {
+pub(crate) struct ToBuckets<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) time: &'a FieldName,
     /// The key field of a flat document.
@@ -20,7 +20,7 @@ pub(crate) struct FlatForm<'a> {
     pub(crate) expressions: fn(&str) -> KeyExpressions,
 }
 
-impl FlatForm<'_> {
+impl ToBuckets<'_> {
     /// From flat documents to whole buckets, exactly as the repository writes them.
     pub(crate) fn pages(&self) -> Vec<Document> {
         let Settings { key, count, items, .. } = self.settings;
@@ -193,8 +193,8 @@ mod tests {
         }
     }
 
-    fn form(settings: &Settings) -> FlatForm<'_> {
-        FlatForm {
+    fn form(settings: &Settings) -> ToBuckets<'_> {
+        ToBuckets {
             settings,
             time: settings.time.as_ref().unwrap(),
             key: &settings.key,

@@ -4,18 +4,18 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::buckets::{count_unless, one_unless, repeated};
+use super::to_buckets::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
 /// How items become the documents of a flat collection.
-pub(crate) struct BucketForm<'a> {
+pub(crate) struct ToFlat<'a> {
     pub(crate) settings: &'a Settings,
     /// The key field of a flat document.
     pub(crate) key: &'a FieldName,
     pub(crate) expressions: fn(&str) -> KeyExpressions,
 }
 
-impl BucketForm<'_> {
+impl ToFlat<'_> {
     /// From buckets to flat documents: `_id`, key, and the fields of the item in their order.
     pub(crate) fn items(&self) -> Vec<Document> {
         let key = self.key.as_str();
@@ -128,7 +128,7 @@ mod tests {
             id_policy: IdPolicy::ItemTime,
             retry: RetryPolicy::default(),
         };
-        let form = BucketForm {
+        let form = ToFlat {
             settings: &settings,
             key: &field("customer"),
             expressions: u32::expressions,
