@@ -1,8 +1,5 @@
 //! Moves that are interrupted, and run again.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use mongo_patterns::bucket::Moved;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
@@ -28,7 +25,7 @@ fn six_keys() -> Vec<Document> {
     documents(&[0, 1, 2, 3, 4, 5].map(Bson::Int32), 15)
 }
 
-fn trades(db: &TestDatabase) -> Histories<u32> {
+pub fn trades(db: &TestDatabase) -> Histories<u32> {
     histories::<u32>(db).build().unwrap()
 }
 
@@ -38,13 +35,13 @@ fn records(db: &TestDatabase) -> Collection<Document> {
 
 /// Which way, by the client that fail points hit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+pub enum Way {
     There,
     Back,
 }
 
 impl Way {
-    async fn go(self, db: &TestDatabase) -> Result<Moved, Error> {
+    pub async fn go(self, db: &TestDatabase) -> Result<Moved, Error> {
         let trades = trades(db);
         match self {
             Self::There => {
@@ -67,7 +64,7 @@ impl Way {
     }
 
     /// Empties the target, and returns what must come into it.
-    async fn prepare(self, db: &TestDatabase) -> Vec<RawDocumentBuf> {
+    pub async fn prepare(self, db: &TestDatabase) -> Vec<RawDocumentBuf> {
         if self == Self::Back {
             // Some items have ids of their own, and others have none.
             let id = doc! { "$concat": ["own_", "$_id", "_", { "$toString": "$$this.n" }] };
@@ -111,7 +108,7 @@ impl Way {
         self.target(db).delete_one(behind).await.unwrap();
     }
 
-    async fn check(self, db: &TestDatabase, moved: Moved, expected: &[RawDocumentBuf]) {
+    pub async fn check(self, db: &TestDatabase, moved: Moved, expected: &[RawDocumentBuf]) {
         assert_eq!((moved.keys, moved.items, moved.buckets), (6, ITEMS, 12));
         assert!(stored(&self.target(db)).await == expected, "{self:?}");
         let records = all(&records(db)).await;
@@ -124,7 +121,7 @@ impl Way {
 }
 
 /// The flat collection, and for the way back the buckets.
-async fn begin(db: &TestDatabase) -> bool {
+pub async fn begin(db: &TestDatabase) -> bool {
     if !can_move(db).await {
         return false;
     }
@@ -430,62 +427,6 @@ async fn of_two_calls_one_goes_on() {
             Way::There.check(db, moved, &expected).await;
         }
         assert!(contended > 0);
-    })
-    .await;
-}
-
-/// A process that moves, with pipes to it.
-fn mover(db: &TestDatabase, chunk_items: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_move-in-chunks"))
-        .args([db.server().uri(), db.database().name(), chunk_items])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-#[tokio::test]
-async fn a_process_that_is_killed_after_a_chunk() {
-    testkit::run(async |db| {
-        if !begin(db).await {
-            return;
-        }
-        let expected = Way::There.prepare(db).await;
-        let mut child = mover(db, "25");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, "30 of 90\n");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(stored(&plain(db)).await.len(), 4);
-        let moved = Way::There.go(db).await.unwrap();
-        assert!(moved.resumed);
-        Way::There.check(db, moved, &expected).await;
-    })
-    .await;
-}
-
-/// The server may go on with the chunk of the process for a moment, while the next one does the same.
-#[tokio::test]
-async fn a_process_that_is_killed_in_a_chunk() {
-    testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
-        let keys: Vec<Bson> = (0..400).map(Bson::Int32).collect();
-        let documents = documents(&keys, 40);
-        fill(db, &documents).await;
-        let mut child = mover(db, "1000000");
-        while plain(db).find_one(doc! {}).await.unwrap().is_none() {
-            tokio::task::yield_now().await;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let moved = trades(db).move_from_flat(&flat(db)).await.unwrap();
-        assert_eq!((moved.keys, moved.items, moved.resumed), (400, 16_000, true));
-        assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
     })
     .await;
 }
