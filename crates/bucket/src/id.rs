@@ -8,10 +8,10 @@ use mongodb::bson::DateTime;
 use serde::{Deserialize, Serialize};
 
 /// Ten digits hold every second from 1970 to 2286, and today's have ten anyway, as in MongoDB's manual.
-const SECOND_DIGITS: usize = 10;
-const LAST_SECOND: i64 = 9_999_999_999;
-const SUFFIX_DIGITS: usize = 6;
-const LAST_SUFFIX: u32 = 999_999;
+pub(crate) const SECOND_DIGITS: usize = 10;
+pub(crate) const LAST_SECOND: i64 = 9_999_999_999;
+pub(crate) const SUFFIX_DIGITS: usize = 6;
+pub(crate) const LAST_SUFFIX: u32 = 999_999;
 
 /// Which second a new bucket carries in its `_id`, and so where it stands among the buckets of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

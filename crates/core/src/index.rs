@@ -10,6 +10,8 @@ use mongodb::{ClientSession, Collection, IndexModel};
 
 use crate::error::{self, Error, ErrorKind, Result};
 
+pub use existing::list_indexes;
+
 const DUPLICATE_KEY: i32 = 11000;
 /// An equal index has another name, or one of that name has other options.
 const INDEX_CONFLICT: [i32; 2] = [85, 86];

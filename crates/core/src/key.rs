@@ -16,6 +16,7 @@
 //! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same.
 
 mod encoded;
+mod expressions;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,6 +26,7 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 
 pub use encoded::EncodedKey;
+pub use expressions::KeyExpressions;
 
 use crate::error::{Error, ErrorKind};
 
@@ -90,12 +92,17 @@ pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
     /// The key in a stored key field; `None` when the field holds no key of the type. Integers are taken from any
     /// numeric type, because shells write them as doubles.
     fn from_stored(value: RawBsonRef<'_>) -> Option<Self>;
+
+    /// How a server encodes the stored keys of a collection, for work that does not pass through the client. `stored` is
+    /// the path of the key in an aggregation, such as `$customerId`.
+    fn expressions(stored: &str) -> KeyExpressions;
 }
+
+/// Doubles hold every integer up to here.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The integer in a stored value of any numeric type, if it is one.
 pub fn stored_integer(value: RawBsonRef<'_>) -> Option<i64> {
-    /// Doubles hold every integer up to here.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         RawBsonRef::Int32(value) => Some(value.into()),
         RawBsonRef::Int64(value) => Some(value),
@@ -132,6 +139,11 @@ macro_rules! integer_key {
             fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
                 Self::try_from(stored_integer(value)?).ok()
             }
+
+            fn expressions(stored: &str) -> KeyExpressions {
+                let largest = i64::try_from(Self::MAX).unwrap_or(i64::MAX);
+                expressions::integer(stored, i64::try_from(Self::MIN).unwrap_or(i64::MIN), largest)
+            }
         }
     )*};
 }
@@ -164,6 +176,10 @@ impl Key for String {
     fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
+
+    fn expressions(stored: &str) -> KeyExpressions {
+        expressions::string(stored)
+    }
 }
 
 impl sealed::Sealed for ObjectId {}
@@ -184,6 +200,10 @@ impl Key for ObjectId {
 
     fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
         value.as_object_id()
+    }
+
+    fn expressions(stored: &str) -> KeyExpressions {
+        expressions::object_id(stored)
     }
 }
 
@@ -209,6 +229,10 @@ impl Key for Uuid {
             return None;
         }
         Some(Self::from_bytes(binary.bytes.try_into().ok()?))
+    }
+
+    fn expressions(stored: &str) -> KeyExpressions {
+        expressions::uuid(stored)
     }
 }
 

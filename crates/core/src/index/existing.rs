@@ -59,8 +59,12 @@ pub(super) async fn check_collection<T: Send + Sync>(
     }
 }
 
-/// The indexes as the server lists them; a collection holds at most 64, so one batch has them all.
-pub(super) async fn list_indexes<T: Send + Sync>(
+/// The indexes as the server lists them; a collection holds at most 64, so one batch has them all. One that does not
+/// exist has none.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn list_indexes<T: Send + Sync>(
     collection: &Collection<T>,
     session: Option<&mut ClientSession>,
 ) -> Result<Vec<Document>> {

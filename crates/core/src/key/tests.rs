@@ -95,6 +95,17 @@ fn an_encoded_key_does_not_show_itself() {
     assert!(!format!("{:?}", "alice".encode_key().unwrap()).contains("alice"));
 }
 
+#[test]
+fn a_server_escapes_in_an_order_that_escapes_nothing_twice() {
+    let replace = |input: Bson, find: &str, replacement: &str| {
+        Bson::from(mongodb::bson::doc! { "$replaceAll": { "input": input, "find": find, "replacement": replacement } })
+    };
+    let text = replace("$k".into(), "%", "%25");
+    let text = replace(replace(text, "_", "%5F"), "\0", "%00");
+    assert_eq!(String::expressions("$k").text, replace(text, r"\|", "%5C|"));
+    assert_eq!(String::expressions("$k").value, "$k".into());
+}
+
 /// Texts that are made of what goes wrong: the separator, the escape, metacharacters, prefixes of each other.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![r"[12_%.*+|(\\^$\[\]a%5F25\x00]{0,8}", "\\PC{0,12}", any::<String>()]

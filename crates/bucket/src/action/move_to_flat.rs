@@ -1,0 +1,131 @@
+use std::fmt;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::key::KeyExpressions;
+use mongo_patterns_core::{FieldName, Key, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+
+use crate::BucketRepository;
+use crate::migrate::run::{Direction, Move};
+use crate::migrate::to_flat::ToFlat;
+use crate::migrate::{CHUNK_ITEMS, MoveProgress, Moved, OnProgress};
+use crate::repository::Shared;
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Moves all items of this repository back into a flat collection, one document an item. The server does it, and
+    /// nothing passes through the client.
+    ///
+    /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is that of the item
+    /// where it has one, as after a move that [kept them](crate::action::MoveFromFlat::keep_ids), and else that of the
+    /// bucket, `_`, and the place in it from 0: `123_1698335223_0`. The buckets are only read, and are yours to drop.
+    ///
+    /// Before: stop the writers of the buckets and of the flat collection. Both must be in one database. What is said of
+    /// [`move_from_flat`](Self::move_from_flat) on interruptions and cost holds here, too; chunks go by the `_id` of the
+    /// buckets. It needs no index besides, and MongoDB 4.4.
+    ///
+    /// # Errors
+    /// Nothing is written when an error is one of these:
+    ///
+    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): so many buckets break the rules of the pattern.
+    /// - [`Encode`](mongo_patterns_core::ErrorKind::Encode): so many items are not documents.
+    /// - [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey): so many items have a field with the key field's
+    ///   name, and another value in it.
+    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many items have an `_id` that another one
+    ///   has, or that no document can have.
+    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the flat collection has documents; see
+    ///   [`into_non_empty`](MoveToFlat::into_non_empty).
+    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`move_from_flat`](Self::move_from_flat).
+    ///
+    /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the move is unfinished, and can be run
+    /// again, as there.
+    pub fn move_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MoveToFlat<'_> {
+        MoveToFlat {
+            shared: self.shared(),
+            flat: flat.clone_with_type(),
+            expressions: K::expressions,
+            key: None,
+            into_non_empty: false,
+            chunk_items: CHUNK_ITEMS,
+            on_progress: None,
+        }
+    }
+}
+
+/// Moves buckets into a flat collection; made by [`BucketRepository::move_to_flat`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct MoveToFlat<'a> {
+    shared: &'a Shared,
+    flat: Collection<RawDocumentBuf>,
+    expressions: fn(&str) -> KeyExpressions,
+    key: Option<String>,
+    into_non_empty: bool,
+    chunk_items: u64,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+impl<'a> MoveToFlat<'a> {
+    /// The key field of the flat documents; that of the buckets by default.
+    pub fn key_field(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// Moves also when the flat collection has documents already. They must be of other keys, and have other `_id`s:
+    /// when a key is in both collections, nothing is moved.
+    pub fn into_non_empty(mut self) -> Self {
+        self.into_non_empty = true;
+        self
+    }
+
+    /// About how many items go in one chunk, at least one bucket; 100,000 by default.
+    pub fn chunk_items(mut self, items: u64) -> Self {
+        self.chunk_items = items;
+        self
+    }
+
+    /// Is called after each chunk.
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
+    async fn execute(self) -> Result<Moved> {
+        let settings = &self.shared.settings;
+        let key = self.key.map_or_else(|| Ok(settings.key.clone()), FieldName::new)?;
+        let form = ToFlat {
+            settings,
+            key: &key,
+            expressions: self.expressions,
+        };
+        let moving = Move {
+            direction: Direction::ToFlat(form),
+            flat: &self.flat,
+            buckets: &self.shared.collection,
+            into_non_empty: self.into_non_empty,
+            chunk_items: self.chunk_items,
+        };
+        moving.run(self.on_progress).await
+    }
+}
+
+impl<'a> IntoFuture for MoveToFlat<'a> {
+    type Output = Result<Moved>;
+    type IntoFuture = ActionFuture<'a, Moved>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("move_to_flat"), |_| self.execute())
+    }
+}
+
+impl fmt::Debug for MoveToFlat<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MoveToFlat")
+            .field("shared", self.shared)
+            .field("flat", &self.flat.namespace())
+            .field("key", &self.key)
+            .field("into_non_empty", &self.into_non_empty)
+            .field("chunk_items", &self.chunk_items)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,40 @@
+//! Moves between a flat collection, one document an item, and buckets. The server does the work, and nothing passes
+//! through the client.
+
+pub(crate) mod check;
+pub(crate) mod compare;
+mod record;
+pub(crate) mod run;
+pub(crate) mod to_buckets;
+pub(crate) mod to_flat;
+mod walk;
+
+/// About how many items one command moves.
+pub(crate) const CHUNK_ITEMS: u64 = 100_000;
+
+/// What a move did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// How many keys were moved.
+    pub keys: u64,
+    /// How many items they have, as counted on both sides at the end.
+    pub items: u64,
+    /// How many buckets those are in.
+    pub buckets: u64,
+    /// Whether an earlier call had begun this move.
+    pub resumed: bool,
+}
+
+/// How far a move is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MoveProgress {
+    /// How many items are moved, those of earlier calls included.
+    pub moved: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// Is called after each chunk.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(MoveProgress) + Send + 'a>;

@@ -1,0 +1,353 @@
+//! A move under way: check, begin or go on, chunk by chunk, compare.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::{Error, ErrorKind, Result, error};
+use mongodb::Collection;
+use mongodb::action::Aggregate;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::error::Error as DriverError;
+use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
+
+use super::compare::{Keys, comparison};
+use super::record::{Place, Record};
+use super::to_buckets::ToBuckets;
+use super::to_flat::ToFlat;
+use super::walk::{Range, Walk};
+use super::{MoveProgress, Moved, OnProgress};
+use crate::settings::Settings;
+
+/// Stages, operators and server-side JavaScript that a server does not have, or does not allow.
+const UNSUPPORTED: [i32; 4] = [168, 31_264, 31_325, 40_324];
+
+/// A move into buckets, or back.
+pub(crate) struct Move<'a> {
+    pub(crate) direction: Direction<'a>,
+    pub(crate) flat: &'a Collection<RawDocumentBuf>,
+    pub(crate) buckets: &'a Collection<RawDocumentBuf>,
+    pub(crate) into_non_empty: bool,
+    pub(crate) chunk_items: u64,
+}
+
+/// What the documents of the source become.
+pub(crate) enum Direction<'a> {
+    ToBuckets(ToBuckets<'a>),
+    ToFlat(ToFlat<'a>),
+}
+
+/// What some keys have on both sides.
+pub(crate) struct Compared {
+    pub(crate) keys: u64,
+    buckets: u64,
+    items: u64,
+    /// Keys that do not have the same on both sides.
+    unequal: u64,
+}
+
+impl Move<'_> {
+    pub(crate) fn source(&self) -> &Collection<RawDocumentBuf> {
+        match self.direction {
+            Direction::ToBuckets(_) => self.flat,
+            Direction::ToFlat(_) => self.buckets,
+        }
+    }
+
+    pub(crate) fn target(&self) -> &Collection<RawDocumentBuf> {
+        match self.direction {
+            Direction::ToBuckets(_) => self.buckets,
+            Direction::ToFlat(_) => self.flat,
+        }
+    }
+
+    fn settings(&self) -> &Settings {
+        match &self.direction {
+            Direction::ToBuckets(form) => form.settings,
+            Direction::ToFlat(form) => form.settings,
+        }
+    }
+
+    fn moved_keys(&self) -> Keys {
+        match self.direction {
+            Direction::ToBuckets(_) => Keys::Flat,
+            Direction::ToFlat(_) => Keys::Buckets,
+        }
+    }
+
+    fn stages(&self) -> Vec<Document> {
+        match &self.direction {
+            Direction::ToBuckets(form) => form.pages(),
+            Direction::ToFlat(form) => form.items(),
+        }
+    }
+
+    /// What must be the same in all calls of one move.
+    fn fingerprint(&self) -> Document {
+        let settings = self.settings();
+        let mut fingerprint = doc! {
+            "pattern": "bucket",
+            "source": self.source().name(),
+            "key": settings.key.as_str(),
+            "count": settings.count.as_str(),
+            "items": settings.items.as_str(),
+        };
+        match &self.direction {
+            Direction::ToBuckets(form) => fingerprint.extend(doc! {
+                "into": "buckets",
+                "flatKey": form.key.as_str(),
+                "time": form.time.as_str(),
+                "pageSize": settings.page_size_bson(),
+                "keepIds": form.keep_ids,
+            }),
+            Direction::ToFlat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
+        }
+        fingerprint
+    }
+
+    pub(crate) async fn run(self, on_progress: Option<OnProgress<'_>>) -> Result<Moved> {
+        self.check_settings()?;
+        let record = Record::of(self.target());
+        let last = record.read().await?;
+        let same = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
+        if same && last.as_ref().is_some_and(|last| last.finished) {
+            let compared = self.compare(self.moved_keys()).await?;
+            if compared.keys > 0 && compared.unequal == 0 {
+                return Ok(compared.moved(true));
+            }
+        }
+        let total = self.check_source().await?;
+        self.probe().await?;
+        let unfinished = last.filter(|last| !last.finished);
+        let empty = self.target_is_empty().await?;
+        if let (Some(_), false, false) = (&unfinished, same, empty) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "an unfinished move into this collection was begun with another source, or other settings: go on with those, or empty the collection to begin anew",
+            ));
+        }
+        let resumed = unfinished.filter(|_| !empty);
+        if resumed.is_none() && !empty {
+            self.check_target().await?;
+        }
+        if let Direction::ToBuckets(form) = &self.direction {
+            let plan = form.settings.index_plan(self.buckets.name());
+            plan.ensure(self.buckets, None).await?;
+        }
+        let place = match &resumed {
+            Some(last) => {
+                record.resume().await?;
+                last.place.clone()
+            }
+            None => {
+                record.begin(self.fingerprint()).await?;
+                Place::default()
+            }
+        };
+        self.transfer(&record, place, total, on_progress).await?;
+
+        let compared = self.compare(self.moved_keys()).await?;
+        if compared.unequal > 0 || compared.items != total {
+            record.rewind().await?;
+            return Err(Error::new(
+                ErrorKind::CountMismatch,
+                format!(
+                    "{} of {} keys do not have the same number of items in both collections, and of {total} items at the start {} are in buckets: stop all writers to both, then move again; where the source was written to meanwhile, empty the target first",
+                    compared.unequal, compared.keys, compared.items
+                ),
+            ));
+        }
+        record.finish().await?;
+        Ok(compared.moved(resumed.is_some()))
+    }
+
+    /// Whether the server can do it, tried with one document.
+    async fn probe(&self) -> Result<()> {
+        let mut stages = vec![doc! { "$limit": 1 }];
+        stages.extend(self.stages());
+        self.look(stages).await?;
+        Ok(())
+    }
+
+    async fn target_is_empty(&self) -> Result<bool> {
+        let one = self
+            .look_at(self.target(), [doc! { "$limit": 1 }, doc! { "$count": "n" }])
+            .await?;
+        Ok(number(&one, "n") == 0)
+    }
+
+    async fn transfer(
+        &self,
+        record: &Record,
+        place: Place,
+        total: u64,
+        mut on_progress: Option<OnProgress<'_>>,
+    ) -> Result<()> {
+        let field = match &self.direction {
+            Direction::ToBuckets(form) => form.key.as_str(),
+            Direction::ToFlat(_) => "_id",
+        };
+        let step = match &self.direction {
+            Direction::ToBuckets(_) => self.chunk_items,
+            Direction::ToFlat(form) => (self.chunk_items / u64::from(form.settings.page_size)).max(1),
+        };
+        let walk = Walk::new(self.source(), field, step).await?;
+        let Place { mut last, mut moved } = place;
+        loop {
+            let range = walk.next(last).await?;
+            self.transfer_chunk(&walk, &range, field).await?;
+            match &range.through {
+                Some(through) => {
+                    moved += self.count(&walk, &range, field).await?;
+                    record.advance(through, moved).await?;
+                }
+                None => moved = total,
+            }
+            if let Some(call) = &mut on_progress {
+                call(MoveProgress { moved, total });
+            }
+            if range.through.is_none() {
+                return Ok(());
+            }
+            last = range.through;
+        }
+    }
+
+    /// It may run again, also while an earlier run of it still goes on at the server: what is there stays as it is.
+    async fn transfer_chunk(&self, walk: &Walk<'_>, range: &Range, field: &str) -> Result<()> {
+        // Plain inserts take a third of the time, and do for a chunk that runs for the first time.
+        let inserted = self.merge(walk, range, field, "fail".into()).await;
+        let Err(error) = inserted else { return Ok(()) };
+        if error::duplicate_key(&error).is_none() {
+            return Err(failed(error));
+        }
+        // An empty pipeline, and not `keepExisting`: that takes a dot in a field's name for a path.
+        let kept = self.merge(walk, range, field, Bson::Array(Vec::new())).await;
+        kept.map_err(failed)
+    }
+
+    async fn merge(
+        &self,
+        walk: &Walk<'_>,
+        range: &Range,
+        field: &str,
+        when_matched: Bson,
+    ) -> std::result::Result<(), DriverError> {
+        let mut stages = vec![doc! { "$match": range.filter(field) }];
+        stages.extend(self.stages());
+        stages.push(doc! { "$merge": {
+            "into": self.target().name(),
+            "whenMatched": when_matched,
+            "whenNotMatched": "insert",
+        } });
+        let concern = self.target().write_concern().cloned().unwrap_or_default();
+        let mut aggregate = aggregate(self.source(), stages).write_concern(concern);
+        if let Some(hint) = walk.hint() {
+            aggregate = aggregate.hint(hint);
+        }
+        aggregate.await?;
+        Ok(())
+    }
+
+    async fn count(&self, walk: &Walk<'_>, range: &Range, field: &str) -> Result<u64> {
+        let items = match &self.direction {
+            Direction::ToBuckets(_) => Bson::Int32(1),
+            Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
+        };
+        let stages = [
+            doc! { "$match": range.filter(field) },
+            doc! { "$group": { "_id": null, "n": { "$sum": items } } },
+        ];
+        let mut aggregate = aggregate(self.source(), stages);
+        if let Some(hint) = walk.hint() {
+            aggregate = aggregate.hint(hint);
+        }
+        Ok(number(&first(aggregate).await?, "n"))
+    }
+
+    pub(crate) async fn compare(&self, keys: Keys) -> Result<Compared> {
+        let flat_key = match &self.direction {
+            Direction::ToBuckets(form) => form.key,
+            Direction::ToFlat(form) => form.key,
+        };
+        let stages = comparison(self.settings(), flat_key, self.buckets.name(), keys);
+        let found = self.look_at(self.flat, stages).await?;
+        Ok(Compared {
+            keys: number(&found, "keys"),
+            buckets: number(&found, "buckets"),
+            items: number(&found, "sized"),
+            unequal: number(&found, "unequal"),
+        })
+    }
+
+    /// The one document that the stages make of the source.
+    pub(crate) async fn look(&self, stages: impl IntoIterator<Item = Document>) -> Result<Document> {
+        self.look_at(self.source(), stages).await
+    }
+
+    pub(crate) async fn look_at(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        stages: impl IntoIterator<Item = Document>,
+    ) -> Result<Document> {
+        first(aggregate(collection, stages)).await
+    }
+}
+
+impl Compared {
+    fn moved(&self, resumed: bool) -> Moved {
+        Moved {
+            keys: self.keys,
+            items: self.items,
+            buckets: self.buckets,
+            resumed,
+        }
+    }
+}
+
+fn aggregate(collection: &Collection<RawDocumentBuf>, stages: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
+    collection
+        .aggregate(stages)
+        .allow_disk_use(true)
+        .collation(simple_collation())
+        .read_concern(ReadConcern::local())
+        .selection_criteria(primary())
+}
+
+async fn first(aggregate: Aggregate<'_>) -> Result<Document> {
+    let mut cursor = aggregate.await.map_err(failed)?;
+    Ok(cursor.try_next().await.map_err(failed)?.unwrap_or_default())
+}
+
+/// Keys compare by their bytes, also where the collection's own collation is another.
+pub(crate) fn simple_collation() -> Collation {
+    Collation::builder().locale("simple").build()
+}
+
+pub(crate) fn primary() -> SelectionCriteria {
+    SelectionCriteria::ReadPreference(ReadPreference::Primary)
+}
+
+pub(crate) fn number(document: &Document, field: &str) -> u64 {
+    let number = match document.get(field) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        _ => 0,
+    };
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn failed(error: DriverError) -> Error {
+    if error::code(&error).is_some_and(|code| UNSUPPORTED.contains(&code)) {
+        return Error::from_driver(
+            ErrorKind::Unsupported,
+            "the server cannot do this: a move into buckets needs MongoDB 5.0, and keys that are UUIDs need server-side JavaScript, which is on by default",
+            error,
+        );
+    }
+    if error::duplicate_key(&error).is_some() {
+        return Error::from_driver(
+            ErrorKind::DuplicateKey,
+            "a unique index of the target refused what was moved: another program writes to the same keys there, or the index is one of your own",
+            error,
+        );
+    }
+    error.into()
+}

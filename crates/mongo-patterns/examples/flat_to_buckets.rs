@@ -1,0 +1,120 @@
+//! Moves a purchase log from a flat collection, one document a purchase, to buckets of ten. The server does it, and what
+//! it made is compared with the log.
+//!
+//! `cargo run --release --example flat_to_buckets [FILE]`, with the CDNOW log (`cdnow_master.txt`) or, by default, the
+//! sample of it that the project carries.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use futures::TryStreamExt;
+use indicatif::{ProgressBar, ProgressStyle};
+use mongo_patterns::bucket::BucketRepository;
+use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::{Collection, Database, IndexModel};
+use support::cdnow::{self, Purchase};
+use support::shell;
+
+/// How many purchases are inserted, or moved, at a time.
+const INSERTED: usize = 10_000;
+const MOVED: u64 = 10_000;
+
+type Purchases = BucketRepository<String, Purchase>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let file = std::env::args_os()
+        .nth(1)
+        .map_or_else(|| PathBuf::from(cdnow::SAMPLE), PathBuf::from);
+    let customers = cdnow::read(&file)?;
+    let database = support::open("flat_to_buckets").await?;
+    let flat = load(&database, &customers).await?;
+    print_first("A purchase in purchases_flat", &flat).await?;
+
+    let purchases = Purchases::builder(database.collection::<Document>("purchases"))
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .page_size(10)
+        .build()?;
+    let bar = progress(flat.count_documents(doc! {}).await?)?;
+    let moved = purchases
+        .move_from_flat(&flat)
+        .chunk_items(MOVED)
+        .on_progress(|at| bar.set_position(at.moved))
+        .await?;
+    bar.finish_and_clear();
+    println!(
+        "Moved: {} purchases of {} customers, into {} buckets.\n",
+        moved.items, moved.keys, moved.buckets
+    );
+    print_first("A bucket in purchases", &database.collection("purchases")).await?;
+
+    check(&purchases, &customers).await?;
+    println!("Compared with the log: every purchase once and in its order, every page full but each customer's last.");
+
+    let again = purchases.move_from_flat(&flat).await?;
+    ensure!(again.resumed && again.items == moved.items && again.buckets == moved.buckets);
+    println!("Moved once more: the move was finished already, and nothing changed.");
+    Ok(())
+}
+
+/// The log as it was before there were buckets: one document a purchase, found by customer.
+async fn load(database: &Database, customers: &BTreeMap<String, Vec<Purchase>>) -> Result<Collection<Document>> {
+    let flat = database.collection::<Document>("purchases_flat");
+    let by_customer = IndexModel::builder().keys(doc! { "customerId": 1, "date": 1 }).build();
+    flat.create_index(by_customer).await?;
+    let mut documents = Vec::new();
+    for (customer, history) in customers {
+        for purchase in history {
+            let mut document = doc! { "_id": i64::try_from(documents.len())?, "customerId": customer };
+            document.extend(serialize_to_document(purchase)?);
+            documents.push(document);
+        }
+    }
+    let bar = progress(documents.len() as u64)?;
+    for some in documents.chunks(INSERTED) {
+        flat.insert_many(some).await?;
+        bar.inc(some.len() as u64);
+    }
+    bar.finish_and_clear();
+    println!("Loaded: {} purchases, one document each.\n", documents.len());
+    Ok(flat)
+}
+
+/// Reads the whole history of each customer and compares it with the log.
+async fn check(purchases: &Purchases, customers: &BTreeMap<String, Vec<Purchase>>) -> Result<()> {
+    let bar = progress(customers.values().map(Vec::len).sum::<usize>() as u64)?;
+    for (customer, history) in customers {
+        // The move orders by date. In the log, a customer's purchases are in that order already.
+        ensure!(
+            history.is_sorted_by_key(|purchase| purchase.date),
+            "the log is not in the order of its dates at customer {customer}"
+        );
+        let pages = purchases.pages(customer).limit(10_000).await?.pages;
+        let stored: Vec<&[Purchase]> = pages.iter().map(|page| page.items.as_slice()).collect();
+        let expected: Vec<&[Purchase]> = history.chunks(10).collect();
+        ensure!(
+            stored == expected,
+            "the history of customer {customer} is not that of the log"
+        );
+        bar.inc(history.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+async fn print_first(title: &str, collection: &Collection<Document>) -> Result<()> {
+    let mut cursor = collection.find(doc! {}).sort(doc! { "_id": 1 }).limit(1).await?;
+    let first = cursor.try_next().await?.context("a collection is empty")?;
+    println!("{title}:\n{}\n", shell::pretty(&Bson::Document(first)));
+    Ok(())
+}
+
+fn progress(purchases: u64) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} purchases, {per_sec}, {eta} left")?;
+    Ok(ProgressBar::new(purchases).with_style(style))
+}
