@@ -1,0 +1,73 @@
+//! The items: trades as in the manual.
+
+use std::sync::Arc;
+
+use mongodb::bson::DateTime;
+use serde::{Deserialize, Serialize};
+
+/// 2023-10-26T15:47:03Z, the second of the manual's first trade.
+pub(super) const SECOND: i64 = 1_698_335_223;
+
+const TICKERS: [&str; 8] = ["MDB", "GOOG", "MSFT", "AAPL", "AMZN", "NVDA", "ORCL", "IBM"];
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Trade {
+    #[serde(rename = "type")]
+    pub(super) side: String,
+    pub(super) ticker: String,
+    pub(super) qty: i32,
+    pub(super) date: DateTime,
+}
+
+impl Trade {
+    /// Trade `n`, at a time in milliseconds.
+    pub(super) fn at(n: u64, millis: i64) -> Self {
+        Self {
+            side: if n.is_multiple_of(2) { "buy" } else { "sell" }.to_owned(),
+            ticker: TICKERS[(n / 2 % 8) as usize].to_owned(),
+            qty: (n * 7919 % 1000) as i32 + 1,
+            date: DateTime::from_millis(millis),
+        }
+    }
+
+    /// So many trades, one a second.
+    pub(super) fn spread(count: u64) -> Arc<[Self]> {
+        let trades = (0..count).map(|n| Self::at(n, (SECOND + n as i64) * 1000 + 434));
+        trades.collect()
+    }
+
+    /// So many trades, all in one second.
+    pub(super) fn same_second(count: u64) -> Arc<[Self]> {
+        (0..count)
+            .map(|n| Self::at(n, SECOND * 1000 + (n % 1000) as i64))
+            .collect()
+    }
+
+    pub(super) fn second(&self) -> i64 {
+        self.date.timestamp_millis().div_euclid(1000)
+    }
+}
+
+/// A trade as a document of its own, as it is without the pattern.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct FlatTrade {
+    #[serde(rename = "customerId")]
+    pub(super) customer: u32,
+    #[serde(rename = "type")]
+    pub(super) side: String,
+    pub(super) ticker: String,
+    pub(super) qty: i32,
+    pub(super) date: DateTime,
+}
+
+impl FlatTrade {
+    pub(super) fn new(customer: u32, trade: &Trade) -> Self {
+        Self {
+            customer,
+            side: trade.side.clone(),
+            ticker: trade.ticker.clone(),
+            qty: trade.qty,
+            date: trade.date,
+        }
+    }
+}
