@@ -28,6 +28,9 @@ struct Args {
     /// A small run, to try it: its figures mean little.
     #[arg(long)]
     quick: bool,
+    /// How many rounds count, after one to warm up. By default 5, and 1 with --quick.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
     /// Only the sections of this name; can be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -78,7 +81,7 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     let bench = Bench {
         db,
         quick: args.quick,
-        rounds: if args.quick { 1 } else { 5 },
+        rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).into(),
     };
     let run = Run::new(&bench);
     println!("{}", run.summary());
