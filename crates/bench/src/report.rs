@@ -74,9 +74,21 @@ impl Comparison {
         }
     }
 
-    /// The ratio of an entry to its baseline in each round.
-    fn ratios(&self, entry: &Entry, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
-        let Some(baseline) = self.entries.iter().find(|other| other.name == entry.baseline) else {
+    /// Adds a column of the rates compared with another baseline.
+    pub(crate) fn also_against(&mut self, baseline: &str, column: &str) {
+        let rate = |sample: &Sample| Some(sample.rate());
+        let entries = self.entries.iter();
+        let ratios: Vec<_> = entries
+            .map(|entry| median(self.ratios(entry, baseline, rate)))
+            .collect();
+        for (entry, ratio) in self.entries.iter_mut().zip(ratios) {
+            entry.figures.extend(ratio.map(|ratio| (column.to_owned(), ratio)));
+        }
+    }
+
+    /// The ratio of an entry to a baseline in each round.
+    fn ratios(&self, entry: &Entry, baseline: &str, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+        let Some(baseline) = self.entries.iter().find(|other| other.name == baseline) else {
             return Vec::new();
         };
         let rounds = entry.samples.iter().zip(&baseline.samples);
@@ -112,9 +124,9 @@ impl Comparison {
             let mut row = vec![
                 entry.name.clone(),
                 middle(|sample| Some(sample.rate())),
-                spread(self.ratios(entry, |sample| Some(sample.rate()))),
+                spread(self.ratios(entry, &entry.baseline, |sample| Some(sample.rate()))),
                 middle(Sample::client_us),
-                spread(self.ratios(entry, Sample::client_us)),
+                spread(self.ratios(entry, &entry.baseline, Sample::client_us)),
                 middle(Sample::server_us),
             ];
             row.extend(columns[timed..].iter().map(|column| {
@@ -133,7 +145,7 @@ impl Comparison {
     fn chart(&self, file: String) -> Chart {
         let bars = self.entries.iter().filter_map(|entry| {
             let rate = median(entry.samples.iter().map(Sample::rate).collect())?;
-            let ratio = median(self.ratios(entry, |sample| Some(sample.rate()))).unwrap_or(1.0);
+            let ratio = median(self.ratios(entry, &entry.baseline, |sample| Some(sample.rate()))).unwrap_or(1.0);
             let text = if entry.name == entry.baseline {
                 number(rate)
             } else {

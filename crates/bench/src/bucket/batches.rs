@@ -77,6 +77,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let title = format!("{} items of one key", number(all.len() as f64));
     let entries = compare(bench, &title, contestants.into()).await?;
     let mut comparison = Comparison::new(title, "item", entries);
+    comparison.also_against(Form::Buckets.name(), "rate ratio to finished buckets");
     for form in Form::ALL {
         let items = items(form);
         let work = prepare(form, bench.recorded("batches"), Arc::clone(&items)).await?;
