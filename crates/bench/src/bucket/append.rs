@@ -32,8 +32,8 @@ collection has the customer as its meta field.";
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new("append", "Append", TEXT);
     for (title, tasks, operations) in [
-        ("One writer", 1, bench.pick(4000, 200)),
-        ("64 tasks, a key each", 64, bench.pick(12_800, 640)),
+        ("One writer", 1, bench.pick(4000, 64)),
+        ("64 tasks, a key each", 64, bench.pick(12_800, 256)),
     ] {
         let entries = compare(bench, title, contestants(bench, tasks, operations)).await?;
         let mut comparison = Comparison::new(title, "append", entries);
@@ -114,8 +114,8 @@ async fn prepare(name: &'static str, collection: Collection<Document>, items: Ar
 
 /// Round trips, and what one more append to a collection of the last round examines.
 async fn count(bench: &Bench<'_>, comparison: &mut Comparison, tasks: u64) -> Result<()> {
-    const OPERATIONS: u64 = 640;
-    let items = Trade::spread(OPERATIONS);
+    let operations = bench.pick(640, 128);
+    let items = Trade::spread(operations);
     for (name, collection) in [
         (REPOSITORY, "ours"),
         (BY_HAND, "by_hand"),
@@ -124,10 +124,10 @@ async fn count(bench: &Bench<'_>, comparison: &mut Comparison, tasks: u64) -> Re
         (TIME_SERIES, "time_series"),
     ] {
         let operation = prepare(name, bench.recorded(collection), Arc::clone(&items)).await?;
-        let trips = round_trips(bench, OPERATIONS, in_tasks(tasks, OPERATIONS, operation)).await?;
+        let trips = round_trips(bench, operations, in_tasks(tasks, operations, operation)).await?;
         comparison.figure(name, "round trips", trips);
     }
-    let item = Trade::at(OPERATIONS, items[items.len() - 1].date.timestamp_millis());
+    let item = Trade::at(operations, items[items.len() - 1].date.timestamp_millis());
     let ours = super::repository(&bench.recorded("ours"), super::PAGE_SIZE)?;
     let ours = examined(bench, ours.append(&0, &item)).await?;
     comparison.figure(REPOSITORY, "documents examined", ours.documents);

@@ -30,11 +30,11 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         ("A second an item", Trade::spread as fn(u64) -> Arc<[Trade]>),
         ("All items in one second", Trade::same_second),
     ] {
-        let timed = items(bench.pick(2560, 256));
+        let timed = items(bench.pick(2560, 128));
         let contestants = WRITERS.map(|writers| contestant(bench.collection("one_key"), writers, &timed));
         let entries = compare(bench, title, contestants.into()).await?;
         let mut comparison = Comparison::new(title, "append", entries);
-        let counted = items(bench.pick(2000, 320));
+        let counted = items(bench.pick(2000, 160));
         for writers in WRITERS {
             count(bench, &mut comparison, writers, &counted).await?;
         }

@@ -9,7 +9,7 @@ use mongodb::options::TimeseriesGranularity;
 use serde_json::json;
 
 use super::by_hand;
-use super::trade::{FlatTrade, SECOND, Trade};
+use super::trade::{FlatTrade, SECOND, Trade, scatter};
 use crate::Bench;
 use crate::counts::number;
 use crate::report::{self, Section, Table};
@@ -140,9 +140,11 @@ fn section(items: u64, measured: &[(Form, Sizes)]) -> Section {
 
 /// Item `n` of a collection: a second after the one before, more or less.
 fn item(n: u64) -> (u32, Trade) {
-    let jitter = (n * 7919 % 1000) as i64;
-    let customer = (n % CUSTOMERS) as u32;
-    (customer, Trade::at(n * 31 / 7, (SECOND + n as i64) * 1000 + jitter))
+    let millis = (scatter(n) >> 40) as i64 % 1000;
+    (
+        (n % CUSTOMERS) as u32,
+        Trade::at(n, (SECOND + n as i64) * 1000 + millis),
+    )
 }
 
 async fn load(form: Form, collection: &Collection<Document>, items: u64) -> Result<()> {

@@ -8,7 +8,19 @@ use serde::{Deserialize, Serialize};
 /// 2023-10-26T15:47:03Z, the second of the manual's first trade.
 pub(super) const SECOND: i64 = 1_698_335_223;
 
-const TICKERS: [&str; 8] = ["MDB", "GOOG", "MSFT", "AAPL", "AMZN", "NVDA", "ORCL", "IBM"];
+const TICKERS: [&str; 16] = [
+    "MDB", "GOOG", "MSFT", "AAPL", "AMZN", "NVDA", "ORCL", "IBM", "INTC", "CSCO", "TSLA", "META", "NFLX", "ADBE",
+    "QCOM", "AMD",
+];
+
+/// Bits of a number that look random, and are the same in every run: what is regular would be compressed away. This is
+/// SplitMix64.
+pub(super) fn scatter(n: u64) -> u64 {
+    let mut bits = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Trade {
@@ -22,10 +34,11 @@ pub(super) struct Trade {
 impl Trade {
     /// Trade `n`, at a time in milliseconds.
     pub(super) fn at(n: u64, millis: i64) -> Self {
+        let random = scatter(n);
         Self {
-            side: if n.is_multiple_of(2) { "buy" } else { "sell" }.to_owned(),
-            ticker: TICKERS[(n / 2 % 8) as usize].to_owned(),
-            qty: (n * 7919 % 1000) as i32 + 1,
+            side: if random.is_multiple_of(2) { "buy" } else { "sell" }.to_owned(),
+            ticker: TICKERS[(random >> 8) as usize % TICKERS.len()].to_owned(),
+            qty: (random >> 16) as u16 as i32 + 1,
             date: DateTime::from_millis(millis),
         }
     }
