@@ -1,0 +1,64 @@
+//! The bucket pattern.
+
+mod append;
+mod batches;
+mod by_hand;
+mod combine;
+mod history;
+mod one_key;
+mod pages;
+mod storage;
+mod trade;
+
+use anyhow::{Result, bail};
+use mongo_patterns_bucket::BucketRepository;
+use mongodb::Collection;
+use mongodb::bson::Document;
+
+use crate::Bench;
+use crate::report::Section;
+use trade::Trade;
+
+/// In the order in which they run.
+pub(crate) const SECTIONS: [&str; 7] = ["append", "one-key", "history", "pages", "batches", "combine", "storage"];
+
+const PAGE_SIZE: u32 = 10;
+
+type Trades = BucketRepository<u32, Trade>;
+
+pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
+    match name {
+        "append" => append::run(bench).await,
+        "one-key" => one_key::run(bench).await,
+        "history" => history::run(bench).await,
+        "pages" => pages::run(bench).await,
+        "batches" => batches::run(bench).await,
+        "combine" => combine::run(bench).await,
+        "storage" => storage::run(bench).await,
+        _ => bail!("there is no section `{name}`"),
+    }
+}
+
+fn repository(collection: &Collection<Document>, page_size: u32) -> Result<Trades> {
+    let builder = Trades::builder(collection.clone())
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .page_size(page_size);
+    Ok(builder.build()?)
+}
+
+/// A repository over a new collection, with its index.
+async fn fresh(collection: &Collection<Document>) -> Result<Trades> {
+    collection.drop().await?;
+    let trades = repository(collection, PAGE_SIZE)?;
+    trades.ensure_indexes().await?;
+    Ok(trades)
+}
+
+/// An empty collection without indexes of its own.
+async fn empty(collection: &Collection<Document>) -> Result<()> {
+    let database = collection.client().database(&collection.namespace().db);
+    collection.drop().await?;
+    Ok(database.create_collection(collection.name()).await?)
+}

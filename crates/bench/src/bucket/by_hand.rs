@@ -1,0 +1,103 @@
+//! The pattern as one writes it with the driver alone.
+
+use anyhow::Result;
+use mongodb::bson::{Document, Regex, cstr, doc, serialize_to_bson};
+use mongodb::error::{ErrorKind, WriteFailure};
+use mongodb::options::{Hint, IndexOptions, TimeseriesGranularity, TimeseriesOptions};
+use mongodb::{Collection, Database, IndexModel};
+use serde::{Deserialize, Serialize};
+
+use super::trade::Trade;
+
+/// The repository's index, by the name that it gives it.
+pub(super) const OPEN_INDEX: &str = "customerId_1_count_lt_10";
+
+/// A bucket of the manual, as one would declare it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Bucket<History> {
+    #[serde(rename = "_id")]
+    pub(super) id: String,
+    #[serde(rename = "customerId")]
+    pub(super) customer: u32,
+    pub(super) count: i32,
+    pub(super) history: History,
+}
+
+pub(super) fn ids_of(customer: u32) -> Result<Regex> {
+    Ok(Regex {
+        pattern: format!("^{customer}_").try_into()?,
+        options: cstr!("").into(),
+    })
+}
+
+/// The repository's append: the same filter, hint and update.
+pub(super) async fn append(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
+    let customer_field = i32::try_from(customer)?;
+    let filter = doc! { "_id": ids_of(customer)?, "customerId": customer_field, "count": { "$lt": 10 } };
+    collection
+        .update_one(filter, update(customer, trade)?)
+        .upsert(true)
+        .hint(Hint::Name(OPEN_INDEX.to_owned()))
+        .await?;
+    Ok(())
+}
+
+/// The manual's append, word for word: no equality on the key, and no index but that of `_id`.
+pub(super) async fn naive_append(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
+    let filter = doc! { "_id": ids_of(customer)?, "count": { "$lt": 10 } };
+    collection
+        .update_one(filter, update(customer, trade)?)
+        .upsert(true)
+        .await?;
+    Ok(())
+}
+
+/// Whether an update was refused since its `_id` is taken.
+pub(super) fn is_duplicate(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref().map(|error: &mongodb::error::Error| &*error.kind);
+    matches!(kind, Some(ErrorKind::Write(WriteFailure::WriteError(error))) if error.code == 11000)
+}
+
+pub(super) fn update(customer: u32, trade: &Trade) -> Result<Document> {
+    Ok(doc! {
+        "$push": { "history": serialize_to_bson(trade)? },
+        "$inc": { "count": 1 },
+        "$setOnInsert": { "_id": format!("{customer}_{}", trade.second()), "customerId": i32::try_from(customer)? },
+    })
+}
+
+/// An empty collection for one document an item, with the index that its pages need.
+pub(super) async fn flat(collection: &Collection<Document>) -> Result<()> {
+    super::empty(collection).await?;
+    Ok(index(collection).await?)
+}
+
+/// An index by customer and date.
+pub(super) async fn index(collection: &Collection<Document>) -> mongodb::error::Result<()> {
+    let keys = doc! { "customerId": 1, "date": 1 };
+    let options = IndexOptions::builder().name("customerId_1_date_1".to_owned()).build();
+    let index = IndexModel::builder().keys(keys).options(options).build();
+    collection.create_index(index).await.map(|_| ())
+}
+
+/// An empty time series collection.
+pub(super) async fn time_series(
+    collection: &Collection<Document>,
+    granularity: Option<TimeseriesGranularity>,
+) -> Result<()> {
+    collection.drop().await?;
+    let mut options = TimeseriesOptions::builder()
+        .time_field("date".to_owned())
+        .meta_field(Some("customerId".to_owned()))
+        .build();
+    options.granularity = granularity;
+    let database = database(collection);
+    Ok(database
+        .create_collection(collection.name())
+        .timeseries(options)
+        .await?)
+}
+
+pub(super) fn database(collection: &Collection<Document>) -> Database {
+    collection.client().database(&collection.namespace().db)
+}

@@ -1,0 +1,127 @@
+//! The combining writer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::FutureExt;
+use mongo_patterns_bucket::CombiningWriter;
+use mongodb::Collection;
+use mongodb::bson::Document;
+
+use super::Trades;
+use super::trade::Trade;
+use crate::Bench;
+use crate::counts::round_trips;
+use crate::measure::{Contestant, Operation, compare, in_tasks, median};
+use crate::report::{Comparison, Section};
+
+const KEY: u32 = 123;
+const TASKS: u64 = 64;
+const SINGLE: &str = "append";
+const COMBINED: &str = "CombiningWriter::append";
+
+const TEXT: &str = "\
+64 tasks append to one key, each one item after another; then one task does, so that nothing can be combined, and what \
+counts is how long an append takes. The combining writer is compared with plain appends.";
+
+type Latencies = Arc<Mutex<Vec<Duration>>>;
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
+    let mut section = Section::new("combine", "The combining writer", TEXT);
+    let (single, combined) = bench.pick((1920, 9600), (192, 640));
+    section.add(&together(bench, single, combined).await?);
+    section.add(&alone(bench, bench.pick(2000, 100)).await?);
+    Ok(section)
+}
+
+async fn together(bench: &Bench<'_>, single: u64, combined: u64) -> Result<Comparison> {
+    let title = "64 tasks on one key";
+    let contestants = [
+        contestant(bench, SINGLE, TASKS, single, None),
+        contestant(bench, COMBINED, TASKS, combined, None),
+    ];
+    let mut comparison = Comparison::new(title, "append", compare(bench, title, contestants.into()).await?);
+    for (name, operations) in [(SINGLE, single), (COMBINED, combined)] {
+        let append = prepare(name, bench.recorded("combine"), Trade::spread(operations), None).await?;
+        let trips = round_trips(bench, operations, in_tasks(TASKS, operations, append)).await?;
+        comparison.figure(name, "round trips", trips);
+    }
+    Ok(comparison)
+}
+
+async fn alone(bench: &Bench<'_>, operations: u64) -> Result<Comparison> {
+    let title = "A lone append";
+    let names = [SINGLE, COMBINED];
+    let latencies: [Latencies; 2] = Default::default();
+    let contestants = [0, 1].map(|index| {
+        let latencies = Some(Arc::clone(&latencies[index]));
+        contestant(bench, names[index], 1, operations, latencies)
+    });
+    let mut comparison = Comparison::new(title, "append", compare(bench, title, contestants.into()).await?);
+    for (name, latencies) in names.into_iter().zip(latencies) {
+        let latencies = latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first round is the one that warms up.
+        let rounds = latencies.chunks(operations as usize).skip(1);
+        let (mut medians, mut slow) = (Vec::new(), Vec::new());
+        for round in rounds {
+            let mut micros: Vec<f64> = round.iter().map(|latency| latency.as_secs_f64() * 1e6).collect();
+            micros.sort_by(f64::total_cmp);
+            medians.extend(median(micros.clone()));
+            slow.push(micros[micros.len() * 99 / 100]);
+        }
+        comparison.figure(name, "median us", median(medians).unwrap_or(0.0));
+        comparison.figure(name, "99th percentile us", median(slow).unwrap_or(0.0));
+    }
+    Ok(comparison)
+}
+
+fn contestant<'a>(
+    bench: &Bench<'_>,
+    name: &'static str,
+    tasks: u64,
+    operations: u64,
+    latencies: Option<Latencies>,
+) -> Contestant<'a> {
+    let collection = bench.collection("combine");
+    let items = Trade::spread(operations);
+    let contestant = Contestant::new(name, operations, move || {
+        let append = prepare(name, collection.clone(), Arc::clone(&items), latencies.clone());
+        async move { Ok(in_tasks(tasks, operations, append.await?)) }
+    });
+    contestant.ours().against(SINGLE)
+}
+
+/// Makes a new collection and returns the append, which notes how long it takes where there is a place for it.
+async fn prepare(
+    name: &'static str,
+    collection: Collection<Document>,
+    items: Arc<[Trade]>,
+    latencies: Option<Latencies>,
+) -> Result<Operation> {
+    let trades = super::fresh(&collection).await?;
+    let writer = trades.combining_writer();
+    Ok(Arc::new(move |n| {
+        let (trades, writer) = (trades.clone(), writer.clone());
+        let (items, latencies) = (Arc::clone(&items), latencies.clone());
+        async move {
+            let started = latencies.as_ref().map(|_| Instant::now());
+            append(name, &trades, &writer, &items[n as usize]).await?;
+            if let (Some(latencies), Some(started)) = (latencies, started) {
+                let mut latencies = latencies.lock().unwrap_or_else(PoisonError::into_inner);
+                latencies.push(started.elapsed());
+            }
+            Ok(())
+        }
+        .boxed()
+    }))
+}
+
+async fn append(name: &str, trades: &Trades, writer: &CombiningWriter<u32, Trade>, item: &Trade) -> Result<()> {
+    if name == COMBINED {
+        writer.append(&KEY, item).await?;
+    } else {
+        trades.append(&KEY, item).await?;
+    }
+    Ok(())
+}

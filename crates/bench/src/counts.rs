@@ -1,0 +1,57 @@
+//! What the server and the wire say: in passes of their own, since recording costs time.
+
+use anyhow::{Context, Result};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::Bench;
+
+/// How many round trips the recorded client makes for something, per operation.
+pub(crate) async fn round_trips(
+    bench: &Bench<'_>,
+    operations: u64,
+    work: impl Future<Output = Result<()>>,
+) -> Result<f64> {
+    let recorder = bench.db.recorder();
+    recorder.clear();
+    work.await?;
+    let made = recorder.round_trips();
+    recorder.clear();
+    Ok(made as f64 / operations as f64)
+}
+
+/// What the server examines for one command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Examined {
+    pub(crate) keys: f64,
+    pub(crate) documents: f64,
+}
+
+/// Explains the last command that something sends by the recorded client.
+pub(crate) async fn examined<T, E>(bench: &Bench<'_>, work: impl IntoFuture<Output = Result<T, E>>) -> Result<Examined>
+where
+    E: Into<anyhow::Error>,
+{
+    let recorder = bench.db.recorder();
+    recorder.clear();
+    work.await.map_err(Into::into)?;
+    let last = recorder.commands().pop().context("no command was sent")?.essence();
+    let database = bench.db.plain_client().database(bench.db.database().name());
+    let explained = database
+        .run_command(doc! { "explain": last, "verbosity": "executionStats" })
+        .await?;
+    let statistics = explained.get_document("executionStats")?;
+    Ok(Examined {
+        keys: number(statistics, "totalKeysExamined")?,
+        documents: number(statistics, "totalDocsExamined")?,
+    })
+}
+
+/// A number of a server's reply, whatever its type.
+pub(crate) fn number(document: &Document, field: &str) -> Result<f64> {
+    match document.get(field) {
+        Some(Bson::Int32(number)) => Ok(f64::from(*number)),
+        Some(Bson::Int64(number)) => Ok(*number as f64),
+        Some(Bson::Double(number)) => Ok(*number),
+        _ => anyhow::bail!("the server's reply has no number `{field}`"),
+    }
+}

@@ -1,0 +1,106 @@
+//! Benchmarks of the patterns against a real MongoDB: `cargo run --release -p mongo-patterns-bench`.
+//!
+//! Contestants take turns in one run, so that ratios between them hold on a machine whose speed does not. Beside the
+//! time stand the server's own counts, and the CPU time of both processes. No time is ever asserted.
+
+mod bucket;
+mod counts;
+mod cpu;
+mod measure;
+mod page;
+mod report;
+mod svg;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::Document;
+
+use crate::page::Run;
+use crate::report::Section;
+
+/// Benchmarks of mongo-patterns, against the MongoDB at MONGODB_URI or one that is started.
+#[derive(Parser)]
+struct Args {
+    /// A small run, to try it: its figures mean little.
+    #[arg(long)]
+    quick: bool,
+    /// How many rounds count, after one to warm up. By default 5, and 1 with --quick.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Only the sections of this name; can be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// The folder for the page, the charts and the raw figures. By default docs/benchmarks for a whole run, and none
+    /// with --quick or --only.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What all sections need.
+struct Bench<'a> {
+    db: &'a TestDatabase,
+    quick: bool,
+    /// How many rounds count. One more goes before them, to warm up.
+    rounds: usize,
+}
+
+impl Bench<'_> {
+    /// One size for a full run, and another for a quick one.
+    fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// A collection by a client that nothing watches, for what is timed.
+    fn collection(&self, name: &str) -> Collection<Document> {
+        self.db.plain_collection(name)
+    }
+
+    /// The same by a client whose commands are recorded, for what is counted.
+    fn recorded(&self, name: &str) -> Collection<Document> {
+        self.db.collection(name)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    if let Some(unknown) = args.only.iter().find(|name| !bucket::SECTIONS.contains(&name.as_str())) {
+        bail!(
+            "there is no section `{unknown}`; there are: {}",
+            bucket::SECTIONS.join(", ")
+        );
+    }
+    testkit::run(async |db| run(&args, db).await).await
+}
+
+async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
+    let bench = Bench {
+        db,
+        quick: args.quick,
+        rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).into(),
+    };
+    let run = Run::new(&bench);
+    println!("{}", run.summary());
+    let mut sections: Vec<Section> = Vec::new();
+    for name in bucket::SECTIONS {
+        if args.only.is_empty() || args.only.iter().any(|only| only == name) {
+            let section = bucket::section(&bench, name).await?;
+            println!("\n{}", section.terminal());
+            sections.push(section);
+        }
+    }
+    let whole = !args.quick && args.only.is_empty();
+    let out = args
+        .out
+        .clone()
+        .or_else(|| whole.then(|| PathBuf::from("docs/benchmarks")));
+    if let Some(out) = out {
+        page::write(&out, &run, &sections)?;
+        println!("\nWritten to {}", out.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The files of a run: a page, its charts, and all figures.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use mongodb::bson::DateTime;
+use serde_json::json;
+
+use crate::Bench;
+use crate::report::Section;
+
+/// Under which conditions the figures came about.
+pub(crate) struct Run {
+    server: String,
+    own_server: bool,
+    date: String,
+    cores: usize,
+    rounds: usize,
+    quick: bool,
+}
+
+impl Run {
+    pub(crate) fn new(bench: &Bench<'_>) -> Self {
+        let now = DateTime::now().try_to_rfc3339_string().unwrap_or_default();
+        Self {
+            server: bench.db.server().version().to_owned(),
+            own_server: bench.db.server().is_own(),
+            date: now.split('T').next().unwrap_or_default().to_owned(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            rounds: bench.rounds,
+            quick: bench.quick,
+        }
+    }
+
+    /// In one sentence or two.
+    pub(crate) fn summary(&self) -> String {
+        let place = if self.own_server {
+            "on the machine of the client, a replica set of one node"
+        } else {
+            "at MONGODB_URI"
+        };
+        let mut text = format!(
+            "MongoDB {} {place}, {}, {} cores, {} after one to warm up.",
+            self.server,
+            self.date,
+            self.cores,
+            if self.rounds == 1 {
+                "one round".to_owned()
+            } else {
+                format!("{} rounds", self.rounds)
+            }
+        );
+        if self.quick {
+            text += " A quick run, with smaller sizes than the text says: its figures mean little.";
+        }
+        if cfg!(debug_assertions) {
+            text += " An unoptimised build: its client CPU means nothing.";
+        }
+        text
+    }
+}
+
+const HOW: &str = "\
+This page is written by
+
+```text
+cargo run --release -p mongo-patterns-bench
+```
+
+which is also the way to have it for your machine and server. `--quick` tries it, `--only NAME` runs one section. All \
+figures are in [bucket.json](bucket.json).
+
+Absolute figures are those of one machine, with the server and the client on the same cores. Ratios are what to look \
+at. In every round all rows of a table take turns, a ratio is that of two rows in one round, and the table has the \
+median of the rounds, with the smallest and the largest in brackets. Each section says which row the others are \
+compared with. A rate ratio above 1 is faster than that row, a CPU ratio above 1 takes more CPU time in the client. CPU \
+is that of each process, in microseconds an operation. Round trips an operation are counted on the wire; documents and \
+index keys examined are those of the server's `explain`; both in passes of their own. Every write has the write concern \
+`majority`, the server's default. In the charts, blue is this project.
+";
+
+/// Writes all files of a run into a folder.
+pub(crate) fn write(folder: &Path, run: &Run, sections: &[Section]) -> Result<()> {
+    let save = |file: &str, text: &str| {
+        let path = folder.join(file);
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    };
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    for chart in sections.iter().flat_map(|section| &section.charts) {
+        save(&chart.file, &chart.svg())?;
+    }
+    save("README.md", &page(run, sections))?;
+    let figures: Vec<_> = sections
+        .iter()
+        .map(|section| json!({ "name": section.name, "title": section.title, "comparisons": section.raw }))
+        .collect();
+    let json = json!({
+        "server_version": run.server,
+        "date": run.date,
+        "cores": run.cores,
+        "rounds": run.rounds,
+        "quick": run.quick,
+        "optimised_build": !cfg!(debug_assertions),
+        "sections": figures,
+    });
+    save("bucket.json", &(serde_json::to_string_pretty(&json)? + "\n"))
+}
+
+fn page(run: &Run, sections: &[Section]) -> String {
+    let mut text = format!("# Benchmarks: the bucket pattern\n\n{}\n\n{HOW}", run.summary());
+    for section in sections {
+        text += &format!("\n## {}\n\n{}\n", section.title, section.text);
+        let mut charts = section.charts.iter();
+        for table in &section.tables {
+            text += &format!("\n**{}**\n\n{}", table.title, table.markdown());
+            if let Some(chart) = charts.next() {
+                text += &format!("\n![{}]({})\n", chart.title, chart.file);
+            }
+        }
+    }
+    text
+}
