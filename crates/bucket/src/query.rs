@@ -146,25 +146,9 @@ pub(crate) fn counts(settings: &Settings, key: &EncodedKey) -> [Document; 2] {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::{EncodeKey, FieldName, RetryPolicy};
+    use mongo_patterns_core::EncodeKey;
 
     use super::*;
-    use crate::IdPolicy;
-
-    fn settings() -> Settings {
-        let field = |name: &str| FieldName::new(name).unwrap();
-        Settings {
-            key: field("customerId"),
-            items: field("history"),
-            count: field("count"),
-            time: Some(field("date")),
-            item_id: None,
-            page_size: 10,
-            id_policy: IdPolicy::ItemTime,
-            retry: RetryPolicy::default(),
-            open_index: "customerId_1_count_lt_10".to_owned(),
-        }
-    }
 
     fn key() -> EncodedKey {
         123_u32.encode_key().unwrap()
@@ -180,15 +164,15 @@ mod tests {
     #[test]
     fn an_append_is_the_manuals_command() {
         assert_eq!(
-            open_bucket(&settings(), &key()),
+            open_bucket(&Settings::example(), &key()),
             doc! { "_id": regex("^123_"), "customerId": 123, "count": { "$lt": 10 } }
         );
         assert_eq!(
-            push(&settings(), Bson::Document(doc! { "ticker": "MSFT" })),
+            push(&Settings::example(), Bson::Document(doc! { "ticker": "MSFT" })),
             doc! { "$push": { "history": { "ticker": "MSFT" } }, "$inc": { "count": 1 } }
         );
         assert_eq!(
-            on_insert(&settings(), &key(), "123_1698939791"),
+            on_insert(&Settings::example(), &key(), "123_1698939791"),
             doc! { "_id": "123_1698939791", "customerId": 123 }
         );
     }
@@ -197,12 +181,12 @@ mod tests {
     fn an_item_with_operators_stays_a_value() {
         let hostile = doc! { "ticker": "MSFT", "$each": [1, 2, 3] };
         assert_eq!(
-            push(&settings(), Bson::Document(hostile.clone())),
+            push(&Settings::example(), Bson::Document(hostile.clone())),
             doc! { "$push": { "history": { "$each": [hostile] } }, "$inc": { "count": 1 } }
         );
         let array = Bson::Array(vec![Bson::Document(doc! { "$each": 1 })]);
         assert_eq!(
-            push(&settings(), array.clone())
+            push(&Settings::example(), array.clone())
                 .get_document("$push")
                 .unwrap()
                 .get("history"),
@@ -215,11 +199,11 @@ mod tests {
         assert_eq!(buckets(&key()), doc! { "_id": regex("^123_") });
         let token = PageToken::from_tail("1698335223");
         assert_eq!(
-            buckets_beyond(&settings(), &key(), "$gt", &token),
+            buckets_beyond(&Settings::example(), &key(), "$gt", &token),
             doc! { "_id": { "$regex": regex("^123_"), "$gt": "123_1698335223" }, "customerId": 123 }
         );
         assert_eq!(
-            buckets_of_second(&settings(), &key(), "1698335223"),
+            buckets_of_second(&Settings::example(), &key(), "1698335223"),
             doc! { "_id": regex("^123_1698335223"), "customerId": 123 }
         );
     }
@@ -227,7 +211,7 @@ mod tests {
     #[test]
     fn a_fill_takes_what_fits_and_evaluates_nothing_of_the_users() {
         let items = vec![Bson::String("$count".into()), Bson::Int32(2)];
-        let [stage] = fill(&settings(), &key(), None, items.clone());
+        let [stage] = fill(&Settings::example(), &key(), None, items.clone());
         let stored = doc! { "$ifNull": ["$count", 0] };
         let expected = doc! { "$set": {
             "count": { "$min": [10, { "$add": [&stored, 2] }] },
@@ -237,7 +221,7 @@ mod tests {
             ] },
         } };
         assert_eq!(stage, expected);
-        let [stage] = fill(&settings(), &key(), Some("123_1698335223"), items);
+        let [stage] = fill(&Settings::example(), &key(), Some("123_1698335223"), items);
         let set = stage.get_document("$set").unwrap();
         assert_eq!(
             set.keys().collect::<Vec<_>>(),
@@ -247,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_index_is_named_by_its_definition() {
-        let plan = settings().index_plan("trades");
+        let plan = Settings::example().index_plan("trades");
         assert_eq!(
             plan.to_string(),
             r#"db.getCollection("trades").createIndex({ "customerId": 1 }, { "name": "customerId_1_count_lt_10", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#

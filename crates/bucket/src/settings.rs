@@ -52,3 +52,22 @@ impl Settings {
         IndexPlan::new(collection, indexes)
     }
 }
+
+#[cfg(test)]
+impl Settings {
+    /// Those of the manual's example.
+    pub(crate) fn example() -> Self {
+        let field = |name: &str| FieldName::new(name).expect("a plain name");
+        Self {
+            key: field("customerId"),
+            items: field("history"),
+            count: field("count"),
+            time: Some(field("date")),
+            item_id: None,
+            page_size: 10,
+            id_policy: IdPolicy::ItemTime,
+            retry: RetryPolicy::default(),
+            open_index: open_index(&field("customerId"), &field("count"), 10),
+        }
+    }
+}

@@ -65,10 +65,9 @@ pub(crate) fn other_keys(key: &FieldName, expressions: fn(&str) -> KeyExpression
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::{Key, RetryPolicy};
+    use mongo_patterns_core::Key;
 
     use super::*;
-    use crate::IdPolicy;
 
     fn field(name: &str) -> FieldName {
         FieldName::new(name).unwrap()
@@ -76,16 +75,7 @@ mod tests {
 
     #[test]
     fn each_key_is_counted_on_both_sides() {
-        let settings = Settings {
-            key: field("customerId"),
-            items: field("history"),
-            count: field("count"),
-            time: None,
-            item_id: None,
-            page_size: 10,
-            id_policy: IdPolicy::ItemTime,
-            retry: RetryPolicy::default(),
-        };
+        let settings = Settings::example();
         let stages = |keys| comparison(&settings, &field("customer"), "trades", keys);
         let [flat, buckets, _, filter, _] = stages(Keys::Flat);
         assert_eq!(flat, doc! { "$group": { "_id": "$customer", "flat": { "$sum": 1 } } });

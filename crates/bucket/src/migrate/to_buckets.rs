@@ -174,24 +174,9 @@ fn digits(number: Bson, width: usize) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::{Key, RetryPolicy};
+    use mongo_patterns_core::Key;
 
     use super::*;
-    use crate::IdPolicy;
-
-    fn settings() -> Settings {
-        let field = |name: &str| FieldName::new(name).unwrap();
-        Settings {
-            key: field("customerId"),
-            items: field("history"),
-            count: field("count"),
-            time: Some(field("date")),
-            item_id: None,
-            page_size: 10,
-            id_policy: IdPolicy::ItemTime,
-            retry: RetryPolicy::default(),
-        }
-    }
 
     fn form(settings: &Settings) -> ToBuckets<'_> {
         ToBuckets {
@@ -205,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_pipeline_makes_buckets_of_the_manuals_form() {
-        let settings = settings();
+        let settings = Settings::example();
         let stages = form(&settings).pages();
         let item = doc! { "$unsetField": {
             "field": { "$literal": "_id" },
@@ -240,7 +225,7 @@ mod tests {
 
     #[test]
     fn ids_are_kept_when_asked_for() {
-        let settings = settings();
+        let settings = Settings::example();
         let mut form = form(&settings);
         form.keep_ids = true;
         let item = doc! { "$unsetField": { "field": { "$literal": "customerId" }, "input": "$$ROOT" } };
@@ -259,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_second_that_is_too_full_is_found_by_key_and_second() {
-        let settings = settings();
+        let settings = Settings::example();
         let [group, full, _] = form(&settings).full_seconds();
         let second = doc! { "$floor": { "$divide": [{ "$toLong": "$date" }, 1000] } };
         let id = doc! { "k": "$customerId", "s": second };

@@ -110,24 +110,14 @@ fn own_id() -> Bson {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::{Key, RetryPolicy};
+    use mongo_patterns_core::Key;
 
     use super::*;
-    use crate::IdPolicy;
 
     #[test]
     fn an_item_becomes_a_document_with_its_key_and_a_lasting_id() {
         let field = |name: &str| FieldName::new(name).unwrap();
-        let settings = Settings {
-            key: field("customerId"),
-            items: field("history"),
-            count: field("count"),
-            time: None,
-            item_id: None,
-            page_size: 10,
-            id_policy: IdPolicy::ItemTime,
-            retry: RetryPolicy::default(),
-        };
+        let settings = Settings::example();
         let form = ToFlat {
             settings: &settings,
             key: &field("customer"),
