@@ -9,6 +9,8 @@ mod items;
 mod newest;
 mod page;
 mod pages;
+mod repair;
+mod verify;
 
 pub use append::{Append, Appended};
 pub use append_many::{AppendMany, AppendedMany};
@@ -19,3 +21,5 @@ pub use items::{ItemStream, Items};
 pub use newest::Newest;
 pub use page::PageByNumber;
 pub use pages::{PageSlice, Pages};
+pub use repair::{Left, Repair, Repaired, RepairedStream};
+pub use verify::{FindingStream, Verify};

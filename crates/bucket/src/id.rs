@@ -57,7 +57,8 @@ impl<'a> Tail<'a> {
         if second > i128::from(LAST_SECOND) {
             return None;
         }
-        with_suffix(&format!("{:0SECOND_DIGITS$}", second.max(0)), self.suffix).ok()
+        let suffix = if second < 0 { 0 } else { self.suffix };
+        with_suffix(&format!("{:0SECOND_DIGITS$}", second.max(0)), suffix).ok()
     }
 
     /// The second as a number.

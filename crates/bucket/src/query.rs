@@ -120,6 +120,44 @@ pub(crate) fn counts(settings: &Settings, key: &EncodedKey) -> [Document; 2] {
     ]
 }
 
+/// All buckets that may be of the key, whoever wrote them: by `_id`, in the encoded form, and in the one of hand-written
+/// ids, which have the key as it is.
+pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
+    let mut forms = vec![buckets(key)];
+    if let Some(raw) = key.value().as_str().filter(|raw| *raw != key.text()) {
+        // '`' is the character after '_'
+        let range = doc! { "$gte": format!("{raw}_"), "$lt": format!("{raw}`") };
+        forms.push(doc! { "_id": range, settings.key.as_str(): raw });
+    }
+    if !ids.is_empty() {
+        forms.push(doc! { "_id": { "$in": ids } });
+    }
+    doc! { "$or": forms }
+}
+
+/// What verification needs of each bucket, key by key.
+pub(crate) fn looks(settings: &Settings, filter: Document) -> Vec<Document> {
+    let field = |name: &str| format!("${name}");
+    let items = field(settings.items.as_str());
+    let if_array = |value: Bson| doc! { "$cond": [{ "$isArray": &items }, value, null] };
+    let mut look = doc! {
+        "key": field(settings.key.as_str()),
+        "count": field(settings.count.as_str()),
+        "items": if_array(doc! { "$size": &items }.into()),
+    };
+    if let Some(id) = &settings.item_id {
+        // An element for each item, also for those without an id.
+        let of_item = doc! { "$ifNull": [format!("$$item.{id}"), null] };
+        let ids = doc! { "$map": { "input": &items, "as": "item", "in": of_item } };
+        look.insert("ids", if_array(ids.into()));
+    }
+    vec![
+        doc! { "$match": filter },
+        doc! { "$project": look },
+        doc! { "$sort": { "key": 1, "_id": 1 } },
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use mongo_patterns_core::{EncodeKey, FieldName, RetryPolicy};

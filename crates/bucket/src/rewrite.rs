@@ -130,6 +130,11 @@ impl<'a> Chain<'a> {
         self.tails.push(tail);
     }
 
+    /// The tails of its buckets, in the normal form.
+    pub(crate) fn tails(&self) -> &[String] {
+        &self.tails
+    }
+
     /// All items, in order.
     ///
     /// # Errors
