@@ -18,6 +18,7 @@ mod large;
 mod manual;
 mod model;
 mod naive;
+mod page_size;
 mod pages;
 mod repair;
 mod setup;

@@ -3,6 +3,7 @@
 mod append;
 mod append_many;
 mod append_stream;
+mod change_page_size;
 mod counts;
 mod ensure_indexes;
 mod items;
@@ -15,6 +16,7 @@ mod verify;
 pub use append::{Append, Appended};
 pub use append_many::{AppendMany, AppendedMany};
 pub use append_stream::{AppendStream, Progress};
+pub use change_page_size::{ChangePageSize, PageSizeChange};
 pub use counts::{CountPages, Counts, CountsOfKey};
 pub use ensure_indexes::EnsureIndexes;
 pub use items::{ItemStream, Items};

@@ -168,7 +168,7 @@ mod suffixes;
 mod validator;
 mod write;
 
-pub use action::{Appended, AppendedMany, Counts, Left, PageSlice, Progress, Repaired};
+pub use action::{Appended, AppendedMany, Counts, Left, PageSizeChange, PageSlice, Progress, Repaired};
 pub use builder::BucketRepositoryBuilder;
 pub use combine::{CombinedAppend, CombiningWriter};
 pub use document::Bucket;

@@ -27,7 +27,18 @@ impl Settings {
 
     /// The name tells the definition, as writes rely on it by name.
     pub(crate) fn open_index(&self) -> String {
-        format!("{}_1_{}_lt_{}", self.key, self.count, self.page_size)
+        self.open_index_name(self.page_size)
+    }
+
+    fn open_index_name(&self, page_size: u32) -> String {
+        format!("{}_1_{}_lt_{page_size}", self.key, self.count)
+    }
+
+    /// The index on which writes with this page size rely.
+    pub(crate) fn open_index_for(&self, page_size: u32) -> PlannedIndex {
+        PlannedIndex::new(self.open_index_name(page_size), doc! { self.key.as_str(): 1 })
+            .unique()
+            .partial(doc! { self.count.as_str(): { "$lt": i32::try_from(page_size).unwrap_or(i32::MAX) } })
     }
 
     /// Where the ids of items are in a bucket, such as `history.tradeId`.
@@ -41,10 +52,7 @@ impl Settings {
     }
 
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
-        let open = PlannedIndex::new(self.open_index(), doc! { self.key.as_str(): 1 })
-            .unique()
-            .partial(doc! { self.count.as_str(): { "$lt": self.page_size_bson() } });
-        let mut indexes = vec![open];
+        let mut indexes = vec![self.open_index_for(self.page_size)];
         if let (Some(name), Some(path)) = (self.item_index(), self.item_id_path()) {
             indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
         }

@@ -132,7 +132,7 @@ impl<'a, K: Key> Repair<'a, K> {
         };
         let keys = try_unfold(Scan::<K>::new(shared, key), move |mut scan| async move {
             while let Some(suspect) = scan.next().await? {
-                if let Some(repaired) = repair::<K>(shared, suspect, dry_run).await? {
+                if let Some(repaired) = repair_key::<K>(shared, suspect, dry_run).await? {
                     return Ok(Some((repaired, scan)));
                 }
             }
@@ -142,7 +142,8 @@ impl<'a, K: Key> Repair<'a, K> {
     }
 }
 
-async fn repair<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
+/// Mends a key, or says how it would. `None` when nothing is wrong any more.
+pub(super) async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
     let Suspect { key, findings, ids } = suspect;
     let Some(key) = key else {
         return Ok(Some(Repaired {
