@@ -196,8 +196,13 @@ pub fn kinds() -> Vec<Damage> {
             None,
         ),
         kind(
-            vec![with(bucket("a", 0..0), "_id", "a_9999999999999")],
+            vec![bucket("a", 0..2), with(bucket("a", 0..0), "_id", "a_9999999999999")],
             vec![("a_9999999999999", IdOrder), ("a_9999999999999", Empty)],
+            pages(&[("a_1698335223", 0..2)]),
+        ),
+        kind(
+            vec![with(with(bucket("a", 0..1), "_id", "a_9999999999999"), "history", [1])],
+            vec![("a_9999999999999", IdOrder)],
             None,
         ),
     ]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::damage::problems;
@@ -133,7 +133,7 @@ async fn to_smaller_pages_under_load() {
 async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
     testkit::run(async |db| {
         for (old, new) in [(3, 10), (10, 3)] {
-            for stop_after in [1, 2, 4, 6] {
+            for stop_after in 1..=5 {
                 plain(db).drop().await.unwrap();
                 let (old_size, new_size) = (sized(db, old), sized(db, new));
                 old_size.ensure_indexes().await.unwrap();
@@ -159,6 +159,28 @@ async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
                 assert_eq!(stored(&new_size).await, acknowledged);
                 new_size.change_page_size_from(old).await.unwrap();
                 check(&new_size, &acknowledged).await;
+                new_size.append(&0, &spread(-1)).await.unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_that_fails_at_an_index_is_finished_by_another() {
+    testkit::run(async |db| {
+        for (old, new) in [(3, 10), (10, 3)] {
+            for command in ["listCollections", "listIndexes", "dropIndexes", "createIndexes"] {
+                plain(db).drop().await.unwrap();
+                let (old_size, new_size) = (sized(db, old), sized(db, new));
+                old_size.ensure_indexes().await.unwrap();
+                let trades: Vec<Trade> = (0..28).map(spread).collect();
+                old_size.append_many(&0, &trades).await.unwrap();
+                let fault = FailPoint::on(&[command]).error_code(8000).enable(db).await;
+                new_size.change_page_size_from(old).await.unwrap_err();
+                fault.disable().await;
+                new_size.change_page_size_from(old).await.unwrap();
+                check(&new_size, &trades.iter().map(|trade| (trade.n, 0)).collect()).await;
                 new_size.append(&0, &spread(-1)).await.unwrap();
             }
         }

@@ -1,10 +1,16 @@
 //! What is wrong with stored buckets is mended, and no item is lost.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{Left, Repaired};
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Document, doc};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 
 use crate::damage::*;
 use crate::support::*;
@@ -86,4 +92,459 @@ async fn on_a_standalone_nothing_is_changed_and_a_dry_run_works() {
     let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
     assert_eq!(planned[0].written.len(), 3);
     assert_eq!(all(&collection).await, before);
+}
+
+#[tokio::test]
+async fn fields_of_the_users_own_stay_or_stop_the_repair() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let marked = |bucket| with(bucket, "note", "mine");
+        plant(db, [bucket("a", 0..2), marked(bucket("a", 2..4)), bucket("a", 4..6)]).await;
+        let repaired = repair(&named).await;
+        assert_eq!(repaired[0].removed, [Bson::from("a_1698335227")]);
+        assert_eq!(
+            all(&plain(db)).await,
+            [bucket("a", 0..3), marked(bucket_at("a", SECOND + 2, 3..6))]
+        );
+
+        plant(db, [bucket("a", 0..1), marked(bucket("a", 1..2))]).await;
+        let before = all(&plain(db)).await;
+        let repaired = repair(&named).await;
+        assert_eq!(repaired[0].left, Some(Left::OwnFields));
+        assert_eq!(all(&plain(db)).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn doubled_items_stay_once_and_different_ones_are_left() {
+    testkit::run(async |db| {
+        let with_ids = named(db).item_id_field("n").build().unwrap();
+        plant(db, [bucket("a", 0..3), bucket("a", 2..5)]).await;
+        let repaired = repair(&with_ids).await;
+        assert_eq!(repaired[0].left, None);
+        assert_eq!(
+            stored(db).await,
+            [
+                ("a_1698335223".to_owned(), vec![0, 1, 2]),
+                ("a_1698335225".to_owned(), vec![3, 4])
+            ]
+        );
+        with_ids.ensure_indexes().await.unwrap();
+
+        let other = doc! { "n": 2, "date": at(SECOND) };
+        plant(db, [bucket("a", 0..3), with(bucket("a", 3..4), "history", [other])]).await;
+        let before = all(&plain(db)).await;
+        assert_eq!(repair(&with_ids).await[0].left, Some(Left::ItemsDiffer));
+        assert_eq!(all(&plain(db)).await, before);
+
+        plant(
+            db,
+            [
+                with(bucket("a", 0..1), "count", 7),
+                with(bucket("a", 3..4), "history", [doc! { "what": 7 }]),
+            ],
+        )
+        .await;
+        let repaired = repair(&with_ids).await;
+        assert_eq!(repaired[0].left, Some(Left::NoItemId));
+        assert_eq!(repaired[0].written, ["a_1698335223"], "all else is mended");
+        assert_eq!(repair(&with_ids).await[0].written, [""; 0]);
+    })
+    .await;
+}
+
+/// Under hand-written ids, all keys of which one is the start of another.
+#[tokio::test]
+async fn hand_written_ids_become_ours_and_keys_stay_apart() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let planted = [
+            bucket("a_3", 0..2),
+            bucket("a_3", 2..3),
+            bucket("a", 3..4),
+            bucket("a%", 5..6),
+        ];
+        plant(db, planted.clone()).await;
+        let only: Vec<_> = named.repair().key("a").stream().try_collect().await.unwrap();
+        assert_eq!(only, []);
+        let only: Vec<_> = named.repair().key("a_3").stream().try_collect().await.unwrap();
+        assert_eq!(only[0].key.as_deref(), Some("a%5F3"));
+        assert_eq!(only[0].written, ["a%5F3_1698335223"]);
+        assert_eq!(repair(&named).await.len(), 1, "that of a%");
+        assert_eq!(
+            stored(db).await,
+            [
+                ("a%25_1698335228".to_owned(), vec![5]),
+                ("a%5F3_1698335223".to_owned(), vec![0, 1, 2]),
+                ("a_1698335226".to_owned(), vec![3])
+            ]
+        );
+        named.ensure_indexes().await.unwrap();
+        for key in ["a", "a_3", "a%"] {
+            named.append(key, &spread(7)).await.unwrap();
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// xorshift64
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+}
+
+/// A key's buckets, damaged in several ways, and the trades in them.
+fn damaged(dice: &mut Dice, key: &str, first: i64) -> (Vec<Document>, Vec<i64>) {
+    let trades: Vec<i64> = (first..first + 1 + i64::try_from(dice.below(16)).unwrap()).collect();
+    let encoded = key.replace('_', "%5F");
+    let mut buckets: Vec<Document> = trades
+        .chunks(3)
+        .map(|page| {
+            let id = format!("{encoded}_{}", SECOND + page[0]);
+            with(bucket(key, page[0]..page[page.len() - 1] + 1), "_id", id)
+        })
+        .collect();
+    for _ in 0..1 + dice.below(4) {
+        let at = dice.below(buckets.len());
+        let second: i64 = buckets[at]
+            .get_str("_id")
+            .unwrap()
+            .rsplit('_')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let history = buckets[at].get_array("history").unwrap().clone();
+        match dice.below(10) {
+            0 => drop(buckets[at].insert("count", i32::try_from(dice.below(7)).unwrap())),
+            1 => drop(buckets[at].remove("count")),
+            2 if at + 1 < buckets.len() => {
+                let next = buckets.remove(at + 1);
+                let history = [history, next.get_array("history").unwrap().clone()].concat();
+                buckets[at].insert("count", i32::try_from(history.len()).unwrap());
+                buckets[at].insert("history", history);
+            }
+            3 if history.len() > 1 => {
+                let mut rest = buckets[at].clone();
+                buckets[at].insert("history", &history[..1]);
+                rest.insert("history", &history[1..]);
+                rest.insert("_id", format!("{encoded}_{}", second + 1));
+                buckets.insert(at + 1, rest);
+            }
+            4 => drop(buckets[at].insert("_id", format!("{encoded}_{}", second.abs() % 1_000_000_000))),
+            5 => drop(buckets[at].insert("_id", format!("{encoded}_-{}", second.abs() % 100_000))),
+            6 => drop(buckets[at].insert("_id", format!("{encoded}_{}000", second.abs()))),
+            7 => drop(buckets[at].insert("_id", format!("{key}_{second}"))),
+            8 => drop(buckets[at].remove("customerId")),
+            9 => buckets.push(with(bucket(key, 0..0), "_id", format!("{encoded}_{}", second + 2))),
+            _ => {}
+        }
+        // A hand-written id tells its key by the key field alone.
+        let id = buckets[at].get_str("_id").unwrap();
+        if key != encoded && id.starts_with(&format!("{key}_")) {
+            buckets[at].insert("customerId", key);
+        }
+    }
+    buckets.sort_by_key(|bucket| bucket.get_str("_id").unwrap().to_owned());
+    let doubled = buckets.windows(2).any(|pair| pair[0].get("_id") == pair[1].get("_id"));
+    if doubled {
+        damaged(dice, key, first)
+    } else {
+        (buckets, trades)
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_keys_with_random_damage_lose_no_item() {
+    testkit::run(async |db| {
+        let seed = 0x5eed_1698_3352_2300;
+        println!("seed {seed:x}");
+        let mut dice = Dice(seed);
+        let mut keys = BTreeMap::new();
+        let mut documents = Vec::new();
+        for n in 0..1000 {
+            let key = format!("{}{n}", if n % 2 == 0 { "k" } else { "k_" });
+            let (buckets, trades) = damaged(&mut dice, &key, n * 20);
+            documents.extend(buckets);
+            keys.insert(key, trades);
+        }
+        plant(db, documents).await;
+        let named = named(db).build().unwrap();
+        let found = findings(&named).await.len();
+        db.recorder().clear();
+        let repaired = repair(&named).await;
+        println!(
+            "{found} findings, {} keys mended in {} round trips",
+            repaired.len(),
+            db.recorder().round_trips()
+        );
+        assert!(repaired.len() > 700, "most were damaged");
+        let left: Vec<_> = repaired.iter().filter(|repaired| repaired.left.is_some()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        for (key, trades) in &keys {
+            let items: Vec<Trade> = named.items(key).stream().try_collect().await.unwrap();
+            let mut numbers: Vec<i64> = items.iter().map(|trade| trade.n).collect();
+            numbers.sort_unstable();
+            assert_eq!(&numbers, trades, "{key}");
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+        assert_eq!(repair(&named).await, []);
+        named.ensure_indexes().await.unwrap();
+        for key in keys.keys().take(20) {
+            named.append(key, &spread(0)).await.unwrap();
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// What the pages of these keys hold; panics when a trade is there twice.
+async fn numbers(named: &Named, keys: &[String]) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    for key in keys {
+        let items: Vec<Trade> = named.items(key).stream().try_collect().await.unwrap();
+        numbers.extend(items.iter().map(|trade| trade.n));
+    }
+    numbers.sort_unstable();
+    assert!(
+        numbers.is_sorted_by(|a, b| a < b),
+        "a trade is stored twice: {numbers:?}"
+    );
+    numbers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_lose_nothing_while_their_keys_are_mended() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let keys: Vec<String> = (0..4).map(|key| format!("k{key}")).collect();
+        let mut expected = Vec::new();
+        for round in 0..3_i64 {
+            plain(db).drop().await.unwrap();
+            expected.clear();
+            named.ensure_indexes().await.unwrap();
+            for (index, key) in (0..).zip(&keys) {
+                let first = index * 1000;
+                let planted = [
+                    bucket(key, first..first + 7),
+                    with(bucket(key, first + 10..first + 13), "count", 4 + index),
+                    bucket_at(key, 852_076_800 + round, first + 20..first + 24),
+                    with(bucket(key, first + 30..first + 32), "count", Bson::Null),
+                ];
+                plain(db).insert_many(planted).await.unwrap();
+                expected.extend([0..7, 10..13, 20..24, 30..32].into_iter().flatten().map(|n| first + n));
+            }
+            let writing = Arc::new(AtomicU32::new(10));
+            let writers: Vec<_> = (0..10)
+                .map(|writer| {
+                    let (named, keys, writing) = (named.clone(), keys.clone(), Arc::clone(&writing));
+                    tokio::spawn(async move {
+                        let numbers = (1 + writer) * 10_000..(1 + writer) * 10_000 + 40;
+                        for n in numbers.clone() {
+                            let key = &keys[usize::try_from(n).unwrap() % keys.len()];
+                            named.append(key, &spread(n)).await.unwrap();
+                        }
+                        writing.fetch_sub(1, Ordering::Relaxed);
+                        numbers
+                    })
+                })
+                .collect();
+            let mut mended = 0;
+            while writing.load(Ordering::Relaxed) > 0 || mended < keys.len() {
+                mended += repair(&named).await.len();
+            }
+            for writer in writers {
+                expected.extend(writer.await.unwrap());
+            }
+            expected.sort_unstable();
+            repair(&named).await;
+            assert_eq!(numbers(&named, &keys).await, expected);
+            assert_eq!(problems(&findings(&named).await), []);
+        }
+    })
+    .await;
+}
+
+/// The manual's `updateOne`, as everyone writes it; whether it was acknowledged.
+async fn shell_append(collection: &Collection<Document>, key: &str, n: i64) -> bool {
+    let pattern = Regex {
+        pattern: format!("^{key}_").try_into().unwrap(),
+        options: cstr!("").into(),
+    };
+    let update = doc! {
+        "$push": { "history": trade(n) },
+        "$inc": { "count": 1 },
+        "$setOnInsert": { "_id": format!("{key}_{}", SECOND + n), "customerId": key },
+    };
+    let filter = doc! { "_id": pattern, "count": { "$lt": 3 } };
+    collection.update_one(filter, update).upsert(true).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collection_of_the_shells_is_mended_while_shells_write() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let keys: Vec<String> = ["c_1", "c_2", "d1", "d2"].map(str::to_owned).to_vec();
+        let writing = Arc::new(AtomicU32::new(8));
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let (shell, keys, writing) = (plain(db), keys.clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    let mut acknowledged = Vec::new();
+                    for n in writer * 1000..writer * 1000 + 60 {
+                        let key = &keys[usize::try_from(n).unwrap() % keys.len()];
+                        if shell_append(&shell, key, n).await {
+                            acknowledged.push(n);
+                        }
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                    acknowledged
+                })
+            })
+            .collect();
+        let mut mended = 0;
+        while writing.load(Ordering::Relaxed) > 0 {
+            mended += repair(&named).await.len();
+        }
+        assert!(mended > 0);
+        let mut expected = Vec::new();
+        for writer in writers {
+            expected.extend(writer.await.unwrap());
+        }
+        repair(&named).await;
+        expected.sort_unstable();
+        assert_eq!(numbers(&named, &keys).await, expected);
+        assert_eq!(problems(&findings(&named).await), []);
+        named.ensure_indexes().await.unwrap();
+        for key in &keys {
+            named.append(key, &spread(100_000)).await.unwrap();
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// Three keys, damaged in ways that take deletes and inserts.
+async fn plant_three(db: &TestDatabase) -> (Vec<String>, Vec<i64>) {
+    let keys: Vec<String> = ["a", "b", "c_1"].map(str::to_owned).to_vec();
+    let planted = [
+        bucket("a", 0..8),
+        bucket("b", 100..101),
+        bucket("b", 101..103),
+        bucket("c_1", 200..203),
+        with(bucket("c_1", 203..204), "count", 9),
+    ];
+    plant(db, planted).await;
+    (keys, (0..8).chain(100..103).chain(200..204).collect())
+}
+
+/// What the server does by itself when a client has been silent for 60 seconds. Until then a repair waits.
+async fn end_transactions(db: &TestDatabase) {
+    let commands = db.recorder().commands();
+    let of_transactions = commands
+        .iter()
+        .filter(|command| command.command.contains_key("autocommit"));
+    let sessions: Vec<_> = of_transactions
+        .filter_map(|command| command.command.get("lsid").cloned())
+        .collect();
+    let admin = db.plain_client().database("admin");
+    admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+}
+
+const COMMANDS: [&str; 6] = ["aggregate", "getMore", "find", "delete", "insert", "commitTransaction"];
+
+/// Each command fails in turn, and all after it: as when the server refuses to go on.
+#[tokio::test]
+async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let mut failures = 0;
+        for skip in 0.. {
+            let (keys, expected) = plant_three(db).await;
+            db.recorder().clear();
+            let fault = FailPoint::on(&COMMANDS).skip(skip).error_code(8000).enable(db).await;
+            let outcome: Result<Vec<_>, _> = named.repair().stream().try_collect().await;
+            fault.disable().await;
+            end_transactions(db).await;
+            let done = outcome.is_ok();
+            failures += u32::from(!done);
+            repair(&named).await;
+            assert_eq!(numbers(&named, &keys).await, expected, "after {skip} commands");
+            assert_eq!(problems(&findings(&named).await), []);
+            if done {
+                break;
+            }
+        }
+        assert!(failures >= 15, "{failures}");
+    })
+    .await;
+}
+
+/// The process ends while a command is on its way.
+#[tokio::test]
+async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let mut dropped = 0;
+        for skip in 0.. {
+            let (keys, expected) = plant_three(db).await;
+            db.recorder().clear();
+            let fault = FailPoint::on(&COMMANDS)
+                .skip(skip)
+                .block(Duration::from_millis(30))
+                .enable(db)
+                .await;
+            let sent = async {
+                while db.recorder().round_trips() <= skip as usize {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                _ = repair(&named) => true,
+            };
+            dropped += u32::from(!done);
+            fault.disable().await;
+            end_transactions(db).await;
+            repair(&named).await;
+            assert_eq!(numbers(&named, &keys).await, expected, "after {skip} commands");
+            assert_eq!(problems(&findings(&named).await), []);
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 15, "{dropped}");
+    })
+    .await;
+}
+
+/// The commit was done, and its answer says that it is not certain. The driver asks again.
+#[tokio::test]
+async fn a_commit_of_unknown_outcome_is_done_once() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        for fault in [
+            FailPoint::on(&["commitTransaction"]).times(1).write_concern_error(91),
+            FailPoint::on(&["commitTransaction"]).times(2).close_connection(),
+            FailPoint::on(&["insert"]).times(1).close_connection(),
+        ] {
+            let (keys, expected) = plant_three(db).await;
+            let fault = fault.enable(db).await;
+            let repaired = repair(&named).await;
+            fault.disable().await;
+            assert_eq!(repaired.len(), 3);
+            assert_eq!(numbers(&named, &keys).await, expected);
+            assert_eq!(problems(&findings(&named).await), []);
+        }
+    })
+    .await;
 }

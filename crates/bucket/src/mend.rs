@@ -125,20 +125,26 @@ fn plan(
 ) -> Result<Option<Left>> {
     let mut placed: Vec<(Place, String, RawDocumentBuf)> = Vec::new();
     for (look, document) in looks.iter().zip(documents) {
-        let tail = look
-            .belongs
-            .tail
-            .as_deref()
-            .and_then(Tail::parse)
-            .and_then(Tail::normal);
-        let Some(tail) = tail.or_else(|| second_of_first(settings, &document)) else {
-            return Ok(Some(Left::PlaceUnknown));
-        };
+        let tail = look.belongs.tail.as_deref().and_then(Tail::parse);
+        let tail = tail
+            .and_then(Tail::normal)
+            .or_else(|| second_of_first(settings, &document));
         let mut place = look.place();
-        if place.0 > 0 {
-            // Also where the `_id` told none, or one that is out of range.
-            (place.0, place.1) = Tail::parse(&tail).map_or((0, 0), |tail| (tail.number(), tail.suffix));
-        }
+        let tail = match tail {
+            Some(tail) => {
+                if place.0 > 0 {
+                    // Also where the `_id` told none, or one that is out of range.
+                    (place.0, place.1) = Tail::parse(&tail).map_or((0, 0), |tail| (tail.number(), tail.suffix));
+                }
+                tail
+            }
+            // What has no items goes away from wherever it is.
+            None if look.items == Some(0) => {
+                place.0 = i128::MIN;
+                String::new()
+            }
+            None => return Ok(Some(Left::PlaceUnknown)),
+        };
         placed.push((place, tail, document));
     }
     placed.sort_by(|a, b| a.0.cmp(&b.0));

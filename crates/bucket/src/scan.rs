@@ -22,7 +22,7 @@ pub(crate) struct Scan<'a, K> {
     types: PhantomData<fn() -> K>,
 }
 
-/// A key in whose buckets something is wrong.
+/// A key in whose buckets something seems wrong. While others write, they are not all seen at the same moment.
 pub(crate) struct Suspect {
     /// `None` where the one bucket there is tells no key.
     pub(crate) key: Option<EncodedKey>,
@@ -43,19 +43,16 @@ impl<'a, K: Key> Scan<'a, K> {
         }
     }
 
-    /// The next key in whose buckets something is wrong, and is so when one looks again.
+    /// The next key in whose buckets something seems wrong.
     pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
         while let Some(looks) = self.group().await? {
-            let first = check(&self.shared.settings, &looks);
-            if first.is_empty() {
-                continue;
-            }
-            let key = looks[0].belongs.key.clone();
-            let ids: Vec<Bson> = looks.into_iter().map(|look| look.id).collect();
-            let again = looks_of::<K>(self.shared, key.as_ref(), &ids, None).await?;
-            let findings = confirmed(&first, check(&self.shared.settings, &again));
+            let findings = check(&self.shared.settings, &looks);
             if !findings.is_empty() {
-                return Ok(Some(Suspect { key, findings, ids }));
+                return Ok(Some(Suspect {
+                    key: looks[0].belongs.key.clone(),
+                    findings,
+                    ids: looks.into_iter().map(|look| look.id).collect(),
+                }));
             }
         }
         Ok(None)
@@ -102,6 +99,14 @@ impl<'a, K: Key> Scan<'a, K> {
             }
         }
         Ok(None)
+    }
+}
+
+impl Suspect {
+    /// What is wrong when one looks again, too.
+    pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
+        let again = looks_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
+        Ok(confirmed(&self.findings, check(&shared.settings, &again)))
     }
 }
 

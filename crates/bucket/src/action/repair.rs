@@ -55,7 +55,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ends in the middle, some keys are mended and the others are as they were: run it again.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and six round trips a key in which something is wrong. The buckets of such a key
+    /// That of [`verify`](Self::verify), and five round trips a key in which something is wrong. The buckets of such a key
     /// are read into memory as a whole. The server ends a transaction after 60 seconds, which is enough for hundreds of
     /// thousands of items.
     ///

@@ -79,14 +79,15 @@ impl<'a, K: Key> Verify<'a, K> {
             Ok(key) => key,
             Err(error) => return Box::pin(once(ready(Err(error.in_operation(&operation))))),
         };
-        let state = (Scan::<K>::new(self.shared, key), VecDeque::new());
-        let findings = try_unfold(state, |(mut scan, mut found)| async move {
+        let shared = self.shared;
+        let state = (Scan::<K>::new(shared, key), VecDeque::new());
+        let findings = try_unfold(state, move |(mut scan, mut found)| async move {
             loop {
                 if let Some(finding) = found.pop_front() {
                     return Ok(Some((finding, (scan, found))));
                 }
                 match scan.next().await? {
-                    Some(suspect) => found.extend(suspect.findings),
+                    Some(suspect) => found.extend(suspect.confirm::<K>(shared).await?),
                     None => return Ok(None),
                 }
             }
