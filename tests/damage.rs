@@ -5,6 +5,7 @@ use std::ops::Range;
 use futures::TryStreamExt;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, Finding, Problem};
 use mongo_patterns_testkit::TestDatabase;
+use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::support::*;
@@ -13,7 +14,11 @@ pub type Named = BucketRepository<String, Trade>;
 
 /// Pages of three, by name, without an index.
 pub fn named(db: &TestDatabase) -> BucketRepositoryBuilder<String, Trade> {
-    Named::builder(db.collection::<Document>("trades"))
+    named_in(db.collection("trades"))
+}
+
+pub fn named_in(collection: Collection<Document>) -> BucketRepositoryBuilder<String, Trade> {
+    Named::builder(collection)
         .key_field("customerId")
         .items_field("history")
         .time_field("date")

@@ -146,7 +146,8 @@ async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
                 }
                 let (stop, stopped) = tokio::sync::oneshot::channel();
                 let mut stop = Some(stop);
-                let change = new_size.change_page_size_from(old).on_progress(move |change| {
+                let change = new_size.change_page_size_from(old).concurrency(1);
+                let change = change.on_progress(move |change| {
                     if change.keys == stop_after {
                         let _ = stop.take().unwrap().send(());
                     }

@@ -1,15 +1,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use futures::TryStreamExt;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::drop_exactly;
 use mongo_patterns_core::{Error, ErrorKind, Key, Result, transaction};
 use mongodb::bson::doc;
 
 use crate::BucketRepository;
-use crate::action::repair::{Left, Repaired, repair_key};
+use crate::action::repair::{Left, Repaired, repair};
 use crate::repository::Shared;
-use crate::scan::Scan;
 
 /// How often keys are rewritten when others, who do not name the index, write meanwhile.
 const ROUNDS: usize = 3;
@@ -36,7 +36,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with the
     ///   new size go on.
     ///
-    /// When it ends in the middle, call it again: it goes on where it was. What else is wrong with the buckets of a key
+    /// Call it by a client of its own, or of more connections than tasks write, as a [repair](Self::repair). When it ends
+    /// in the middle, call it again: it goes on where it was. What else is wrong with the buckets of a key
     /// is [mended](Self::repair) when its pages are rewritten.
     ///
     /// # Cost
@@ -53,6 +54,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         ChangePageSize {
             shared: self.shared(),
             old,
+            concurrency: 4,
             on_progress: None,
             types: PhantomData,
         }
@@ -66,6 +68,7 @@ type OnProgress<'a> = Box<dyn FnMut(PageSizeChange) + Send + 'a>;
 pub struct ChangePageSize<'a, K> {
     shared: &'a Shared,
     old: u32,
+    concurrency: usize,
     on_progress: Option<OnProgress<'a>>,
     types: PhantomData<fn() -> K>,
 }
@@ -81,6 +84,12 @@ pub struct PageSizeChange {
 }
 
 impl<'a, K: Key> ChangePageSize<'a, K> {
+    /// How many keys are rewritten at a time, at most; 4 by default. Their buckets are held in memory.
+    pub fn concurrency(mut self, keys: usize) -> Self {
+        self.concurrency = keys;
+        self
+    }
+
     /// Is called whenever a key has been rewritten.
     pub fn on_progress(mut self, call: impl FnMut(PageSizeChange) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
@@ -126,12 +135,9 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
 
     /// Rewrites all keys whose pages are not of the size, and returns one that could not be.
     async fn rewrite(&mut self, change: &mut PageSizeChange) -> Result<Option<Repaired>> {
-        let mut scan = Scan::<K>::new(self.shared, None);
+        let mut keys = repair::<K>(self.shared, None, false, self.concurrency);
         let mut left = None;
-        while let Some(suspect) = scan.next().await? {
-            let Some(repaired) = repair_key::<K>(self.shared, suspect, false).await? else {
-                continue;
-            };
+        while let Some(repaired) = keys.try_next().await? {
             change.keys += u64::from(!repaired.written.is_empty());
             change.pages += repaired.written.len() as u64;
             if repaired.left.is_some_and(|left| left != Left::NoItemId) {

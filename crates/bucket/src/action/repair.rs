@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use futures::future::ready;
 use futures::stream::{once, try_unfold};
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, transaction};
 use mongodb::ClientSession;
@@ -52,7 +52,13 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - Fields of your own stay in their buckets.
     ///
     /// Each key is mended in one transaction, so others may write meanwhile, and nobody sees it halfway. When this process
-    /// ends in the middle, some keys are mended and the others are as they were: run it again.
+    /// ends in the middle, some keys are mended and the others are as they were: run it again. It can then have to wait
+    /// for the server to end a transaction that was left behind, which takes up to 60 seconds.
+    ///
+    /// A write to a key waits on the server while the key's transaction is under way, and holds its connection. So where
+    /// as many tasks write as the client has connections, 10 unless its options say otherwise, the transaction can be
+    /// left without one, until the server ends it after 60 seconds: mend by a client of its own, or give the client
+    /// more connections.
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips a key in which something is wrong. The buckets of such a key
@@ -62,12 +68,13 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) on a standalone server, with nothing changed, but for a
     /// [dry run](Repair::dry_run). [`InvalidKey`](ErrorKind::InvalidKey), [`Contention`](ErrorKind::Contention), and
-    /// those of the driver, as the last item of the stream. The keys before it are mended.
+    /// those of the driver, as the last item of the stream. Each key is mended then, or as it was.
     pub fn repair(&self) -> Repair<'_, K> {
         Repair {
             shared: self.shared(),
             key: Ok(None),
             dry_run: false,
+            concurrency: 4,
             types: PhantomData,
         }
     }
@@ -80,6 +87,7 @@ pub struct Repair<'a, K> {
     shared: &'a Shared,
     key: Result<Option<EncodedKey>>,
     dry_run: bool,
+    concurrency: usize,
     types: PhantomData<fn() -> K>,
 }
 
@@ -120,30 +128,49 @@ impl<'a, K: Key> Repair<'a, K> {
         self
     }
 
-    /// The stream. It does nothing before it is read, and no more than is read.
+    /// How many keys are mended at a time, at most; 4 by default. Their buckets are held in memory.
+    pub fn concurrency(mut self, keys: usize) -> Self {
+        self.concurrency = keys;
+        self
+    }
+
+    /// The stream, in no order. It does nothing before it is read.
     pub fn stream(self) -> RepairedStream<'a> {
-        let Self {
-            shared, key, dry_run, ..
-        } = self;
-        let operation = shared.operation("repair");
-        let key = match key {
-            Ok(key) => key,
-            Err(error) => return Box::pin(once(ready(Err(error.in_operation(&operation))))),
+        let operation = self.shared.operation("repair");
+        let keys = match self.key {
+            Ok(key) => repair::<K>(self.shared, key, self.dry_run, self.concurrency),
+            Err(error) => Box::pin(once(ready(Err(error)))),
         };
-        let keys = try_unfold(Scan::<K>::new(shared, key), move |mut scan| async move {
-            while let Some(suspect) = scan.next().await? {
-                if let Some(repaired) = repair_key::<K>(shared, suspect, dry_run).await? {
-                    return Ok(Some((repaired, scan)));
-                }
-            }
-            Ok(None)
-        });
-        Box::pin(keys.map_err(move |error: Error| error.in_operation(&operation)))
+        Box::pin(keys.map_err(move |error| error.in_operation(&operation)))
     }
 }
 
+/// Mends one key or all, and ends at the first error.
+pub(super) fn repair<K: Key>(
+    shared: &Shared,
+    key: Option<EncodedKey>,
+    dry_run: bool,
+    concurrency: usize,
+) -> RepairedStream<'_> {
+    let suspects = try_unfold(Scan::<K>::new(shared, key), |mut scan| async move {
+        let suspect = scan.next().await?;
+        Ok(suspect.map(|suspect| (suspect, scan)))
+    });
+    let mut failed = false;
+    let keys = suspects
+        .map_ok(move |suspect| repair_key::<K>(shared, suspect, dry_run))
+        .try_buffer_unordered(concurrency.max(1))
+        .try_filter_map(|repaired| ready(Ok(repaired)))
+        .take_while(move |repaired| {
+            let goes_on = !failed;
+            failed |= repaired.is_err();
+            ready(goes_on)
+        });
+    Box::pin(keys)
+}
+
 /// Mends a key, or says how it would. `None` when nothing is wrong any more.
-pub(super) async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
+async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
     let Suspect { key, findings, ids } = suspect;
     let Some(key) = key else {
         return Ok(Some(Repaired {
