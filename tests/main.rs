@@ -21,6 +21,7 @@ mod naive;
 mod page_size;
 mod pages;
 mod repair;
+mod repair_live;
 mod setup;
 mod support;
 mod testkit;

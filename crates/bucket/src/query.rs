@@ -259,6 +259,43 @@ mod tests {
     }
 
     #[test]
+    fn buckets_are_looked_at_without_their_items() {
+        let of_key = buckets_of_any_form(&settings(), &key(), &[Bson::Int32(7)]);
+        assert_eq!(
+            of_key,
+            doc! { "$or": [{ "_id": regex("^123_") }, { "_id": { "$in": [7] } }] }
+        );
+        let named = "12_3".encode_key().unwrap();
+        assert_eq!(
+            buckets_of_any_form(&settings(), &named, &[]),
+            doc! { "$or": [
+                { "_id": regex("^12%5F3_") },
+                { "_id": { "$gte": "12_3_", "$lt": "12_3`" }, "customerId": "12_3" },
+            ] }
+        );
+
+        let size = doc! { "$cond": [{ "$isArray": "$history" }, { "$size": "$history" }, null] };
+        let mut look = doc! { "key": "$customerId", "count": "$count", "items": size };
+        let expected = |look: &Document| {
+            vec![
+                doc! { "$match": {} },
+                doc! { "$project": look },
+                doc! { "$sort": { "key": 1, "_id": 1 } },
+            ]
+        };
+        assert_eq!(looks(&settings(), doc! {}), expected(&look));
+
+        let with_ids = Settings {
+            item_id: Some(FieldName::of_element("tradeId").unwrap()),
+            ..settings()
+        };
+        let id = doc! { "$ifNull": ["$$item.tradeId", null] };
+        let ids = doc! { "$map": { "input": "$history", "as": "item", "in": id } };
+        look.insert("ids", doc! { "$cond": [{ "$isArray": "$history" }, ids, null] });
+        assert_eq!(looks(&with_ids, doc! {}), expected(&look));
+    }
+
+    #[test]
     fn the_index_is_named_by_its_definition() {
         let plan = settings().index_plan("trades");
         assert_eq!(
