@@ -62,8 +62,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips a key in which something is wrong. The buckets of such a key
-    /// are read into memory as a whole. The server ends a transaction after 60 seconds, which is enough for hundreds of
-    /// thousands of items.
+    /// are read into memory as a whole, and those that change are written in one transaction, which the server ends after
+    /// 60 seconds.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) on a standalone server, with nothing changed, but for a
