@@ -3,6 +3,7 @@
 mod append;
 mod append_many;
 mod append_stream;
+mod change_page_size;
 mod counts;
 mod ensure_indexes;
 mod items;
@@ -11,10 +12,13 @@ mod move_to_flat;
 mod newest;
 mod page;
 mod pages;
+mod repair;
+mod verify;
 
 pub use append::{Append, Appended};
 pub use append_many::{AppendMany, AppendedMany};
 pub use append_stream::{AppendStream, Progress};
+pub use change_page_size::{ChangePageSize, PageSizeChange};
 pub use counts::{CountPages, Counts, CountsOfKey};
 pub use ensure_indexes::EnsureIndexes;
 pub use items::{ItemStream, Items};
@@ -23,3 +27,5 @@ pub use move_to_flat::MoveToFlat;
 pub use newest::Newest;
 pub use page::PageByNumber;
 pub use pages::{PageSlice, Pages};
+pub use repair::{Left, Repair, Repaired, RepairedStream};
+pub use verify::{FindingStream, Verify};

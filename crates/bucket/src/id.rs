@@ -50,6 +50,22 @@ impl<'a> Tail<'a> {
         ((1..=20).contains(&digits.len()) && is_digits(digits)).then_some(Self { second, suffix })
     }
 
+    /// The tail of the same bucket in the form that we give, so that text sorts as time does: seconds of ten digits.
+    /// What is before 1970 has no such form and becomes the first second. `None` for what is after 2286.
+    pub(crate) fn normal(self) -> Option<String> {
+        let second = self.number();
+        if second > i128::from(LAST_SECOND) {
+            return None;
+        }
+        let suffix = if second < 0 { 0 } else { self.suffix };
+        with_suffix(&format!("{:0SECOND_DIGITS$}", second.max(0)), suffix).ok()
+    }
+
+    /// The second as a number.
+    pub(crate) fn number(self) -> i128 {
+        self.second.parse().unwrap_or_default() // a sign and 20 digits at most
+    }
+
     /// The first tail after this one in the same second.
     pub(crate) fn successor(self) -> Result<String> {
         with_suffix(self.second, self.suffix + 1)

@@ -144,9 +144,47 @@ pub(crate) fn counts(settings: &Settings, key: &EncodedKey) -> [Document; 2] {
     ]
 }
 
+/// All buckets that may be of the key, whoever wrote them: by `_id`, in the encoded form, and in the one of hand-written
+/// ids, which have the key as it is.
+pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
+    let mut forms = vec![buckets(key)];
+    if let Some(raw) = key.value().as_str().filter(|raw| *raw != key.text()) {
+        // '`' is the character after '_'
+        let range = doc! { "$gte": format!("{raw}_"), "$lt": format!("{raw}`") };
+        forms.push(doc! { "_id": range, settings.key.as_str(): raw });
+    }
+    if !ids.is_empty() {
+        forms.push(doc! { "_id": { "$in": ids } });
+    }
+    doc! { "$or": forms }
+}
+
+/// What verification needs of each bucket, key by key.
+pub(crate) fn looks(settings: &Settings, filter: Document) -> Vec<Document> {
+    let field = |name: &str| format!("${name}");
+    let items = field(settings.items.as_str());
+    let if_array = |value: Bson| doc! { "$cond": [{ "$isArray": &items }, value, null] };
+    let mut look = doc! {
+        "key": field(settings.key.as_str()),
+        "count": field(settings.count.as_str()),
+        "items": if_array(doc! { "$size": &items }.into()),
+    };
+    if let Some(id) = &settings.item_id {
+        // An element for each item, also for those without an id.
+        let of_item = doc! { "$ifNull": [format!("$$item.{id}"), null] };
+        let ids = doc! { "$map": { "input": &items, "as": "item", "in": of_item } };
+        look.insert("ids", if_array(ids.into()));
+    }
+    vec![
+        doc! { "$match": filter },
+        doc! { "$project": look },
+        doc! { "$sort": { "key": 1, "_id": 1 } },
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::EncodeKey;
+    use mongo_patterns_core::{EncodeKey, FieldName};
 
     use super::*;
 
@@ -227,6 +265,43 @@ mod tests {
             set.keys().collect::<Vec<_>>(),
             ["_id", "customerId", "count", "history"]
         );
+    }
+
+    #[test]
+    fn buckets_are_looked_at_without_their_items() {
+        let of_key = buckets_of_any_form(&Settings::example(), &key(), &[Bson::Int32(7)]);
+        assert_eq!(
+            of_key,
+            doc! { "$or": [{ "_id": regex("^123_") }, { "_id": { "$in": [7] } }] }
+        );
+        let named = "12_3".encode_key().unwrap();
+        assert_eq!(
+            buckets_of_any_form(&Settings::example(), &named, &[]),
+            doc! { "$or": [
+                { "_id": regex("^12%5F3_") },
+                { "_id": { "$gte": "12_3_", "$lt": "12_3`" }, "customerId": "12_3" },
+            ] }
+        );
+
+        let size = doc! { "$cond": [{ "$isArray": "$history" }, { "$size": "$history" }, null] };
+        let mut look = doc! { "key": "$customerId", "count": "$count", "items": size };
+        let expected = |look: &Document| {
+            vec![
+                doc! { "$match": {} },
+                doc! { "$project": look },
+                doc! { "$sort": { "key": 1, "_id": 1 } },
+            ]
+        };
+        assert_eq!(looks(&Settings::example(), doc! {}), expected(&look));
+
+        let with_ids = Settings {
+            item_id: Some(FieldName::of_element("tradeId").unwrap()),
+            ..Settings::example()
+        };
+        let id = doc! { "$ifNull": ["$$item.tradeId", null] };
+        let ids = doc! { "$map": { "input": "$history", "as": "item", "in": id } };
+        look.insert("ids", doc! { "$cond": [{ "$isArray": "$history" }, ids, null] });
+        assert_eq!(looks(&with_ids, doc! {}), expected(&look));
     }
 
     #[test]

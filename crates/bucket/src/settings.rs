@@ -31,6 +31,16 @@ impl Settings {
         i32::try_from(self.page_size).unwrap_or(i32::MAX)
     }
 
+    /// The index on which writes with this page size rely.
+    pub(crate) fn open_index_for(&self, page_size: u32) -> PlannedIndex {
+        PlannedIndex::new(
+            open_index(&self.key, &self.count, page_size),
+            doc! { self.key.as_str(): 1 },
+        )
+        .unique()
+        .partial(doc! { self.count.as_str(): { "$lt": i32::try_from(page_size).unwrap_or(i32::MAX) } })
+    }
+
     /// Where the ids of items are in a bucket, such as `history.tradeId`.
     pub(crate) fn item_id_path(&self) -> Option<String> {
         let field = self.item_id.as_ref()?;
@@ -42,10 +52,7 @@ impl Settings {
     }
 
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
-        let open = PlannedIndex::new(&self.open_index, doc! { self.key.as_str(): 1 })
-            .unique()
-            .partial(doc! { self.count.as_str(): { "$lt": self.page_size_bson() } });
-        let mut indexes = vec![open];
+        let mut indexes = vec![self.open_index_for(self.page_size)];
         if let (Some(name), Some(path)) = (self.item_index(), self.item_id_path()) {
             indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
         }

@@ -25,6 +25,17 @@ pub struct Call<'a> {
     pub collection: &'a Collection<RawDocumentBuf>,
 }
 
+impl Call<'_> {
+    /// Names the operation in an error, unless an inner one is named already.
+    pub fn name(&self, error: Error) -> Error {
+        error.in_operation(&Operation {
+            pattern: self.pattern,
+            name: self.operation,
+            namespace: self.collection.namespace(),
+        })
+    }
+}
+
 /// The future of an action: it can be spawned, and borrows what the action borrows.
 pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
@@ -45,14 +56,7 @@ where
         attempts = Empty,
     );
     let body = body(span.clone());
-    let named = move |error: Error| {
-        error.in_operation(&Operation {
-            pattern: call.pattern,
-            name: call.operation,
-            namespace: call.collection.namespace(),
-        })
-    };
-    Box::pin(async move { body.await.map_err(named) }.instrument(span))
+    Box::pin(async move { body.await.map_err(|error| call.name(error)) }.instrument(span))
 }
 
 /// Notes in the action's span how many attempts it took.

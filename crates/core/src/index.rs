@@ -13,6 +13,7 @@ use crate::error::{self, Error, ErrorKind, Result};
 pub use existing::list_indexes;
 
 const DUPLICATE_KEY: i32 = 11000;
+const INDEX_NOT_FOUND: i32 = 27;
 /// An equal index has another name, or one of that name has other options.
 const INDEX_CONFLICT: [i32; 2] = [85, 86];
 
@@ -75,6 +76,26 @@ impl PlannedIndex {
             definition.insert("partialFilterExpression", filter.clone());
         }
         definition
+    }
+}
+
+/// Drops an index that is no longer relied on, if it is there. Returns whether it was. Two round trips.
+///
+/// # Errors
+/// [`IndexMismatch`](ErrorKind::IndexMismatch) when the index of that name has another definition: it is not dropped.
+pub async fn drop_exactly<T: Send + Sync>(collection: &Collection<T>, index: &PlannedIndex) -> Result<bool> {
+    let present = existing::list_indexes(collection, None).await?;
+    let namesake = present
+        .iter()
+        .find(|present| present.get_str("name").ok() == Some(index.name.as_str()));
+    let Some(namesake) = namesake else { return Ok(false) };
+    if !existing::same_document(namesake, &index.definition()) {
+        return Err(mismatch(namesake, index));
+    }
+    match collection.drop_index(index.name.as_str()).await {
+        Ok(()) => Ok(true),
+        Err(error) if error::code(&error) == Some(INDEX_NOT_FOUND) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,0 +1,274 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use futures::future::ready;
+use futures::stream::{once, try_unfold};
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+
+use crate::check::{check, confirmed};
+use crate::mend::{Mending, mend};
+use crate::repository::Shared;
+use crate::scan::{Scan, Suspect, looks_of};
+use crate::{BucketRepository, Finding, Problem, query};
+
+pub use crate::mend::Left;
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Mends what [`verify`](Self::verify) finds, key by key, as far as that needs no guess and loses no item. The stream
+    /// says what was done for each key in which something was wrong, and what was left.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let mut keys = trades.repair().dry_run().stream();
+    /// while let Some(repaired) = keys.try_next().await? {
+    ///     println!("would write {:?} and remove {:?}", repaired.written, repaired.removed);
+    ///     if let Some(left) = repaired.left {
+    ///         println!("must be done by hand: {left}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Also for a collection that the manual's shell commands wrote: after it,
+    /// [`ensure_indexes`](Self::ensure_indexes) succeeds, unless something was left.
+    ///
+    /// - Counts become the numbers of items. Empty buckets go.
+    /// - From the first page that has too many or too few items on, all items of the key are put into full pages, in
+    ///   their order. So several open buckets become one.
+    /// - An `_id` gets the encoded key and ten digits. What was opened before 1970 becomes the first second. An `_id`
+    ///   without a usable second gets that of the bucket's first item, by the time field.
+    /// - A missing key field is set from the `_id`.
+    /// - An item that is there twice, byte by byte, by its [id](crate::BucketRepositoryBuilder::item_id_field), is there
+    ///   once then.
+    /// - Fields of your own stay in their buckets.
+    ///
+    /// Each key is mended in one transaction, so others may write meanwhile, and nobody sees it halfway. When this process
+    /// ends in the middle, some keys are mended and the others are as they were: run it again. It can then have to wait
+    /// for the server to end a transaction that was left behind, which takes up to 60 seconds.
+    ///
+    /// A write to a key waits on the server while the key's transaction is under way, and holds its connection. So where
+    /// as many tasks write as the client has connections, 10 unless its options say otherwise, the transaction can be
+    /// left without one, until the server ends it after 60 seconds: mend by a client of its own, or give the client
+    /// more connections.
+    ///
+    /// # Cost
+    /// That of [`verify`](Self::verify), and five round trips a key in which something is wrong. The buckets of such a key
+    /// are read into memory as a whole, and those that change are written in one transaction, which the server ends after
+    /// 60 seconds.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) on a standalone server, with nothing changed, but for a
+    /// [dry run](Repair::dry_run). [`InvalidKey`](ErrorKind::InvalidKey), [`Contention`](ErrorKind::Contention), and
+    /// those of the driver, as the last item of the stream. Each key is mended then, or as it was.
+    pub fn repair(&self) -> Repair<'_, K> {
+        Repair {
+            shared: self.shared(),
+            key: Ok(None),
+            dry_run: false,
+            concurrency: 4,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Mends what is wrong; made by [`BucketRepository::repair`].
+#[derive(Debug)]
+#[must_use = "it does nothing until its stream is read"]
+pub struct Repair<'a, K> {
+    shared: &'a Shared,
+    key: Result<Option<EncodedKey>>,
+    dry_run: bool,
+    concurrency: usize,
+    types: PhantomData<fn() -> K>,
+}
+
+/// What was done for a key, or would be done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The key, as it is encoded in `_id`; `None` for a bucket that tells none. It is a user value: take care where you
+    /// log it.
+    pub key: Option<String>,
+    /// What was wrong.
+    pub findings: Vec<Finding>,
+    /// The ids of the buckets that were written, with what they hold now.
+    pub written: Vec<String>,
+    /// The ids that are no more. The items are in the buckets that were written.
+    pub removed: Vec<Bson>,
+    /// Why something was left as it is.
+    pub left: Option<Left>,
+}
+
+/// A stream of what was done; made by [`Repair::stream`].
+pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
+
+impl<'a, K: Key> Repair<'a, K> {
+    /// Only this key. What has neither its `_id` nor its key field from it is not seen then.
+    pub fn key<Q>(mut self, key: &Q) -> Self
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        self.key = key.encode_key().map(Some).map_err(Error::from);
+        self
+    }
+
+    /// Says what it would do, and writes nothing. This works on a standalone server, too.
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    /// How many keys are mended at a time, at most; 4 by default. Their buckets are held in memory.
+    pub fn concurrency(mut self, keys: usize) -> Self {
+        self.concurrency = keys;
+        self
+    }
+
+    /// The stream, in no order. It does nothing before it is read.
+    pub fn stream(self) -> RepairedStream<'a> {
+        let operation = self.shared.operation("repair");
+        let keys = match self.key {
+            Ok(key) => repair::<K>(self.shared, key, self.dry_run, self.concurrency),
+            Err(error) => Box::pin(once(ready(Err(error)))),
+        };
+        Box::pin(keys.map_err(move |error| operation.name(error)))
+    }
+}
+
+/// Mends one key or all, and ends at the first error.
+pub(super) fn repair<K: Key>(
+    shared: &Shared,
+    key: Option<EncodedKey>,
+    dry_run: bool,
+    concurrency: usize,
+) -> RepairedStream<'_> {
+    let suspects = try_unfold(Scan::<K>::new(shared, key), |mut scan| async move {
+        let suspect = scan.next().await?;
+        Ok(suspect.map(|suspect| (suspect, scan)))
+    });
+    let mut failed = false;
+    let keys = suspects
+        .map_ok(move |suspect| repair_key::<K>(shared, suspect, dry_run))
+        .try_buffer_unordered(concurrency.max(1))
+        .try_filter_map(|repaired| ready(Ok(repaired)))
+        .take_while(move |repaired| {
+            let goes_on = !failed;
+            failed |= repaired.is_err();
+            ready(goes_on)
+        });
+    Box::pin(keys)
+}
+
+/// Mends a key, or says how it would. `None` when nothing is wrong any more.
+async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
+    let Suspect { key, findings, ids } = suspect;
+    let Some(key) = key else {
+        return Ok(Some(Repaired {
+            key: None,
+            findings,
+            written: Vec::new(),
+            removed: Vec::new(),
+            left: Some(Left::KeyUndecided),
+        }));
+    };
+    let work = Work {
+        shared,
+        key: &key,
+        ids: &ids,
+    };
+    let mending = if dry_run {
+        let mut mending = work.look::<K>(None).await;
+        if let Ok(mending) = &mut mending {
+            mending.findings = confirmed(&findings, std::mem::take(&mut mending.findings));
+        }
+        mending
+    } else {
+        let Shared {
+            collection, settings, ..
+        } = shared;
+        transaction::run(collection, &settings.retry, None, work, |session, work| {
+            Box::pin(work.run::<K>(session))
+        })
+        .await
+    };
+    let mending = mending.map_err(|error| error.with_key(key.text()))?;
+    if mending.findings.is_empty() {
+        return Ok(None);
+    }
+    let Mending {
+        findings,
+        changes,
+        left,
+        ..
+    } = mending;
+    let is_written = |id: &Bson| {
+        id.as_str()
+            .is_some_and(|id| changes.written.iter().any(|written| written == id))
+    };
+    let removed = changes.removed.iter().filter(|id| !is_written(id)).cloned().collect();
+    Ok(Some(Repaired {
+        key: Some(key.text().to_owned()),
+        findings,
+        removed,
+        written: changes.written,
+        left,
+    }))
+}
+
+/// The repair of one key.
+struct Work<'a> {
+    shared: &'a Shared,
+    key: &'a EncodedKey,
+    /// The buckets in question that the key may not lead to.
+    ids: &'a [Bson],
+}
+
+impl Work<'_> {
+    async fn look<K: Key>(&self, session: Option<&mut ClientSession>) -> Result<Mending> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let mut find = collection.find(query::buckets_of_any_form(settings, self.key, self.ids));
+        if session.is_none() {
+            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+            find = find.selection_criteria(primary).read_concern(ReadConcern::local());
+        }
+        mend::<K>(settings, self.key, find_all(find, session).await?)
+    }
+
+    /// In a transaction: what is seen is so, and is so until it is mended.
+    async fn run<K: Key>(&self, session: &mut ClientSession) -> Result<Mending> {
+        let mending = self.look::<K>(Some(&mut *session)).await?;
+        if mending.changes.is_empty() {
+            return Ok(mending);
+        }
+        mending.changes.apply(&self.shared.collection, session).await?;
+        self.check_again::<K>(&mending, session).await?;
+        Ok(mending)
+    }
+
+    /// Before the transaction commits, that it was right.
+    async fn check_again<K: Key>(&self, mending: &Mending, session: &mut ClientSession) -> Result<()> {
+        let looks = looks_of::<K>(self.shared, Some(self.key), self.ids, Some(session)).await?;
+        let items: u64 = looks.iter().filter_map(|look| look.items).sum();
+        let mut findings = check(&self.shared.settings, &looks);
+        findings.retain(|finding| !matches!(finding.problem, Problem::ItemIdMissing { .. }));
+        if items == mending.items && findings.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            "the repair of a key did not come out right, nothing of the key was changed: this is a mistake of the repository, report it",
+        ))
+    }
+}

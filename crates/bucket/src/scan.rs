@@ -1,0 +1,148 @@
+//! Looks at buckets, all of them or those of a key, with a projection of what is checked.
+
+use std::marker::PhantomData;
+
+use futures::TryStreamExt;
+use mongo_patterns_core::{EncodedKey, Key, Result};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::{ClientSession, Cursor};
+
+use crate::check::{Look, check, confirmed};
+use crate::repository::Shared;
+use crate::{Finding, query};
+
+/// A walk through the collection, key by key. It holds the looks at one key's buckets at a time.
+pub(crate) struct Scan<'a, K> {
+    shared: &'a Shared,
+    key: Option<EncodedKey>,
+    cursor: Option<Cursor<RawDocumentBuf>>,
+    /// The first of the next key.
+    next: Option<Look>,
+    types: PhantomData<fn() -> K>,
+}
+
+/// A key in whose buckets something seems wrong. While others write, they are not all seen at the same moment.
+pub(crate) struct Suspect {
+    /// `None` where the one bucket there is tells no key.
+    pub(crate) key: Option<EncodedKey>,
+    pub(crate) findings: Vec<Finding>,
+    /// The ids of the buckets that were found.
+    pub(crate) ids: Vec<Bson>,
+}
+
+impl<'a, K: Key> Scan<'a, K> {
+    /// Through the buckets of one key, or all.
+    pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>) -> Self {
+        Self {
+            shared,
+            key,
+            cursor: None,
+            next: None,
+            types: PhantomData,
+        }
+    }
+
+    /// The next key in whose buckets something seems wrong.
+    pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
+        while let Some(looks) = self.group().await? {
+            let findings = check(&self.shared.settings, &looks);
+            if !findings.is_empty() {
+                return Ok(Some(Suspect {
+                    key: looks[0].belongs.key.clone(),
+                    findings,
+                    ids: looks.into_iter().map(|look| look.id).collect(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The buckets of the next key.
+    async fn group(&mut self) -> Result<Option<Vec<Look>>> {
+        let mut group: Vec<Look> = self.next.take().into_iter().collect();
+        while let Some(look) = self.look().await? {
+            let of_group = |first: &Look| first.key_text().is_some() && first.key_text() == look.key_text();
+            if group.first().is_none_or(of_group) {
+                group.push(look);
+            } else {
+                self.next = Some(look);
+                break;
+            }
+        }
+        group.sort_by_cached_key(Look::place);
+        Ok((!group.is_empty()).then_some(group))
+    }
+
+    async fn look(&mut self) -> Result<Option<Look>> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None => {
+                let filter = match &self.key {
+                    Some(key) => query::buckets_of_any_form(settings, key, &[]),
+                    None => Document::new(),
+                };
+                let aggregate = collection
+                    .aggregate(query::looks(settings, filter))
+                    .allow_disk_use(true);
+                self.cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+            }
+        };
+        while let Some(row) = cursor.try_next().await? {
+            let look = Look::of_row::<K>(&row);
+            // The ids of one key can begin with those of another, as people write them.
+            if self.key.as_ref().is_none_or(|key| look.key_text() == Some(key.text())) {
+                return Ok(Some(look));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Suspect {
+    /// What is wrong when one looks again, too.
+    pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
+        let again = looks_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
+        Ok(confirmed(&self.findings, check(&shared.settings, &again)))
+    }
+}
+
+/// The buckets of a key, with those of these ids, as the primary has them now.
+pub(crate) async fn looks_of<K: Key>(
+    shared: &Shared,
+    key: Option<&EncodedKey>,
+    ids: &[Bson],
+    session: Option<&mut ClientSession>,
+) -> Result<Vec<Look>> {
+    let Shared {
+        collection, settings, ..
+    } = shared;
+    let filter = match key {
+        Some(key) => query::buckets_of_any_form(settings, key, ids),
+        None => doc! { "_id": { "$in": ids } },
+    };
+    let aggregate = collection
+        .aggregate(query::looks(settings, filter))
+        .allow_disk_use(true)
+        .with_type::<RawDocumentBuf>();
+    let rows: Vec<RawDocumentBuf> = match session {
+        None => {
+            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+            let aggregate = aggregate.selection_criteria(primary).read_concern(ReadConcern::local());
+            aggregate.await?.try_collect().await?
+        }
+        Some(session) => {
+            let mut cursor = aggregate.session(&mut *session).await?;
+            cursor.stream(session).try_collect().await?
+        }
+    };
+    let looks = rows.iter().map(|row| Look::of_row::<K>(row));
+    let mut looks: Vec<Look> = looks
+        .filter(|look| look.key_text() == key.map(EncodedKey::text))
+        .collect();
+    looks.sort_by_cached_key(Look::place);
+    Ok(looks)
+}
