@@ -24,6 +24,7 @@ mod moving_again;
 mod moving_killed;
 mod moving_refused;
 mod naive;
+mod one_item;
 mod page_size;
 mod pages;
 mod repair;

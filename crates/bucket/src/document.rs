@@ -71,14 +71,7 @@ impl Reader<'_> {
         let mut items = Vec::new();
         for (index, element) in array.into_iter().enumerate() {
             let element = element.map_err(|_| at(field, "a bucket's items are not valid BSON"))?;
-            let item = decode(element).map_err(|error| {
-                Error::from_driver(
-                    ErrorKind::Decode,
-                    "a stored item cannot be read as the repository's item type: change the type, or mend the item",
-                    error.into(),
-                )
-                .at(Bson::String(id.to_owned()), format!("{field}.{index}"))
-            })?;
+            let item = decode_item(self.settings, id, index, element)?;
             items.push(item);
         }
 
@@ -97,6 +90,25 @@ impl Reader<'_> {
             token: PageToken::from_tail(tail),
         })
     }
+}
+
+/// The one item of a bucket that was read without the others.
+pub(crate) fn read_item<T: DeserializeOwned>(settings: &Settings, bucket: &RawDocument) -> Result<Option<T>> {
+    let id = bucket.get_str("_id").unwrap_or_default();
+    let items = bucket.get_array(settings.items.as_str()).ok();
+    let item = items.and_then(|items| items.get(0).ok().flatten());
+    item.map(|item| decode_item(settings, id, 0, item)).transpose()
+}
+
+fn decode_item<T: DeserializeOwned>(settings: &Settings, id: &str, index: usize, item: RawBsonRef<'_>) -> Result<T> {
+    decode(item).map_err(|error| {
+        Error::from_driver(
+            ErrorKind::Decode,
+            "a stored item cannot be read as the repository's item type: change the type, or mend the item",
+            error.into(),
+        )
+        .at(Bson::String(id.to_owned()), format!("{}.{index}", settings.items))
+    })
 }
 
 fn decode<T: DeserializeOwned>(element: RawBsonRef<'_>) -> bson::error::Result<T> {

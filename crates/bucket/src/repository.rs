@@ -9,6 +9,7 @@ use mongo_patterns_core::index::IndexPlan;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
+use crate::gates::Gates;
 use crate::settings::Settings;
 use crate::suffixes::Suffixes;
 use crate::{BucketRepositoryBuilder, validator};
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) suffixes: Suffixes,
+    pub(crate) gates: Gates,
     /// Whether the index of the item ids has been seen.
     pub(crate) has_item_index: AtomicBool,
 }
@@ -54,6 +56,7 @@ impl<K: Key, T> BucketRepository<K, T> {
                 collection,
                 settings,
                 suffixes: Suffixes::default(),
+                gates: Gates::default(),
                 has_item_index: AtomicBool::new(false),
             }),
             types: PhantomData,

@@ -41,7 +41,6 @@ impl<'a> Chain<'a> {
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) when one of them is not a bucket of the key, and those of the driver.
-    #[allow(dead_code)] // for calls that take single items away
     pub(crate) async fn load(
         shared: &'a Shared,
         key: &'a EncodedKey,
@@ -72,7 +71,6 @@ impl<'a> Chain<'a> {
         }
     }
 
-    #[allow(dead_code)]
     async fn load_from(
         shared: &'a Shared,
         key: &'a EncodedKey,
@@ -101,7 +99,6 @@ impl<'a> Chain<'a> {
         }
     }
 
-    #[allow(dead_code)]
     fn push(&mut self, document: RawDocumentBuf) -> Result<()> {
         let field = self.settings.items.as_str();
         let id = document.get_str("_id").ok();

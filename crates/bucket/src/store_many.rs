@@ -61,6 +61,10 @@ impl<'a> StoreMany<'a> {
 
     pub(crate) async fn run(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
         self.write.check_item_index().await?;
+        let _gate = match session {
+            None => Some(self.write.shared.gates.pass(self.write.key).await),
+            Some(_) => None,
+        };
         let mut attempts = self.write.shared.settings.retry.start();
         if session.is_some() {
             self.drop_repeated(session.as_deref_mut()).await?;

@@ -125,6 +125,10 @@ impl<'a, T: Serialize> IntoFuture for Append<'a, T> {
                 span: &span,
                 items: &[&item],
             };
+            let _gate = match session {
+                None => Some(shared.gates.pass(&key).await),
+                Some(_) => None,
+            };
             match store.run(session).await {
                 Ok(Stored::New { opened, .. }) => Ok(Appended {
                     opened,

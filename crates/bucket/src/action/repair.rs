@@ -196,6 +196,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         let Shared {
             collection, settings, ..
         } = shared;
+        let _gate = shared.gates.close(&key).await;
         transaction::run(collection, &settings.retry, None, work, |session, work| {
             Box::pin(work.run::<K>(session))
         })

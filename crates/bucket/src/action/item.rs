@@ -1,0 +1,91 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{EncodeKey, Error, Key, Result};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, doc};
+use serde::de::DeserializeOwned;
+
+use crate::BucketRepository;
+use crate::document::read_item;
+use crate::item_id::ItemId;
+use crate::one_item::OneItem;
+use crate::repository::Shared;
+
+impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
+    /// The item of a key that has this id, if there is one. Needs an
+    /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document, and sends the one item.
+    ///
+    /// # Errors
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field,
+    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey),
+    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for an id of a type that ids cannot have,
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn item<Q>(&self, key: &Q, id: impl Into<Bson>) -> FindItem<'_, T>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        let shared = self.shared();
+        let key = key.encode_key().map_err(Error::from);
+        let id = ItemId::from_bson(id.into());
+        FindItem {
+            shared,
+            item: key.and_then(|key| OneItem::new(&shared.settings, key, id?)),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Finds one item; made by [`BucketRepository::item`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct FindItem<'a, T> {
+    shared: &'a Shared,
+    item: Result<OneItem>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> T>,
+}
+
+impl<'a, T: DeserializeOwned> FindItem<'a, T> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<Option<T>> {
+        let item = self.item?;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let only = doc! { "$elemMatch": { item.field.as_str(): item.id.to_bson() } };
+        let find = collection
+            .find_one(item.filter(settings))
+            .projection(doc! { settings.items.as_str(): only })
+            .hint(item.hint());
+        let found = match self.session {
+            Some(session) => find.session(session).await,
+            None => find.await,
+        };
+        let found = found.map_err(|error| item.failed(self.shared, error).with_key(item.key.text()))?;
+        found.map_or(Ok(None), |bucket| {
+            read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))
+        })
+    }
+}
+
+impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindItem<'a, T> {
+    type Output = Result<Option<T>>;
+    type IntoFuture = ActionFuture<'a, Option<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("item"), |_| self.execute())
+    }
+}

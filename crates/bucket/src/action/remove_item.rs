@@ -1,0 +1,222 @@
+use std::borrow::Borrow;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodeKey, Error, ErrorKind, Key, Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+
+use crate::BucketRepository;
+use crate::item_id::ItemId;
+use crate::one_item::OneItem;
+use crate::repository::Shared;
+use crate::rewrite::Chain;
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Removes the item of a key that has this id, and says whether there was one. Needs an
+    /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
+    ///
+    /// Every page but the last stays full: where the item's page is full, the items after it move up, in one transaction.
+    /// The pages keep their names, and page tokens stay good. An item that was removed is new again, if it is appended.
+    ///
+    /// # Cost
+    /// Two round trips when the item is in the open bucket. Else some six, in which all pages from the item's to the last
+    /// are read, and written anew, all at once: use another schema where old items of long histories are removed all the
+    /// time.
+    ///
+    /// # In a session
+    /// In a transaction that is under way there, everything is done in it. Otherwise it is as without a session.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves open whether the item is removed. It is so as a whole or not at all.
+    ///
+    /// # Errors
+    /// With nothing changed: [`Unsupported`](ErrorKind::Unsupported) on a standalone, when the item's page is full, as it
+    /// has no transactions, and when a bucket with fields of your own would go away;
+    /// [`Configuration`](ErrorKind::Configuration) without an item id field, [`InvalidKey`](ErrorKind::InvalidKey),
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`IndexMissing`](ErrorKind::IndexMissing),
+    /// [`Contention`](ErrorKind::Contention), and [`Corrupt`](ErrorKind::Corrupt) when a bucket breaks the rules.
+    pub fn remove_item<Q>(&self, key: &Q, id: impl Into<Bson>) -> RemoveItem<'_>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        let shared = self.shared();
+        let key = key.encode_key().map_err(Error::from);
+        let id = ItemId::from_bson(id.into());
+        RemoveItem {
+            shared,
+            item: key.and_then(|key| OneItem::new(&shared.settings, key, id?)),
+            session: None,
+        }
+    }
+}
+
+/// Removes one item; made by [`BucketRepository::remove_item`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct RemoveItem<'a> {
+    shared: &'a Shared,
+    item: Result<OneItem>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> RemoveItem<'a> {
+    /// Removes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(mut self) -> Result<bool> {
+        let item = self.item?;
+        let removal = Removal {
+            shared: self.shared,
+            item: &item,
+        };
+        let removed = removal.run(self.session.as_deref_mut()).await;
+        removed.map_err(|error| error.with_key(item.key.text()))
+    }
+}
+
+impl<'a> IntoFuture for RemoveItem<'a> {
+    type Output = Result<bool>;
+    type IntoFuture = ActionFuture<'a, bool>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("remove_item"), |_| self.execute())
+    }
+}
+
+/// Which bucket an item is in.
+struct Place {
+    bucket: Bson,
+    /// How many items that has, where it can be known.
+    count: Option<i64>,
+}
+
+#[derive(Clone, Copy)]
+struct Removal<'a> {
+    shared: &'a Shared,
+    item: &'a OneItem,
+}
+
+impl Removal<'_> {
+    async fn run(self, mut session: Option<&mut ClientSession>) -> Result<bool> {
+        let settings = &self.shared.settings;
+        let page_size = i64::from(settings.page_size);
+        let Some(place) = self.find(session.as_deref_mut()).await? else {
+            return Ok(false);
+        };
+        if place.count.is_some_and(|count| count < page_size || page_size == 1)
+            && self.take(&place, session.as_deref_mut()).await?
+        {
+            return Ok(true);
+        }
+        let _gate = match session {
+            None => Some(self.shared.gates.close(&self.item.key).await),
+            Some(_) => None,
+        };
+        transaction::run(
+            &self.shared.collection,
+            &settings.retry,
+            session,
+            self,
+            |session, removal| Box::pin(removal.move_up(session)),
+        )
+        .await
+    }
+
+    async fn find(self, session: Option<&mut ClientSession>) -> Result<Option<Place>> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let mut find = collection
+            .find_one(self.item.filter(settings))
+            .projection(doc! { settings.count.as_str(): 1 })
+            .hint(self.item.hint());
+        let found = match session {
+            Some(session) => find.session(session).await,
+            None => {
+                let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+                find = find.selection_criteria(primary).read_concern(ReadConcern::local());
+                find.await
+            }
+        };
+        let found: Option<RawDocumentBuf> = found.map_err(|error| self.item.failed(self.shared, error))?;
+        let place = |found: RawDocumentBuf| -> Option<Place> {
+            let count = found.get(settings.count.as_str()).ok().flatten();
+            Some(Place {
+                bucket: found.get("_id").ok()??.try_into().ok()?,
+                count: count.and_then(stored_integer),
+            })
+        };
+        Ok(found.and_then(place))
+    }
+
+    /// Takes it out of a bucket that is open, and stays so, or goes away with its only item. Returns whether that was
+    /// still so.
+    async fn take(self, place: &Place, session: Option<&mut ClientSession>) -> Result<bool> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let failed = |error| self.item.failed(self.shared, error);
+        let _gate = match session {
+            None => Some(self.shared.gates.pass(&self.item.key).await),
+            Some(_) => None,
+        };
+        if place.count == Some(1) {
+            let filter = self.item.filter_in(settings, &place.bucket, doc! { "$eq": 1 });
+            let mut delete = collection.delete_one(filter);
+            if let Some(session) = session {
+                delete = delete.session(session);
+            }
+            return Ok(delete.await.map_err(failed)?.deleted_count > 0);
+        }
+        let open = doc! { "$gt": 1, "$lt": settings.page_size_bson() };
+        let filter = self.item.filter_in(settings, &place.bucket, open);
+        let pull = doc! {
+            "$pull": { settings.items.as_str(): { self.item.field.as_str(): self.item.id.to_bson() } },
+            "$inc": { settings.count.as_str(): -1 },
+        };
+        let mut update = collection.update_one(filter, pull);
+        if let Some(session) = session {
+            update = update.session(session);
+        }
+        Ok(update.await.map_err(failed)?.matched_count > 0)
+    }
+
+    /// In a transaction: takes it out, and moves the items after it up.
+    async fn move_up(self, session: &mut ClientSession) -> Result<bool> {
+        let Some(place) = self.find(Some(&mut *session)).await? else {
+            return Ok(false);
+        };
+        let key = &self.item.key;
+        let Some(tail) = place.bucket.as_str().and_then(|id| key.tail(id)) else {
+            return Err(Error::corrupt(
+                place.bucket,
+                "_id",
+                "the bucket of the item has an `_id` that is not of its key, nothing was changed: repair it",
+            ));
+        };
+        let chain = Chain::load(self.shared, key, tail, session).await?;
+        let mut items = chain.items()?;
+        let is_item = |value: mongodb::bson::RawBsonRef<'_>| {
+            let id = value
+                .as_document()
+                .and_then(|item| item.get(self.item.field.as_str()).ok().flatten());
+            id.and_then(ItemId::from_stored).as_ref() == Some(&self.item.id)
+        };
+        let Some(at) = items.iter().position(|item| is_item(item.value)) else {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the item's id is stored in a form that this crate does not store, nothing was changed: replace it first",
+            )
+            .at(place.bucket, self.item.path.as_str()));
+        };
+        items.remove(at);
+        chain.plan(&items)?.apply(&self.shared.collection, session).await?;
+        Ok(true)
+    }
+}
