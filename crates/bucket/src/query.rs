@@ -144,6 +144,13 @@ pub(crate) fn counts(settings: &Settings, key: &EncodedKey) -> [Document; 2] {
     ]
 }
 
+/// Those of them that a writer can append to.
+pub(crate) fn open_buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
+    let mut filter = buckets_of_any_form(settings, key, ids);
+    filter.insert(settings.count.as_str(), doc! { "$lt": settings.page_size_bson() });
+    filter
+}
+
 /// All buckets that may be of the key, whoever wrote them: by `_id`, in the encoded form, and in the one of hand-written
 /// ids, which have the key as it is.
 pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {

@@ -18,6 +18,30 @@ const DELETED_AT_ONCE: usize = 1000;
 /// MongoDB's limit of a document.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
+/// A field that a bucket has for a moment, within a transaction.
+const HELD: &str = "mongo_patterns_held";
+
+/// At the start of a transaction: writes to these buckets, so that other writers wait for its end. Without it, one that
+/// reads first and then writes conflicts with every append in between, and may never get through.
+///
+/// # Errors
+/// Those of the driver.
+pub(crate) async fn hold(
+    collection: &Collection<RawDocumentBuf>,
+    buckets: Document,
+    session: &mut ClientSession,
+) -> Result<()> {
+    // To write what is there already would not count as a write.
+    let set = doc! { "$set": { HELD: true } };
+    collection
+        .update_many(buckets.clone(), set)
+        .session(&mut *session)
+        .await?;
+    let unset = doc! { "$unset": { HELD: true } };
+    collection.update_many(buckets, unset).session(session).await?;
+    Ok(())
+}
+
 /// Buckets of one key, oldest first, from some place to the newest.
 pub(crate) struct Chain<'a> {
     settings: &'a Settings,

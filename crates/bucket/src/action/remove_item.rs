@@ -7,11 +7,11 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::BucketRepository;
 use crate::item_id::ItemId;
 use crate::one_item::OneItem;
 use crate::repository::Shared;
-use crate::rewrite::Chain;
+use crate::rewrite::{Chain, hold};
+use crate::{BucketRepository, query};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Removes the item of a key that has this id, and says whether there was one. Needs an
@@ -104,7 +104,9 @@ struct Removal<'a> {
 
 impl Removal<'_> {
     async fn run(self, mut session: Option<&mut ClientSession>) -> Result<bool> {
-        let settings = &self.shared.settings;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let page_size = i64::from(settings.page_size);
         let Some(place) = self.find(session.as_deref_mut()).await? else {
             return Ok(false);
@@ -118,12 +120,20 @@ impl Removal<'_> {
             None => Some(self.shared.gates.close(&self.item.key).await),
             Some(_) => None,
         };
+        let context = (self, false);
         transaction::run(
-            &self.shared.collection,
+            collection,
             &settings.retry,
             session,
-            self,
-            |session, removal| Box::pin(removal.move_up(session)),
+            context,
+            |session, (removal, is_again)| {
+                Box::pin(async move {
+                    if std::mem::replace(is_again, true) {
+                        removal.hold(session).await?;
+                    }
+                    removal.move_up(session).await
+                })
+            },
         )
         .await
     }
@@ -185,6 +195,14 @@ impl Removal<'_> {
             update = update.session(session);
         }
         Ok(update.await.map_err(failed)?.matched_count > 0)
+    }
+
+    /// In a transaction that was run before, when other writers were faster.
+    async fn hold(self, session: &mut ClientSession) -> Result<()> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        hold(collection, query::open_bucket(settings, &self.item.key), session).await
     }
 
     /// In a transaction: takes it out, and moves the items after it up.

@@ -14,6 +14,7 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use crate::check::{check, confirmed};
 use crate::mend::{Mending, mend};
 use crate::repository::Shared;
+use crate::rewrite::hold;
 use crate::scan::{Scan, Suspect, looks_of};
 use crate::{BucketRepository, Finding, Problem, query};
 
@@ -185,6 +186,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         shared,
         key: &key,
         ids: &ids,
+        is_again: false,
     };
     let mending = if dry_run {
         let mut mending = work.look::<K>(None).await;
@@ -232,6 +234,8 @@ struct Work<'a> {
     key: &'a EncodedKey,
     /// The buckets in question that the key may not lead to.
     ids: &'a [Bson],
+    /// Whether the transaction was run before, and other writers were faster.
+    is_again: bool,
 }
 
 impl Work<'_> {
@@ -248,7 +252,15 @@ impl Work<'_> {
     }
 
     /// In a transaction: what is seen is so, and is so until it is mended.
-    async fn run<K: Key>(&self, session: &mut ClientSession) -> Result<Mending> {
+    async fn run<K: Key>(&mut self, session: &mut ClientSession) -> Result<Mending> {
+        if self.is_again {
+            let Shared {
+                collection, settings, ..
+            } = self.shared;
+            let buckets = query::open_buckets_of_any_form(settings, self.key, self.ids);
+            hold(collection, buckets, &mut *session).await?;
+        }
+        self.is_again = true;
         let mending = self.look::<K>(Some(&mut *session)).await?;
         if mending.changes.is_empty() {
             return Ok(mending);
