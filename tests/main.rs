@@ -18,6 +18,7 @@ mod keys;
 mod keys_on_server;
 mod large;
 mod manual;
+mod mixed;
 mod model;
 mod moving;
 mod moving_again;
