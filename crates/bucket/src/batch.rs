@@ -20,8 +20,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
 pub(crate) struct Item {
     /// A document whose one field is the item, which may be of any BSON type.
     wrapped: RawDocumentBuf,
-    /// Its second, as the `_id` of a bucket holds it.
-    pub(crate) second: String,
+    second: i64,
     pub(crate) id: Option<ItemId>,
 }
 
@@ -49,9 +48,14 @@ impl Item {
         value.expect("it was there when the item was encoded")
     }
 
+    /// Its second, as the `_id` of a bucket holds it.
+    pub(crate) fn second(&self) -> String {
+        id::digits(self.second)
+    }
+
     /// What it takes in memory, nearly.
     pub(crate) fn bytes(&self) -> usize {
-        self.wrapped.as_bytes().len() + self.second.len() + size_of::<Self>()
+        self.wrapped.as_bytes().len() + size_of::<Self>()
     }
 
     pub(crate) fn to_bson(&self) -> mongodb::error::Result<Bson> {

@@ -76,8 +76,8 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The second as the `_id` holds it.
-pub(crate) fn second_text(time: DateTime) -> Result<String> {
+/// The second of a time, if an `_id` can hold it.
+pub(crate) fn second(time: DateTime) -> Result<i64> {
     let second = time.timestamp_millis().div_euclid(1000);
     if !(0..=LAST_SECOND).contains(&second) {
         return Err(Error::new(
@@ -85,7 +85,17 @@ pub(crate) fn second_text(time: DateTime) -> Result<String> {
             "the item's time is out of range: bucket ids hold seconds from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z",
         ));
     }
-    Ok(format!("{second:0SECOND_DIGITS$}"))
+    Ok(second)
+}
+
+/// A second as the `_id` holds it.
+pub(crate) fn digits(second: i64) -> String {
+    format!("{second:0SECOND_DIGITS$}")
+}
+
+/// The second of a time, as the `_id` holds it.
+pub(crate) fn second_text(time: DateTime) -> Result<String> {
+    second(time).map(digits)
 }
 
 /// The tail of a bucket of this second; no suffix means the first one.

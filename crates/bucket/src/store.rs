@@ -49,7 +49,7 @@ impl Store<'_> {
     async fn upsert_first(&self) -> Result<Stored> {
         let Write { shared, key } = self.write;
         let suffixes = &shared.suffixes;
-        let second = &self.items[0].second;
+        let second = &self.items[0].second();
         let base = key.id(second);
         let mut attempts = shared.settings.retry.start();
         let mut gate = None;
@@ -111,7 +111,7 @@ impl Store<'_> {
                     if session.is_none() && self.is_stored(None).await? {
                         return Ok(Stored::Repeated);
                     }
-                    let second = &self.items[0].second;
+                    let second = &self.items[0].second();
                     let tail = self.write.free_tail(second, session.as_deref_mut()).await?;
                     let id = self.write.key.id(&tail);
                     self.attempt(Some(&id), session.as_deref_mut()).await

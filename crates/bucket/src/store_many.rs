@@ -150,7 +150,7 @@ impl<'a> StoreMany<'a> {
                 if bytes > BYTES && !documents.is_empty() {
                     break;
                 }
-                let second = &page[0].second;
+                let second = &page[0].second();
                 tails.free_from(second, shared.suffixes.next(&key.id(second)));
                 let tail = tails.next(settings.id_policy, second)?;
                 documents.push(batch::bucket(settings, key, &tail, &page)?);
@@ -196,13 +196,13 @@ impl<'a> StoreMany<'a> {
         let heads = self
             .rest()
             .step_by(shared.settings.page_size as usize)
-            .map(|item| item.second.as_str());
+            .map(Item::second);
         let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
             return Ok(());
         };
         let mut find = shared
             .collection
-            .find(query::buckets_between(key, first, last))
+            .find(query::buckets_between(key, &first, &last))
             .projection(doc! { "_id": 1 })
             .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
         if session.is_none() {

@@ -208,13 +208,13 @@ impl Write<'_> {
     }
 }
 
-/// The second of an item, as the `_id` of a bucket holds it: by the time that the caller gave, or that of the item's
+/// The second of an item: by the time that the caller gave, or that of the item's
 /// time field, or now.
 pub(crate) fn second_of(
     settings: &Settings,
     given: Option<DateTime>,
     in_item: impl FnOnce(&str) -> Option<DateTime>,
-) -> Result<String> {
+) -> Result<i64> {
     let time = match (given, &settings.time) {
         (Some(time), _) => time,
         (None, None) => DateTime::now(),
@@ -225,5 +225,5 @@ pub(crate) fn second_of(
             )
         })?,
     };
-    id::second_text(time)
+    id::second(time)
 }
