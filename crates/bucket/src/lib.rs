@@ -53,7 +53,7 @@
 //!
 //! - Measurements that are only ever appended and added up, without unique indexes and transactions: a time series
 //!   collection buckets them by itself.
-//! - Items that are changed or removed one by one all the time, or found by their own fields: keep one document each.
+//! - Items that are removed one by one all the time, or found by several of their own fields: keep one document each.
 //! - Items so large that a page of them comes near 16 MiB: use smaller pages.
 //!
 //! # Guarantees
@@ -71,6 +71,9 @@
 //! - What breaks these rules, since another program wrote it, is an error that names the document, and not a wrong
 //!   answer.
 //!
+//! - With an [item id field](BucketRepositoryBuilder::item_id_field) every item is stored once, however often it is
+//!   appended: alone, in a batch, or by several writers at a time.
+//!
 //! # Cost
 //!
 //! | call | round trips | documents examined |
@@ -78,6 +81,7 @@
 //! | [`append`](BucketRepository::append) | 1 | 1 at most, however long the history |
 //! | ... that met another at a full bucket | 2, rarely more | 1 at most, each |
 //! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
+//! | ... of an item that is stored already, by its id | 2 or 3 | 1, each |
 //! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 when one takes all | 1 at most |
 //! | [`append_stream`](BucketRepository::append_stream) | that, a key and a buffer | |
 //! | [`CombiningWriter::append`] | 1 alone, below 0.2 with 64 tasks on a key | |
@@ -85,15 +89,25 @@
 //! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
 //! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
 //! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
+//! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item) | 1 | 1 |
+//! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |
+//! | [`verify`](BucketRepository::verify) | 1, and 1 a key in which something is wrong | all, or those of the key |
+//! | [`repair`](BucketRepository::repair) | as `verify`'s first, and 5 a key that is mended | all, and those of such keys again |
+//! | [`change_page_size_from`](BucketRepository::change_page_size_from) | as `repair`, twice to larger pages | all |
+//! | [`move_from_flat`](BucketRepository::move_from_flat) | 4 for about 100,000 items, and some 12 | the flat collection three times |
+//! | [`move_to_flat`](BucketRepository::move_to_flat) | the same | the buckets three times |
 //!
 //! # Indexes
 //!
 //! One besides `_id`: unique, on the key field, over the buckets that are not full. It has an entry for each key at
 //! most. [`indexes`](BucketRepository::indexes) gives its definition. Its name holds the page size, and each page size
 //! has its own.
+//!
+//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids of
+//! the items, with an entry for each item.
 //!
 //! On a sharded cluster, shard by the key field: every write and every read but `page` and `count_pages` carries it.
 //!
@@ -141,6 +155,53 @@
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does it for a stream of
 //! any keys, in bounded memory. A [`CombiningWriter`] does it for tasks that append to the same keys at the same time,
 //! and know nothing of each other.
+//!
+//! **A retry without fear.** When the connection breaks under an append, nobody knows whether the item is stored. With an
+//! id in each item it is simply appended again, and [`repeated`](Appended::repeated) says what the first attempt did. The
+//! same ids find, replace and remove single items:
+//!
+//! ```no_run
+//! # use mongo_patterns_bucket::BucketRepository;
+//! # use mongodb::{Database, bson::{DateTime, Document}};
+//! # use serde::{Deserialize, Serialize};
+//! #[derive(Serialize, Deserialize)]
+//! struct Order {
+//!     #[serde(rename = "orderId")]
+//!     id: String,
+//!     date: DateTime,
+//! }
+//!
+//! # async fn f(database: Database, order: Order) -> mongo_patterns_core::Result<()> {
+//! let orders = BucketRepository::<u32, Order>::builder(database.collection::<Document>("orders"))
+//!     .key_field("customerId")
+//!     .items_field("history")
+//!     .time_field("date")
+//!     .item_id_field("orderId")
+//!     .build()?;
+//! let mut appended = orders.append(&123, &order).await;
+//! while appended.as_ref().is_err_and(|error| error.is_outcome_unknown()) {
+//!     appended = orders.append(&123, &order).await;
+//! }
+//! let stored: Option<Order> = orders.item(&123, "A-1007").await?;
+//! let was_there: bool = orders.remove_item(&123, "A-1007").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **From a flat collection.** Stop its writers, give it an index that starts with the key field, and call
+//! [`move_from_flat`](BucketRepository::move_from_flat). Nothing passes through the client, bad documents are refused
+//! before anything is written, and when it is interrupted, run it again. [`move_to_flat`](BucketRepository::move_to_flat)
+//! is the way back.
+//!
+//! **A collection that others wrote, or damaged.** [`verify`](BucketRepository::verify) tells everything that is wrong,
+//! with document ids, while others write. [`repair`](BucketRepository::repair) mends it, a transaction a key, without
+//! losing an item, and says what it left for you. Try its dry run first. A collection of the manual's shell commands is
+//! taken over by `repair`, then `ensure_indexes`.
+//!
+//! **Another page size.** Build the repository with the new size and call
+//! [`change_page_size_from`](BucketRepository::change_page_size_from) with the old one. Writers with the old size get
+//! [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) from some moment on, with nothing stored: let them go on
+//! with the new one. If it ends in the middle, call it again.
 //!
 //! **Items that come late.** By default an item that opens a bucket opens it at its own time, as in the manual, which
 //! may be before other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
-use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::bucket::{BucketRepository, Finding};
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 use mongodb::{Collection, Database, IndexModel};
 use support::cdnow::{self, Purchase};
@@ -55,6 +55,9 @@ async fn main() -> Result<()> {
 
     check(&purchases, &customers).await?;
     println!("Compared with the log: every purchase once and in its order, every page full but each customer's last.");
+    let findings: Vec<Finding> = purchases.verify().stream().try_collect().await?;
+    ensure!(findings.is_empty(), "verify found: {findings:?}");
+    println!("Verified: nothing is wrong with any bucket.");
 
     let again = purchases.move_from_flat(&flat).await?;
     ensure!(again.resumed && again.items == moved.items && again.buckets == moved.buckets);
