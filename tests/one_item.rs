@@ -1,5 +1,7 @@
 //! Single items, found, changed and removed by their ids.
 
+use std::time::Duration;
+
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
@@ -225,6 +227,47 @@ async fn a_removal_that_fails_anywhere_is_whole_or_not_at_all() {
                 }
             }
         }
+    })
+    .await;
+}
+
+/// As when the process is killed: nothing is sent after the command that was under way.
+#[tokio::test]
+async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
+    testkit::run(async |db| {
+        let mut dropped = 0;
+        for skip in 0.. {
+            plain(db).drop().await.unwrap();
+            let trades = filled(db, 3, 10).await;
+            let fault = FailPoint::on(&["find", "delete", "insert", "commitTransaction"])
+                .skip(skip)
+                .block(Duration::from_millis(30))
+                .enable(db)
+                .await;
+            let sent = async {
+                while db.recorder().round_trips() <= skip as usize {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                removed = trades.remove_item(&123, 4) => removed.unwrap(),
+            };
+            dropped += u32::from(!done);
+            fault.disable().await;
+            end_transactions(db).await;
+            let there = trades.item(&123, 4).await.unwrap().is_some();
+            let left: Vec<i64> = (0..10).filter(|n| *n != 4 || there).collect();
+            assert_eq!(pages(&trades).await, chunks(&left, 3), "after {skip} commands");
+            assert_eq!(trades.remove_item(&123, 4).await.unwrap(), there);
+            let left: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
+            assert_eq!(pages(&trades).await, chunks(&left, 3));
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 5, "{dropped}");
     })
     .await;
 }

@@ -159,22 +159,6 @@ async fn plant_three(db: &TestDatabase) -> (Vec<String>, Vec<i64>) {
     (keys, (0..8).chain(100..103).chain(200..204).collect())
 }
 
-/// What the server does by itself when a client has been silent for 60 seconds. Until then a repair waits.
-async fn end_transactions(db: &TestDatabase) {
-    let commands = db.recorder().commands();
-    let of_transactions = commands
-        .iter()
-        .filter(|command| command.command.contains_key("autocommit"));
-    let sessions: Vec<Bson> = of_transactions
-        .filter_map(|command| command.command.get("lsid").cloned())
-        .collect();
-    if sessions.is_empty() {
-        return; // it would mean all sessions of all tests
-    }
-    let admin = db.plain_client().database("admin");
-    admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
-}
-
 const COMMANDS: [&str; 6] = ["aggregate", "getMore", "find", "delete", "insert", "commitTransaction"];
 
 /// Each command fails in turn, and all after it: as when the server refuses to go on.

@@ -163,3 +163,19 @@ pub async fn explain_last(db: &TestDatabase) -> Examined {
         bounds: stage.get_document("indexBounds").unwrap().clone(),
     }
 }
+
+/// What the server does by itself when a client has been silent for 60 seconds. Until then others wait.
+pub async fn end_transactions(db: &TestDatabase) {
+    let commands = db.recorder().commands();
+    let of_transactions = commands
+        .iter()
+        .filter(|command| command.command.contains_key("autocommit"));
+    let sessions: Vec<Bson> = of_transactions
+        .filter_map(|command| command.command.get("lsid").cloned())
+        .collect();
+    if sessions.is_empty() {
+        return; // it would mean all sessions of all tests
+    }
+    let admin = db.plain_client().database("admin");
+    admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+}
