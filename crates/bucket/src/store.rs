@@ -6,7 +6,8 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::key::stored_integer;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::error::Error as DriverError;
 use mongodb::options::Hint;
 use tracing::Span;
 
@@ -35,41 +36,49 @@ pub(crate) struct Store<'a> {
 }
 
 impl Store<'_> {
+    /// What is rare is boxed: the future of a plain append stays small, which is a tenth of its cost in the client.
     pub(crate) async fn run(&self, session: Option<&mut ClientSession>) -> Result<Stored> {
-        self.write.check_item_index().await?;
-        if session.is_some() || self.write.shared.settings.id_policy == IdPolicy::Monotonic {
-            self.look_first(session).await
-        } else {
-            self.upsert_first().await
+        let settings = &self.write.shared.settings;
+        if settings.item_id.is_some() {
+            Box::pin(self.write.check_item_index()).await?;
+        }
+        if session.is_some() || settings.id_policy == IdPolicy::Monotonic {
+            return Box::pin(self.look_first(session)).await;
+        }
+        let base = self.write.key.id(&self.items[0].second());
+        let (suffix, attempted) = self.upsert(&base).await?;
+        match attempted {
+            Ok(stored) => {
+                record_attempts(self.span, 1);
+                Ok(stored)
+            }
+            Err(error) => Box::pin(self.upsert_again(&base, suffix, error)).await,
         }
     }
 
-    /// One upsert, as in the manual. On a collision the next attempt names another bucket: it is opened only if there
-    /// is still no open one.
-    async fn upsert_first(&self) -> Result<Stored> {
-        let Write { shared, key } = self.write;
+    /// One upsert, as in the manual, with the suffix that should be free.
+    async fn upsert(&self, base: &str) -> Result<(u32, mongodb::error::Result<Stored>)> {
+        let suffixes = &self.write.shared.suffixes;
+        let suffix = suffixes.next(base);
+        let id = match suffix {
+            0 => Cow::Borrowed(base),
+            suffix => Cow::Owned(id::with_suffix(base, suffix)?),
+        };
+        let attempted = self.attempt(Some(&id), None).await;
+        if suffix > 0 && matches!(attempted, Ok(Stored::New { opened: Some(_), .. })) {
+            suffixes.raise(base, suffix + 1);
+        }
+        Ok((suffix, attempted))
+    }
+
+    /// On a collision the next attempt names another bucket: it is opened only if there is still no open one.
+    async fn upsert_again(&self, base: &str, mut suffix: u32, mut error: DriverError) -> Result<Stored> {
+        let Write { shared, .. } = self.write;
         let suffixes = &shared.suffixes;
-        let second = &self.items[0].second();
-        let base = key.id(second);
         let mut attempts = shared.settings.retry.start();
         let mut gate = None;
         let mut opened_by_others = 0_u32;
         loop {
-            let suffix = suffixes.next(&base);
-            let id = match suffix {
-                0 => Cow::Borrowed(&base),
-                suffix => Cow::Owned(key.id(&id::with_suffix(second, suffix)?)),
-            };
-            let error = match self.attempt(Some(&id), None).await {
-                Ok(stored) => {
-                    if suffix > 0 && matches!(stored, Stored::New { opened: Some(_), .. }) {
-                        suffixes.raise(&base, suffix + 1);
-                    }
-                    record_attempts(self.span, attempts.made());
-                    return Ok(stored);
-                }
-                Err(error) => error,
-            };
             let Some(collision) = self.write.collision(&error) else {
                 return Err(self.write.failed(error));
             };
@@ -79,12 +88,12 @@ impl Store<'_> {
             }
             match collision {
                 Collision::Id => {
-                    let next = suffixes.raise(&base, suffix + 1);
+                    let next = suffixes.raise(base, suffix + 1);
                     if gate.is_none() {
-                        gate = Some(suffixes.gate(&base).await);
+                        gate = Some(suffixes.gate(base).await);
                     } else if next == suffix + 1 {
                         // Taken again, and not by this process: there may be any number of them.
-                        suffixes.raise(&base, self.write.free_suffix(second).await?);
+                        suffixes.raise(base, self.write.free_suffix(&self.items[0].second()).await?);
                     }
                 }
                 Collision::Open => {
@@ -94,6 +103,15 @@ impl Store<'_> {
                 Collision::Item => {}
             }
             attempts.next(error).await?;
+            let attempted;
+            (suffix, attempted) = self.upsert(base).await?;
+            match attempted {
+                Ok(stored) => {
+                    record_attempts(self.span, attempts.made());
+                    return Ok(stored);
+                }
+                Err(failed) => error = failed,
+            }
         }
     }
 
@@ -183,6 +201,21 @@ impl Store<'_> {
             let items = usize::from(result.matched_count > 0 || opened.is_some());
             return Ok(Stored::New { items, opened });
         }
+        Box::pin(self.fill(filter, hint, id, session)).await
+    }
+
+    /// As many of several items as there is room for.
+    async fn fill(
+        &self,
+        filter: Document,
+        hint: Hint,
+        id: Option<&str>,
+        session: Option<&mut ClientSession>,
+    ) -> mongodb::error::Result<Stored> {
+        let Write { shared, key } = self.write;
+        let Shared {
+            collection, settings, ..
+        } = shared;
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
         let pipeline = query::fill(settings, key, id, items?);
         let mut action = collection
