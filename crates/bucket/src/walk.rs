@@ -183,12 +183,15 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
         }
     }
 
-    /// At least those that the wanted items take when all pages are full, and one for those that are not.
+    /// At least those that the wanted items take when all pages are full, and one for those that are not. Where a range
+    /// starts, some pages around it have none of its items.
     fn pages_at_once(&self) -> u32 {
         let page_size = u64::from(self.shared.settings.page_size);
         let most = (ITEMS_AT_ONCE / page_size).max(1);
         let items = self.wanted.limit.saturating_add(self.wanted.skip);
-        let needed = items.div_ceil(page_size).saturating_add(1);
+        let starts_range = self.wanted.range.is_some() && self.wanted.after.is_none();
+        let others = if starts_range { 4 } else { 1 };
+        let needed = items.div_ceil(page_size).saturating_add(others);
         u32::try_from(needed.saturating_mul(self.generosity).min(most)).unwrap_or(1)
     }
 
