@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::ItemToken;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc, serialize_to_bson};
@@ -12,6 +13,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Handle;
 
 use crate::support::*;
+
+const HOUR: i64 = 3600;
 
 /// How late items of these histories are, in milliseconds.
 const LATE_BY: i64 = 100_000;
@@ -230,7 +233,7 @@ async fn random_histories_and_queries() {
     testkit::run(async |db| {
         let runtime = Handle::current();
         let mut runner = TestRunner::new(Config {
-            cases: std::env::var("CASES").map_or(48, |c| c.parse().unwrap()),
+            cases: 48,
             failure_persistence: None,
             ..Config::default()
         });
@@ -241,6 +244,120 @@ async fn random_histories_and_queries() {
             })
         });
         ran.unwrap_or_else(|failure| panic!("{failure}"));
+    })
+    .await;
+}
+
+fn numbers(items: &[Trade]) -> Vec<i64> {
+    items.iter().map(|item| item.n).collect()
+}
+
+/// Pages keep their names when items move up, as when most of a history was removed.
+#[tokio::test]
+async fn names_that_lag_behind_hide_nothing() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let pages = (0..400).map(|page| {
+            let mut bucket = full_bucket(SECOND + page);
+            let items: Vec<Document> = (0..10)
+                .map(|n| doc! { "n": page * 10 + n, "date": at(SECOND + 500 * HOUR + (page * 10 + n) * 60) })
+                .collect();
+            bucket.insert("history", items);
+            bucket
+        });
+        plain(db).insert_many(pages).await.unwrap();
+        let asked = || {
+            let start = SECOND + 500 * HOUR;
+            trades
+                .items(&123)
+                .from(at(start + 3000 * 60))
+                .until(at(start + 3100 * 60))
+        };
+        let read: Vec<Trade> = asked().stream().try_collect().await.unwrap();
+        assert_eq!(numbers(&read), (3000..3100).collect::<Vec<_>>());
+        let round_trips = db.recorder().round_trips();
+        assert!(round_trips <= 7, "{round_trips}");
+        let read: Vec<Trade> = asked().newest_first().stream().try_collect().await.unwrap();
+        assert_eq!(numbers(&read), (3000..3100).rev().collect::<Vec<_>>());
+    })
+    .await;
+}
+
+/// A late item opened a page among older ones, new items were appended to it, and moved up when others were removed.
+#[tokio::test]
+async fn what_moved_up_from_a_late_page_is_found() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).page_size(3)).await;
+        // From the page of second 0, ten items were removed; that of the late item opened in second 6000.
+        let pages = [
+            (0, [0, 20 * HOUR, 30 * HOUR]),
+            (6000, [6010, 6020, 6030]),
+            (6010, [6040, 6050, 9000]),
+            (31 * HOUR, [31 * HOUR, 32 * HOUR, 33 * HOUR]),
+        ];
+        for (name, seconds) in pages {
+            let mut bucket = full_bucket(SECOND + name);
+            let items: Vec<Document> = seconds.map(|n| doc! { "n": n, "date": at(SECOND + n) }).into();
+            bucket.insert("count", 3);
+            bucket.insert("history", items);
+            plain(db).insert_one(bucket).await.unwrap();
+        }
+        let of_days = || {
+            trades
+                .items(&123)
+                .from(at(SECOND + 10 * HOUR))
+                .until(at(SECOND + 31 * HOUR))
+        };
+        let read: Vec<Trade> = of_days().stream().try_collect().await.unwrap();
+        assert_eq!(numbers(&read), [20 * HOUR, 30 * HOUR]);
+        let read: Vec<Trade> = of_days().newest_first().stream().try_collect().await.unwrap();
+        assert_eq!(numbers(&read), [30 * HOUR, 20 * HOUR]);
+    })
+    .await;
+}
+
+/// What breaks the rules of the pattern is an error also where the server filters, and counts, the items.
+#[tokio::test]
+async fn what_is_stored_wrongly_is_an_error() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let sound = |_: &mut Document| {};
+        let of_other = |bucket: &mut Document| drop(bucket.insert("_id", format!("123_{}_1", SECOND + 1)));
+        let no_array = |bucket: &mut Document| drop(bucket.insert("history", "none"));
+        let no_items = |bucket: &mut Document| drop(bucket.remove("history"));
+        let too_few = |bucket: &mut Document| drop(bucket.insert("count", 9));
+        let no_count = |bucket: &mut Document| drop(bucket.remove("count"));
+        let no_trade = |bucket: &mut Document| {
+            let items = bucket.get_array_mut("history").unwrap();
+            items[3] = doc! { "n": "three", "date": at(SECOND + 1) }.into();
+        };
+        let no_date = |bucket: &mut Document| {
+            let items = bucket.get_array_mut("history").unwrap();
+            items[3] = doc! { "n": 3_i64, "date": "today" }.into();
+        };
+        type Damage<'a> = &'a dyn Fn(&mut Document);
+        let (corrupt, decode) = (Some(ErrorKind::Corrupt), Some(ErrorKind::Decode));
+        let cases: [(Damage<'_>, _, _); 8] = [
+            (&sound, None, None),
+            (&of_other, corrupt, None),
+            (&no_array, corrupt, corrupt),
+            (&no_items, corrupt, corrupt),
+            (&too_few, corrupt, corrupt),
+            (&no_count, corrupt, corrupt),
+            (&no_trade, decode, None),
+            (&no_date, None, None),
+        ];
+        for (number, (damage, read, skipped)) in cases.into_iter().enumerate() {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            let mut bucket = full_bucket(SECOND + 1);
+            damage(&mut bucket);
+            plain(db).insert_many([full_bucket(SECOND), bucket]).await.unwrap();
+            let asked = || trades.items(&123).from(at(SECOND)).limit(100);
+            let kind =
+                |result: mongo_patterns::Result<_>| result.err().map(|error: mongo_patterns::Error| error.kind());
+            assert_eq!(kind(asked().page().await), read, "case {number}, read");
+            assert_eq!(kind(asked().skip(100).page().await), skipped, "case {number}, skipped");
+        }
     })
     .await;
 }

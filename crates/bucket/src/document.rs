@@ -19,7 +19,7 @@ pub struct Bucket<K, T> {
     pub key: K,
     /// The items, in the order in which they were stored.
     pub items: Vec<T>,
-    pub(crate) token: PageToken,
+    token: PageToken,
 }
 
 impl<K, T> Bucket<K, T> {

@@ -158,3 +158,75 @@ impl Start {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(from: Option<i64>, until: Option<i64>) -> TimeRange {
+        TimeRange {
+            from: from.map(|second| DateTime::from_millis(second * 1000)),
+            until: until.map(|second| DateTime::from_millis(second * 1000)),
+            late_by: Duration::from_secs(100),
+        }
+    }
+
+    #[test]
+    fn names_are_bounded_by_the_range_and_what_is_late() {
+        let names = |from, until| {
+            let range = range(from, until);
+            (range.first_second(), range.last_second())
+        };
+        let text = |second: &str| Some(second.to_owned());
+        assert_eq!(
+            names(Some(1_698_335_223), Some(1_698_335_323)),
+            (text("1698335123"), text("1698335423"))
+        );
+        assert_eq!(names(None, None), (None, None));
+        assert_eq!(
+            names(Some(50), Some(-1000)),
+            (None, text("0000000000")),
+            "no page is named before 1970"
+        );
+        assert_eq!(names(None, Some(9_999_999_950)), (None, None), "nor after 2286");
+    }
+
+    #[test]
+    fn the_server_filters_items_by_date_alone() {
+        let expected = |until: Document| {
+            let cond = doc! { "$and": [{ "$gte": ["$$this.date", DateTime::from_millis(5000)] }, until] };
+            let filtered = doc! { "$filter": { "input": "$history", "cond": cond } };
+            Bson::from(doc! { "$cond": [{ "$isArray": ["$history"] }, filtered, "$history"] })
+        };
+        let settings = Settings::example();
+        assert_eq!(
+            range(Some(5), Some(7)).items(&settings),
+            expected(doc! { "$lt": ["$$this.date", DateTime::from_millis(7000)] })
+        );
+        assert_eq!(
+            range(Some(5), None).items(&settings),
+            expected(doc! { "$lte": ["$$this.date", DateTime::MAX] })
+        );
+        let is_array = doc! { "$isArray": ["$history"] };
+        assert_eq!(
+            sizes(&settings, "$history".into()),
+            doc! { "count": 1, "history": { "$cond": [&is_array, { "$size": "$history" }, null] } }
+        );
+        assert_eq!(
+            first_times(&settings),
+            doc! { "history": { "$cond": [is_array, { "$arrayElemAt": ["$history.date", 0] }, null] } }
+        );
+    }
+
+    #[test]
+    fn the_start_is_before_an_item_that_is_old_enough_before_another() {
+        let mut start = Start::of(&range(Some(10_000), None)).unwrap();
+        let mut is_reached = |second: i64| start.is_reached(DateTime::from_millis(second * 1000));
+        assert!(!is_reached(10_000) && !is_reached(9_900), "these are too near to tell");
+        assert!(!is_reached(9_800), "this is `f`");
+        assert!(!is_reached(9_700) && !is_reached(9_600) && !is_reached(9_599));
+        assert!(is_reached(9_598), "this is `g`");
+        assert_eq!(start.hint().as_deref(), Some("0000009599"));
+        assert!(Start::of(&range(None, Some(5))).is_none());
+    }
+}

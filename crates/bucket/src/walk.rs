@@ -152,8 +152,8 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
         };
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         for page in pages? {
+            let tail = page.token().tail().to_owned();
             let mut items = VecDeque::from(page.items);
-            let tail = page.token.tail().to_owned();
             let (first, last) = self.entered(&tail, items.len());
             items.truncate(last);
             items.drain(..first);
