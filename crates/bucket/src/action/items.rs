@@ -51,7 +51,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// more pages than the items need, and one. The setters say what they add.
     ///
     /// # Errors
-    /// As the last item of the stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0 and a range that
+    /// Of a page, and as the last item of a stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0 and a range that
     /// nothing can be in, [`Configuration`](ErrorKind::Configuration) for a range of time without a
     /// [time field](crate::BucketRepositoryBuilder::time_field), [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.
@@ -116,8 +116,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Only items whose time is this one or later. An item without a date in its time field is in no range.
     ///
     /// # Cost
-    /// The server sends only the items of the range. It examines the pages that hold them, and those of about
-    /// [`late_by`](Self::late_by) around them. Oldest first, and newest first when the reading gets to the start, one or
+    /// The server sends only the items of the range. It examines the pages that hold them, and those of up to three times
+    /// [`late_by`](Self::late_by) before them. Oldest first, and newest first when the reading gets to the start, one or
     /// two round trips find the start, and examine 8 pages at most. They are more where pages are named much earlier
     /// than their items are, as after many were removed: the pages of that stretch are examined too.
     pub fn from(mut self, time: DateTime) -> Self {
@@ -125,7 +125,10 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         self
     }
 
-    /// Only items whose time is before this one. The cost is that of [`from`](Self::from), without its search.
+    /// Only items whose time is before this one.
+    ///
+    /// # Cost
+    /// The server examines the pages of [`late_by`](Self::late_by) after this time too.
     pub fn until(mut self, time: DateTime) -> Self {
         self.range.until = Some(time);
         self
@@ -133,7 +136,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 
     /// How far items of a key may be out of time order; one hour by default. An item whose time is before that of one
     /// that was appended earlier, by up to so much, is found by [`from`](Self::from) and [`until`](Self::until). **One
-    /// that is later than that may be missed**, and others near it. Nothing but a range of time depends on it.
+    /// that is later than that may be missed**, and others near it. Nothing but a range of time depends on it. For a key
+    /// with many pages an hour, a shorter time is cheaper.
     ///
     /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
     /// difference. Buckets from other hands whose seconds do not have ten digits stand out of order, until they are
