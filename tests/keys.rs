@@ -22,6 +22,19 @@ fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, i32> {
         .unwrap()
 }
 
+/// The last read had the bounds of the key, from this tail on.
+async fn assert_bounds(db: &TestDatabase, text: &str, bracket: &str, tail: &str) {
+    let examined = explain_last(db).await;
+    assert_eq!(examined.index, "_id_");
+    let bound = examined.bounds.get_array("_id").unwrap()[0].as_str().unwrap();
+    let tight = format!("{bracket}\"{text}_{tail}\", \"{text}`\")");
+    // The server shortens the text of long bounds.
+    assert!(
+        bound == tight || text.len() > 100,
+        "bounds {bound} of a read of {text:?}"
+    );
+}
+
 /// Appends to each key, reads every key back by every way, and checks that the bounds of the reads are those of the
 /// key alone.
 async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
@@ -39,14 +52,14 @@ async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
         let expected = &model[&text];
         let page = repository.page(key, 1).await.unwrap().unwrap();
         assert_eq!(&page.key, key);
-        let bounds = explain_last(db).await.bounds;
-        let bound = bounds.get_array("_id").unwrap()[0].as_str().unwrap();
-        // The server shortens the text of long bounds.
-        let tight = format!("[\"{text}_\", \"{text}`\")");
-        assert!(
-            bound == tight || text.len() > 100,
-            "bounds {bound} of a read of {text:?}"
-        );
+        assert_bounds(db, &text, "[", "").await;
+        let token = page.token().clone();
+        let after = repository.pages(key).after(token.clone()).await.unwrap();
+        assert_bounds(db, &text, "(", &token.to_string()).await;
+        assert!(after.pages.iter().all(|page| &page.key == key));
+        let slice = repository.items(key).limit(1000).page().await.unwrap();
+        assert_bounds(db, &text, "[", "").await;
+        assert_eq!(&slice.items, expected);
         let slice = repository.pages(key).limit(1000).await.unwrap();
         let items: Vec<i32> = slice.pages.into_iter().flat_map(|page| page.items).collect();
         assert_eq!(&items, expected);

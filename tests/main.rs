@@ -14,6 +14,8 @@ mod exactly_once;
 mod failover;
 mod faults;
 mod items;
+mod items_by_page;
+mod items_range;
 mod keys;
 mod keys_on_server;
 mod large;

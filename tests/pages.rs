@@ -154,9 +154,14 @@ async fn a_cursor_page_examines_one_document_wherever_it_stands() {
             trades.pages(&123).after(token.clone()).await.unwrap();
             let examined = explain_last(db).await;
             assert_eq!((examined.keys, examined.documents), (1, 1), "{examined:?}");
+            let tail = token.to_string();
+            let bounds = format!("(\"123_{tail}\", \"123`\")");
+            assert_eq!(examined.bounds.get_array("_id").unwrap(), &[Bson::String(bounds)]);
             trades.pages(&123).newest_first().after(token).await.unwrap();
             let examined = explain_last(db).await;
             assert!(examined.documents <= 1, "{examined:?}");
+            let bounds = format!("(\"123_{tail}\", \"123_\"]");
+            assert_eq!(examined.bounds.get_array("_id").unwrap(), &[Bson::String(bounds)]);
         }
         trades.page(&123, 9_001).await.unwrap().unwrap();
         let examined = explain_last(db).await;

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
-use mongo_patterns_testkit::TestDatabase;
+use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection};
@@ -132,8 +132,12 @@ pub struct Examined {
 
 /// Explains the last command that was sent.
 pub async fn explain_last(db: &TestDatabase) -> Examined {
-    let last = db.recorder().commands().pop().unwrap().essence();
-    let command = doc! { "explain": last, "verbosity": "executionStats" };
+    explain(db, &db.recorder().commands().pop().unwrap()).await
+}
+
+/// Explains a command that was sent.
+pub async fn explain(db: &TestDatabase, command: &RecordedCommand) -> Examined {
+    let command = doc! { "explain": command.essence(), "verbosity": "executionStats" };
     let plain = db.plain_client().database(db.database().name());
     let explained = plain.run_command(command).await.unwrap();
     let mut plan = explained.clone();

@@ -25,7 +25,7 @@ pub use change_page_size::{ChangePageSize, PageSizeChange};
 pub use counts::{CountPages, Counts, CountsOfKey};
 pub use ensure_indexes::EnsureIndexes;
 pub use item::FindItem;
-pub use items::{ItemStream, Items};
+pub use items::{ItemSlice, ItemStream, Items, PageOfItems};
 pub use move_from_flat::MoveFromFlat;
 pub use move_to_flat::MoveToFlat;
 pub use newest::Newest;

@@ -33,8 +33,29 @@ impl<K, T> Bucket<K, T> {
 pub(crate) struct Reader<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) key: &'a EncodedKey,
-    /// How many items the server was asked for at most, from the end.
-    pub(crate) at_most: Option<usize>,
+    pub(crate) part: Part,
+}
+
+/// Which of a bucket's items the server was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All.
+    Whole,
+    /// The last ones, so many at most.
+    Newest(usize),
+    /// Those that a filter lets through.
+    Filtered,
+}
+
+impl Part {
+    /// Whether so many items may come of a bucket with this count.
+    pub(crate) fn allows(self, items: usize, count: usize) -> bool {
+        match self {
+            Self::Whole => items == count,
+            Self::Newest(most) => items == count.min(most),
+            Self::Filtered => items <= count,
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -79,8 +100,7 @@ impl Reader<'_> {
         let count = value(field)
             .and_then(stored_integer)
             .and_then(|count| usize::try_from(count).ok());
-        let expected = count.map(|count| count.min(self.at_most.unwrap_or(usize::MAX)));
-        if expected != Some(items.len()) {
+        if !count.is_some_and(|count| self.part.allows(items.len(), count)) {
             return Err(at(field, "a bucket's count is not the number of its items: repair it"));
         }
         Ok(Bucket {

@@ -89,6 +89,9 @@
 //! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
 //! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
 //! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
+//! | ... [`page`](action::Items::page) | 1 | those that hold the items, and 1 or 2 more |
+//! | ... [`from`](action::Items::from), [`until`](action::Items::until) | 1 or 2 more, to find the start | those of the range and some `late_by` around it, and up to 8 |
+//! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the pages that are skipped |
 //! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item) | 1 | 1 |
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
@@ -129,6 +132,23 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! **A page of any size.** An [`ItemToken`] is safe in a URL too, and stays good while items are appended. Ask for the
+//! same range and order again:
+//!
+//! ```no_run
+//! # use mongo_patterns_bucket::{BucketRepository, ItemToken};
+//! # async fn f(trades: BucketRepository<u32, i32>, after: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
+//! let slice = trades.items(&123).newest_first().limit(20).after(after).page().await?;
+//! if let Some(token) = slice.next {
+//!     println!("older: /trades?after={token}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends only
+//! those items. Items that come more than [`late_by`](action::Items::late_by) out of order may be missed.
 //!
 //! **An append together with other writes.** `?` works in the driver's callback, and the driver runs it again when
 //! writers conflict, because errors keep their labels:
@@ -218,6 +238,7 @@ mod finding;
 mod gates;
 mod id;
 mod item_id;
+mod item_token;
 mod layout;
 mod mend;
 mod migrate;
@@ -230,14 +251,17 @@ mod settings;
 mod store;
 mod store_many;
 mod suffixes;
+mod time_range;
 mod validator;
+mod walk;
 mod write;
 
-pub use action::{Appended, AppendedMany, Counts, Left, PageSizeChange, PageSlice, Progress, Repaired};
+pub use action::{Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChange, PageSlice, Progress, Repaired};
 pub use builder::BucketRepositoryBuilder;
 pub use combine::{CombinedAppend, CombiningWriter};
 pub use document::Bucket;
 pub use finding::{Finding, Problem};
 pub use id::{IdPolicy, PageToken};
+pub use item_token::ItemToken;
 pub use migrate::{MoveProgress, Moved};
 pub use repository::BucketRepository;

@@ -106,7 +106,7 @@ pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, item
 pub(crate) fn buckets_between(key: &EncodedKey, first: &str, last: &str) -> Document {
     // '`' is the character after '_', which starts a suffix
     let (first, last) = (key.id(first), key.id(last) + "`");
-    doc! { "_id": { "$regex": id_pattern(key, ""), "$gte": first, "$lt": last } }
+    doc! { "_id": { "$gte": first, "$lt": last } }
 }
 
 /// All buckets of the key, by `_id` alone: then the server skips pages without fetching them.
@@ -119,12 +119,25 @@ pub(crate) fn buckets_of_key(settings: &Settings, key: &EncodedKey) -> Document 
     doc! { "_id": id_pattern(key, ""), settings.key.as_str(): key.value() }
 }
 
-/// The buckets of the key beyond a place, which an operator (`$gt` or `$lt`) names.
+/// The buckets of the key beyond a place, which an operator (`$gt`, `$gte`, `$lt` or `$lte`) names.
 pub(crate) fn buckets_beyond(settings: &Settings, key: &EncodedKey, operator: &str, token: &PageToken) -> Document {
-    doc! {
-        "_id": { "$regex": id_pattern(key, ""), operator: key.id(token.tail()) },
-        settings.key.as_str(): key.value(),
+    let place = (operator, key.id(token.tail()));
+    if operator.starts_with("$g") {
+        buckets_within(settings, key, place, ("$lt", key.end()))
+    } else {
+        buckets_within(settings, key, ("$gte", key.id("")), place)
     }
+}
+
+/// The buckets of the key between two bounds, each an operator and an `_id`. A range alone is faster than one beside the
+/// prefix: the server matches no regular expression.
+pub(crate) fn buckets_within(
+    settings: &Settings,
+    key: &EncodedKey,
+    (from, first): (&str, String),
+    (to, last): (&str, String),
+) -> Document {
+    doc! { "_id": { from: first, to: last }, settings.key.as_str(): key.value() }
 }
 
 /// The buckets that the key opened in a second.
@@ -245,7 +258,15 @@ mod tests {
         let token = PageToken::from_tail("1698335223");
         assert_eq!(
             buckets_beyond(&Settings::example(), &key(), "$gt", &token),
-            doc! { "_id": { "$regex": regex("^123_"), "$gt": "123_1698335223" }, "customerId": 123 }
+            doc! { "_id": { "$gt": "123_1698335223", "$lt": "123`" }, "customerId": 123 }
+        );
+        assert_eq!(
+            buckets_beyond(&Settings::example(), &key(), "$lt", &token),
+            doc! { "_id": { "$gte": "123_", "$lt": "123_1698335223" }, "customerId": 123 }
+        );
+        assert_eq!(
+            buckets_between(&key(), "1698335223", "1698335300"),
+            doc! { "_id": { "$gte": "123_1698335223", "$lt": "123_1698335300`" } }
         );
         assert_eq!(
             buckets_of_second(&Settings::example(), &key(), "1698335223"),

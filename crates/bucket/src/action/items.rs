@@ -1,32 +1,44 @@
 use std::borrow::Borrow;
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::try_unfold;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
+use mongodb::bson::DateTime;
 use serde::de::DeserializeOwned;
 
-use crate::action::Pages;
 use crate::repository::Shared;
-use crate::{BucketRepository, PageToken};
+use crate::time_range::TimeRange;
+use crate::walk::{Walk, Wanted};
+use crate::{BucketRepository, ItemToken};
 
-/// About how many items one round trip brings.
-const ITEMS_AT_ONCE: u32 = 1000;
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const ITEMS_OF_A_PAGE: u64 = 25;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
-    /// All items of a key as a stream, in the order in which they were stored, or the newest first.
+    /// The items of a key, whatever the size of the buckets that they are in: all of them as a
+    /// [`stream`](Items::stream), or a [`page`](Items::page) of any size; those of a range of time, from any place on. In
+    /// the order in which they were stored, or the newest first.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
+    /// # use mongodb::bson::DateTime;
+    /// # async fn f(trades: BucketRepository<u32, i32>, from_url: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
     /// let mut items = trades.items(&123).newest_first().stream();
     /// while let Some(item) = items.try_next().await? {
     ///     println!("{item}");
     /// }
+    ///
+    /// let page = trades.items(&123).newest_first().limit(20).after(from_url).page().await?;
+    /// let link_to_next = page.next.map(|token| format!("/trades?after={token}"));
+    ///
+    /// let lately = DateTime::from_millis(DateTime::now().timestamp_millis() - 86_400_000);
+    /// let of_the_last_day: Vec<i32> = trades.items(&123).from(lately).stream().try_collect().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -35,10 +47,14 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// it is read: items that are appended meanwhile can be in it or not, and none comes twice.
     ///
     /// # Cost
-    /// One round trip for about 1000 items, in which the server examines the pages that it returns.
+    /// One round trip for about 1000 items, in which the server examines the pages that it returns, and for a limit no
+    /// more pages than the items need, and one. The setters say what they add.
     ///
     /// # Errors
-    /// Those of [`pages`](Self::pages), as the last item of the stream.
+    /// Of a page, and as the last item of a stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0 and a range that
+    /// nothing can be in, [`Configuration`](ErrorKind::Configuration) for a range of time without a
+    /// [time field](crate::BucketRepositoryBuilder::time_field), [`InvalidKey`](ErrorKind::InvalidKey),
+    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.
     pub fn items<Q>(&self, key: &Q) -> Items<'_, K, T>
     where
         K: Borrow<Q>,
@@ -48,19 +64,31 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             newest_first: false,
+            range: TimeRange {
+                from: None,
+                until: None,
+                late_by: HOUR,
+            },
+            after: None,
+            skip: 0,
+            limit: None,
             session: None,
             types: PhantomData,
         }
     }
 }
 
-/// Reads all items of a key; made by [`BucketRepository::items`].
+/// Reads items of a key; made by [`BucketRepository::items`].
 #[derive(Debug)]
-#[must_use = "it does nothing until its stream is read"]
+#[must_use = "it does nothing until its stream is read, or its page is awaited"]
 pub struct Items<'a, K, T> {
     shared: &'a Shared,
     key: Result<EncodedKey>,
     newest_first: bool,
+    range: TimeRange,
+    after: Option<ItemToken>,
+    skip: u64,
+    limit: Option<u64>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
@@ -68,10 +96,83 @@ pub struct Items<'a, K, T> {
 /// A stream of items; made by [`Items::stream`].
 pub type ItemStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 
+/// Some consecutive items of a key, and the way on from there.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ItemSlice<T> {
+    /// The items, in the order that was asked for.
+    pub items: Vec<T>,
+    /// For [`after`](Items::after), to go on; `None` when there are no more items for now.
+    pub next: Option<ItemToken>,
+}
+
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
-    /// The newest first.
+    /// The newest first: the last pages from their ends, whatever times the items carry.
     pub fn newest_first(mut self) -> Self {
         self.newest_first = true;
+        self
+    }
+
+    /// Only items whose time is this one or later. An item without a date in its time field is in no range.
+    ///
+    /// # Cost
+    /// The server sends only the items of the range. It examines the pages that hold them, and those of up to three times
+    /// [`late_by`](Self::late_by) before them. Oldest first, and newest first when the reading gets to the start, one or
+    /// two round trips find the start, and examine 8 pages at most. They are more where pages are named much earlier
+    /// than their items are, as after many were removed: the pages of that stretch are examined too.
+    pub fn from(mut self, time: DateTime) -> Self {
+        self.range.from = Some(time);
+        self
+    }
+
+    /// Only items whose time is before this one.
+    ///
+    /// # Cost
+    /// The server examines the pages of [`late_by`](Self::late_by) after this time too.
+    pub fn until(mut self, time: DateTime) -> Self {
+        self.range.until = Some(time);
+        self
+    }
+
+    /// How far items of a key may be out of time order; one hour by default. An item whose time is before that of one
+    /// that was appended earlier, by up to so much, is found by [`from`](Self::from) and [`until`](Self::until). **One
+    /// that is later than that may be missed**, and others near it. Nothing but a range of time depends on it. For a key
+    /// with many pages an hour, a shorter time is cheaper.
+    ///
+    /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
+    /// difference. Buckets from other hands whose seconds do not have ten digits stand out of order, until they are
+    /// [repaired](BucketRepository::repair).
+    pub fn late_by(mut self, late_by: Duration) -> Self {
+        self.range.late_by = late_by;
+        self
+    }
+
+    /// The items that follow this place, in the order that is asked for; `None` means from the start. Ask for the range
+    /// of time and the order with which the token was made.
+    ///
+    /// It stays a good place while items are appended. Items that are removed from its page meanwhile, or before it,
+    /// move the others, and so many can be missed or come again.
+    ///
+    /// # Cost
+    /// None: the server starts at the page, wherever it stands.
+    pub fn after(mut self, token: impl Into<Option<ItemToken>>) -> Self {
+        self.after = token.into();
+        self
+    }
+
+    /// Passes over so many items first.
+    ///
+    /// # Cost
+    /// For more than a bucket of them, one round trip more for up to 4000 pages. The server examines the pages that are
+    /// skipped, and sends their counts: for places far from the start, [`after`](Self::after) is the faster way.
+    pub fn skip(mut self, items: u64) -> Self {
+        self.skip = items;
+        self
+    }
+
+    /// How many items at most; by default all for a [`stream`](Self::stream), and 25 for a [`page`](Self::page).
+    pub fn limit(mut self, items: u64) -> Self {
+        self.limit = Some(items);
         self
     }
 
@@ -83,56 +184,94 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> ItemStream<'a, T> {
-        let pages_at_once = (ITEMS_AT_ONCE / self.shared.settings.page_size).max(1);
-        let state = State {
-            items: self,
-            read: VecDeque::new(),
-            next: Some(None),
-        };
-        Box::pin(try_unfold(state, move |mut state| async move {
+        let shared = self.shared;
+        let walk = self.walk(u64::MAX, 0);
+        Box::pin(try_unfold(walk, move |walk| async move {
+            let mut walk = match walk {
+                Ok(walk) => walk,
+                Err(error) => return Err(shared.operation("items").name(error)),
+            };
             loop {
-                if let Some(item) = state.read.pop_front() {
-                    return Ok(Some((item, state)));
+                if let Some(item) = walk.pop() {
+                    return Ok(Some((item, Ok(walk))));
                 }
-                let Some(place) = state.next.take() else {
+                if !run(shared.operation("items"), |_| walk.fetch::<K>()).await? {
                     return Ok(None);
-                };
-                state.fetch(place, pages_at_once).await?;
+                }
             }
         }))
     }
-}
 
-struct State<'a, K, T> {
-    items: Items<'a, K, T>,
-    read: VecDeque<T>,
-    /// Where to go on, from the start or after a page; `None` at the end.
-    next: Option<Option<PageToken>>,
-}
+    /// A page of these items, with a token for the next one.
+    ///
+    /// # Cost
+    /// One round trip where the buckets are full, as this crate leaves them, and what the setters add. The server sends
+    /// whole buckets, without the items out of the range of time.
+    pub fn page(self) -> PageOfItems<'a, K, T> {
+        PageOfItems { items: self }
+    }
 
-impl<K: Key, T: DeserializeOwned> State<'_, K, T> {
-    async fn fetch(&mut self, place: Option<PageToken>, limit: u32) -> Result<()> {
-        let Items {
-            shared,
-            key,
-            newest_first,
-            session,
-            ..
-        } = &mut self.items;
-        let newest_first = *newest_first;
-        let mut pages: Pages<'_, K, T> = Pages::new(shared, key.clone()).after(place).limit(limit);
-        if newest_first {
-            pages = pages.newest_first();
+    /// With so many items more than the limit, which is a default where none was set.
+    fn walk(self, default: u64, more: u64) -> Result<Walk<'a, T>> {
+        let key = self.key?;
+        if self.limit == Some(0) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the limit must be at least 1 item",
+            ));
         }
-        let slice = pages.session(session.as_deref_mut()).await?;
-        self.next = slice.next.map(Some);
-        for page in slice.pages {
-            if newest_first {
-                self.read.extend(page.items.into_iter().rev());
-            } else {
-                self.read.extend(page.items);
+        let range = Some(self.range).filter(|range| !range.is_everything());
+        if let Some(range) = &range {
+            range.check(&self.shared.settings)?;
+        }
+        let wanted = Wanted {
+            newest_first: self.newest_first,
+            range,
+            after: self.after,
+            skip: self.skip,
+            limit: self.limit.unwrap_or(default).saturating_add(more),
+        };
+        Ok(Walk::new(self.shared, key, wanted, self.session))
+    }
+}
+
+/// Reads a page of items; made by [`Items::page`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct PageOfItems<'a, K, T> {
+    items: Items<'a, K, T>,
+}
+
+impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
+    async fn execute(self) -> Result<ItemSlice<T>> {
+        let limit = self.items.limit.unwrap_or(ITEMS_OF_A_PAGE);
+        // One more than the page tells whether there is a next one.
+        let mut walk = self.items.walk(ITEMS_OF_A_PAGE, 1)?;
+        let mut items = Vec::new();
+        let mut next = None;
+        loop {
+            let Some(item) = walk.pop() else {
+                if walk.fetch::<K>().await? {
+                    continue;
+                }
+                return Ok(ItemSlice { items, next: None });
+            };
+            if items.len() as u64 == limit {
+                return Ok(ItemSlice { items, next });
+            }
+            items.push(item);
+            if items.len() as u64 == limit {
+                next = walk.token();
             }
         }
-        Ok(())
+    }
+}
+
+impl<'a, K: Key, T: DeserializeOwned + Send + 'a> IntoFuture for PageOfItems<'a, K, T> {
+    type Output = Result<ItemSlice<T>>;
+    type IntoFuture = ActionFuture<'a, ItemSlice<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.items.shared.operation("items"), |_| self.execute())
     }
 }

@@ -8,7 +8,7 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 use serde::de::DeserializeOwned;
 
-use crate::document::Reader;
+use crate::document::{Part, Reader};
 use crate::repository::Shared;
 use crate::{Bucket, BucketRepository, PageToken, query};
 
@@ -87,7 +87,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
             let reader = Reader {
                 settings,
                 key: &key,
-                at_most: slice.map(|slice| slice as usize),
+                part: slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize)),
             };
             for document in &found {
                 let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;

@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 use serde::de::DeserializeOwned;
 
-use crate::document::Reader;
+use crate::document::{Part, Reader};
 use crate::repository::Shared;
 use crate::{Bucket, BucketRepository, query};
 
@@ -74,7 +74,7 @@ impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
         let reader = Reader {
             settings: &self.shared.settings,
             key: &key,
-            at_most: None,
+            part: Part::Whole,
         };
         reader
             .read(&found)

@@ -8,7 +8,7 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 use serde::de::DeserializeOwned;
 
-use crate::document::Reader;
+use crate::document::{Part, Reader};
 use crate::repository::Shared;
 use crate::{Bucket, BucketRepository, PageToken, query};
 
@@ -144,7 +144,7 @@ impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
         let reader = Reader {
             settings,
             key: &key,
-            at_most: None,
+            part: Part::Whole,
         };
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         let mut pages = pages.map_err(|error| error.with_key(key.text()))?;

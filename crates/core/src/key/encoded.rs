@@ -34,6 +34,12 @@ impl EncodedKey {
         format!("{}_{tail}", self.text)
     }
 
+    /// The first string after all ids of this key: `` 123` ``, as '`' is the character after '_'. Those from
+    /// [`id("")`](Self::id) up to it start with the key and its `_`, and no others do.
+    pub fn end(&self) -> String {
+        format!("{}`", self.text)
+    }
+
     /// What follows the key and its `_` in an `_id` of this key; `None` for any other `_id`.
     pub fn tail<'id>(&self, id: &'id str) -> Option<&'id str> {
         id.strip_prefix(self.text.as_str())?.strip_prefix('_')

@@ -145,8 +145,11 @@ proptest! {
         let (encoded_a, encoded_b) = (a.encode_key().unwrap(), b.encode_key().unwrap());
         let id = encoded_a.id(&tail);
         prop_assert_eq!(encoded_a.tail(&id), Some(tail.as_str()));
+        let range_of = |key: &EncodedKey| key.id("")..key.end();
+        prop_assert!(range_of(&encoded_a).contains(&id));
         if a != b {
             prop_assert_eq!(encoded_b.tail(&id), None);
+            prop_assert!(!range_of(&encoded_b).contains(&id));
         }
     }
 
