@@ -92,12 +92,7 @@ impl<'a, T: Serialize> AppendMany<'a, T> {
     /// Encodes the items and checks all that can be checked before anything is sent.
     fn encode(&self) -> Result<Vec<Item>> {
         let settings = &self.shared.settings;
-        let items: Result<Vec<Item>> = self
-            .items
-            .iter()
-            .map(|item| Item::encode(settings, item, self.time))
-            .collect();
-        let items = items?;
+        let items = Item::encode_all(settings, self.items, self.time)?;
         batch::check_sizes(settings, &items)?;
         Ok(items)
     }
