@@ -83,17 +83,24 @@ async fn what_looks_like_an_operator_is_stored_as_it_is() {
             .build()
             .unwrap();
         trades.ensure_indexes().await.unwrap();
+        // MongoDB 4.4 refuses names with a dollar inside of items, and stores the rest.
+        let dollars = at_least(db, 5);
         let hostile = |id: i32| {
-            doc! { "_id": id, "value": "$count", "literal": { "$literal": 1 }, "a.b": 1, "in": { "c.d": { "$x": "$$ROOT" } } }
+            let mut item = doc! { "_id": id, "value": "$count", "a.b": 1, "in": { "c.d": "$$ROOT" } };
+            if dollars {
+                item.insert("literal", doc! { "$literal": 1 });
+                item.insert("deep", doc! { "e": { "$x": "$$ROOT" } });
+            }
+            item
         };
-        if !at_least(db, 5) {
-            return;
-        }
         let batch: Vec<Document> = (0..25).map(hostile).collect();
         trades.append(&1, &hostile(0)).await.unwrap();
         trades.append_many(&1, &batch).await.unwrap();
         let mut changed = hostile(7);
-        changed.insert("$each", vec![1, 2]);
+        changed.insert("changed", "$history");
+        if dollars {
+            changed.insert("$each", vec![1, 2]);
+        }
         assert!(trades.replace_item(&1, &changed).await.unwrap());
         assert_eq!(trades.item(&1, 7).await.unwrap(), Some(changed));
         assert!(trades.remove_item(&1, 7).await.unwrap());
@@ -244,11 +251,7 @@ async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
                 .block(Duration::from_millis(30))
                 .enable(db)
                 .await;
-            let sent = async {
-                while db.recorder().round_trips() <= skip as usize {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
+            let sent = db.recorder().sent(skip as usize + 1);
             let done = tokio::select! {
                 biased;
                 () = sent => false,

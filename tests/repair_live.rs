@@ -202,11 +202,7 @@ async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
                 .block(Duration::from_millis(30))
                 .enable(db)
                 .await;
-            let sent = async {
-                while db.recorder().round_trips() <= skip as usize {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
+            let sent = db.recorder().sent(skip as usize + 1);
             let in_turn = named.repair().concurrency(1).stream().try_collect::<Vec<_>>();
             let done = tokio::select! {
                 biased;

@@ -1,11 +1,13 @@
 //! What went over the wire.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mongodb::bson::Document;
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
+use tokio::sync::Notify;
 
 /// Records the commands of the clients that it is attached to. A clone records into the same list.
 ///
@@ -14,6 +16,7 @@ use mongodb::options::ClientOptions;
 #[derive(Clone, Debug, Default)]
 pub struct CommandRecorder {
     commands: Arc<Mutex<Vec<RecordedCommand>>>,
+    started: Arc<Notify>,
 }
 
 /// A command that was sent, and what came back.
@@ -75,6 +78,20 @@ impl CommandRecorder {
         self.lock().iter().map(|command| command.name.clone()).collect()
     }
 
+    /// Waits until so many commands were sent since the last [`clear`](Self::clear): to act while one is under way.
+    pub async fn sent(&self, commands: usize) {
+        loop {
+            let started = self.started.notified();
+            let mut started = pin!(started);
+            // Before the look, so that no command is missed in between.
+            started.as_mut().enable();
+            if self.round_trips() >= commands {
+                return;
+            }
+            started.await;
+        }
+    }
+
     /// Forgets them.
     pub fn clear(&self) {
         self.lock().clear();
@@ -82,13 +99,16 @@ impl CommandRecorder {
 
     fn record(&self, event: CommandEvent) {
         match event {
-            CommandEvent::Started(started) => self.lock().push(RecordedCommand {
-                name: started.command_name,
-                command: started.command,
-                reply: None,
-                failed: false,
-                request_id: started.request_id,
-            }),
+            CommandEvent::Started(started) => {
+                self.lock().push(RecordedCommand {
+                    name: started.command_name,
+                    command: started.command,
+                    reply: None,
+                    failed: false,
+                    request_id: started.request_id,
+                });
+                self.started.notify_waiters();
+            }
             CommandEvent::Succeeded(succeeded) => {
                 self.finish(succeeded.request_id, |command| command.reply = Some(succeeded.reply));
             }
