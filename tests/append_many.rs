@@ -86,8 +86,15 @@ async fn a_large_batch_goes_out_in_bounded_commands() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append_many(&123, &batch(0..25_000, spread)).await.unwrap();
-        assert_eq!(db.recorder().names(), ["findAndModify", "insert", "insert", "insert"]);
+        assert_eq!(db.recorder().names(), ["find", "insert", "insert", "insert"]);
         assert_eq!(history(&trades, 10).await, batch(0..25_000, spread));
+
+        // where a bucket is open it is filled first
+        trades.append(&123, &spread(25_000)).await.unwrap();
+        db.recorder().clear();
+        trades.append_many(&123, &batch(25_001..27_000, spread)).await.unwrap();
+        assert_eq!(db.recorder().names(), ["find", "findAndModify", "insert"]);
+        assert_eq!(history(&trades, 10).await, batch(0..27_000, spread));
 
         let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("texts"))
             .key_field("customerId")
@@ -211,6 +218,14 @@ async fn a_bad_item_anywhere_stores_nothing() {
             .await
             .unwrap_err();
         assert_eq!((error.kind(), error.stored()), (ErrorKind::IndexMissing, Some(0)));
+        let large = batch(0..1000, spread);
+        let error = builder(db)
+            .build()
+            .unwrap()
+            .append_many(&123, &large)
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.stored()), (ErrorKind::IndexMissing, Some(0)));
         assert!(all(&plain(db)).await.is_empty());
     })
     .await;
@@ -221,9 +236,10 @@ async fn a_bad_item_anywhere_stores_nothing() {
 async fn a_batch_that_fails_says_which_prefix_is_stored() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let items = batch(0..25_000, spread);
+        let items = batch(3..25_003, spread);
         for command in 0..4 {
             plain(db).delete_many(doc! {}).await.unwrap();
+            trades.append_many(&123, &batch(0..3, spread)).await.unwrap();
             let fault = FailPoint::on(&["findAndModify", "insert"])
                 .skip(command)
                 .close_connection()
@@ -231,7 +247,7 @@ async fn a_batch_that_fails_says_which_prefix_is_stored() {
                 .await;
             let error = trades.append_many(&123, &items).await.unwrap_err();
             fault.disable().await;
-            let stored = [0, 10, 10_010, 20_010][command as usize];
+            let stored = [0, 7, 10_007, 20_007][command as usize];
             assert_eq!(error.stored(), Some(stored), "{error:?}");
             assert!(error.is_outcome_unknown());
             assert!(
@@ -241,7 +257,7 @@ async fn a_batch_that_fails_says_which_prefix_is_stored() {
                 "{error}"
             );
             let prefix = i64::try_from(stored).unwrap();
-            assert_eq!(history(&trades, 10).await, batch(0..prefix, spread));
+            assert_eq!(history(&trades, 10).await, batch(0..3 + prefix, spread));
         }
     })
     .await;

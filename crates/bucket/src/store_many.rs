@@ -21,6 +21,10 @@ use crate::{IdPolicy, query};
 const BUCKETS: usize = 1000;
 const BYTES: usize = 16 * 1024 * 1024;
 
+/// From so many pages on, a look whether there is an open bucket costs less than a write that turns out to open one:
+/// that waits for the journal.
+const LOOK_FROM: usize = 100;
+
 /// A batch under way.
 pub(crate) struct StoreMany<'a> {
     write: Write<'a>,
@@ -70,7 +74,9 @@ impl<'a> StoreMany<'a> {
             self.drop_repeated(session.as_deref_mut()).await?;
         }
         while self.done < self.rest.len() {
-            if !self.fill(session.as_deref_mut()).await? {
+            let is_large = self.rest.len() - self.done >= LOOK_FROM * self.write.shared.settings.page_size as usize;
+            let has_open = !is_large || self.write.open_bucket(session.as_deref_mut()).await?.is_some();
+            if has_open && !self.fill(session.as_deref_mut()).await? {
                 continue;
             }
             // Another writer that opens a bucket, or stores one of the items, ends this early.

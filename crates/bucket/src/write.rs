@@ -132,21 +132,38 @@ impl Write<'_> {
             Some(second) => query::buckets_of_second(settings, self.key, second),
             None => query::buckets_of_key(settings, self.key),
         };
-        let found = self.look(filter, session).await?;
+        let found = self.look(filter, None, session).await?;
         let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
         Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
     }
 
     /// The last `_id` that matches, as the primary has it now: where a write goes does not follow from a secondary's, or
     /// an older, state, whatever the collection's reads are set to.
-    async fn look(&self, filter: Document, session: Option<&mut ClientSession>) -> Result<Option<RawDocumentBuf>> {
+    async fn look(
+        &self,
+        filter: Document,
+        hint: Option<Hint>,
+        session: Option<&mut ClientSession>,
+    ) -> Result<Option<RawDocumentBuf>> {
         let find = self.shared.collection.find_one(filter);
         let find = find.sort(doc! { "_id": -1 }).projection(doc! { "_id": 1 });
-        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        Ok(match session {
-            Some(session) => find.session(session).await?,
-            None => find.read_concern(ReadConcern::local()).await?,
-        })
+        let mut find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        if let Some(hint) = hint {
+            find = find.hint(hint);
+        }
+        let found = match session {
+            Some(session) => find.session(session).await,
+            None => find.read_concern(ReadConcern::local()).await,
+        };
+        found.map_err(|error| self.failed(error))
+    }
+
+    /// The open bucket of the key, whatever its `_id`.
+    pub(crate) async fn open_bucket(&self, session: Option<&mut ClientSession>) -> Result<Option<RawDocumentBuf>> {
+        let settings = &self.shared.settings;
+        let hint = Hint::Name(settings.open_index.clone());
+        self.look(query::open_bucket_of_any_id(settings, self.key), Some(hint), session)
+            .await
     }
 
     pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
@@ -159,8 +176,7 @@ impl Write<'_> {
         if !opened_by_others.is_multiple_of(OPENED_BY_OTHERS) {
             return Ok(());
         }
-        let filter = query::open_bucket_of_any_id(&self.shared.settings, self.key);
-        let open = self.look(filter, None).await?;
+        let open = self.open_bucket(None).await?;
         let id = open.and_then(|open| open.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()));
         match id {
             Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(self.foreign_id(id)),

@@ -23,7 +23,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip when all items fit the open bucket, or one page when there is none; else two for up to 1000
-    /// buckets, and one more for each further 1000 buckets or 16 MiB. Where seconds of the items are taken already, or
+    /// buckets, and one more for each further 1000 buckets or 16 MiB. From 100 pages on one of them is a read where no
+    /// bucket is open, and one more where one is. Where seconds of the items are taken already, or
     /// another writer opens a bucket meanwhile, two more. With [monotonic ids](crate::IdPolicy::Monotonic) or in a session,
     /// a read more. Where items are stored already, two more, and one more for each 1000 items of the rest of the batch.
     ///
