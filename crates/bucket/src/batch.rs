@@ -20,7 +20,7 @@ use crate::write::second_of;
 const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
 
 /// How many items are encoded together: in fewer pieces of memory, and below the 2 GiB of a buffer also at 16 MiB each.
-const TOGETHER: usize = 100;
+pub(crate) const TOGETHER: usize = 100;
 /// What an element of an array has beside its value: its type, and its index up to the millionth, with its end.
 const MAX_ELEMENT_HEAD: usize = 9;
 const NOT_ENCODED: &str = "an item cannot be written as BSON, nothing was stored: change its type";

@@ -18,8 +18,8 @@ use crate::{IdPolicy, query};
 
 /// What goes out in one command, at most. A broken connection leaves the outcome of one command unknown, so it is
 /// bounded; the gain of more is small.
-const BUCKETS: usize = 1000;
-const BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const BUCKETS: usize = 1000;
+pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 
 /// From so many pages on, a look whether there is an open bucket costs less than a write that turns out to open one:
 /// that waits for the journal.

@@ -3,8 +3,8 @@ use std::fmt;
 use std::pin::{Pin, pin};
 
 use futures::future::{Either, select};
-use futures::stream::FuturesUnordered;
-use futures::{Stream, StreamExt};
+use futures::stream::{FusedStream, FuturesUnordered};
+use futures::{FutureExt, Stream, StreamExt};
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::BucketRepository;
 use crate::action::AppendedMany;
 use crate::batch::{self, Item};
 use crate::repository::Shared;
-use crate::store_many::StoreMany;
+use crate::store_many::{BUCKETS, BYTES, StoreMany};
 use crate::write::Write;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
@@ -116,15 +116,6 @@ impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
                 let message = "the concurrency and the buffer of a stream must be at least 1";
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
-            let settings = &shared.settings;
-            // Encoded as they come, the items take known memory, and a bad one is found before it is in a batch.
-            let encoded = items.map(|(key, item)| {
-                let key = key.encode_key()?;
-                match Item::encode(settings, &item, None) {
-                    Ok(item) => Ok((key, item)),
-                    Err(error) => Err(error.with_key(key.text())),
-                }
-            });
             let mut sink = Sink {
                 shared,
                 span: &span,
@@ -132,11 +123,12 @@ impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
                 ready: VecDeque::new(),
                 busy: HashSet::new(),
                 held: 0,
+                read_bytes: 0,
                 total: AppendedMany::default(),
                 progress: Progress::default(),
                 failure: None,
             };
-            sink.run(encoded, concurrency, buffer_bytes, on_progress).await;
+            sink.run(items.fuse(), concurrency, buffer_bytes, on_progress).await;
             sink.failure.map_or(Ok(sink.total), Err)
         })
     }
@@ -149,6 +141,14 @@ struct Group {
     /// Where in the stream each of them was, from 0.
     places: Vec<u64>,
     bytes: usize,
+}
+
+impl Group {
+    fn push(&mut self, item: Item, place: u64) {
+        self.bytes += item.bytes();
+        self.items.push(item);
+        self.places.push(place);
+    }
 }
 
 #[derive(Default)]
@@ -187,8 +187,20 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
     }
 }
 
-enum Event {
-    Read(Option<Result<(EncodedKey, Item)>>),
+/// The next item, and up to a number of those that are there already. To be dropped while it waits loses nothing.
+async fn read<I>(mut items: Pin<&mut impl FusedStream<Item = I>>, at_most: usize) -> Vec<I> {
+    let mut read: Vec<I> = items.next().await.into_iter().collect();
+    while read.len() < at_most
+        && let Some(Some(item)) = items.next().now_or_never()
+    {
+        read.push(item);
+    }
+    read
+}
+
+enum Event<I> {
+    /// None when the stream has ended.
+    Read(Vec<I>),
     Written(Option<Written>),
 }
 
@@ -198,21 +210,23 @@ struct Sink<'a> {
     span: &'a Span,
     /// Groups that still grow.
     waiting: Groups,
-    /// Groups that go out as soon as their keys are free.
+    /// Groups that go out as soon as their keys are free, those of a key in order.
     ready: VecDeque<Group>,
     /// The keys that are being written. One at a time, so that its items stay in order.
     busy: HashSet<String>,
     /// The bytes of all items that are held, those under way included.
     held: usize,
+    /// The bytes of all items that were read.
+    read_bytes: usize,
     total: AppendedMany,
     progress: Progress,
     failure: Option<Error>,
 }
 
 impl Sink<'_> {
-    async fn run(
+    async fn run<K: Key, T: Serialize>(
         &mut self,
-        items: impl Stream<Item = Result<(EncodedKey, Item)>> + Send,
+        items: impl FusedStream<Item = (K, T)> + Send,
         concurrency: usize,
         buffer_bytes: usize,
         mut on_progress: Option<OnProgress<'_>>,
@@ -229,20 +243,20 @@ impl Sink<'_> {
                 under_way.push(write(self.shared, self.span, group));
             }
             let wants_more = !ended && self.failure.is_none() && self.held < buffer_bytes;
+            let reading = read(items.as_mut(), self.at_most(buffer_bytes));
             let event = match (wants_more, under_way.is_empty()) {
                 (false, true) => return,
                 (false, false) => Event::Written(under_way.next().await),
-                (true, true) => Event::Read(items.next().await),
+                (true, true) => Event::Read(reading.await),
                 // What is under way comes first, or a stream that is always ready would hold it up.
-                (true, false) => match select(under_way.next(), items.next()).await {
+                (true, false) => match select(under_way.next(), pin!(reading)).await {
                     Either::Left((written, _)) => Event::Written(written),
                     Either::Right((read, _)) => Event::Read(read),
                 },
             };
             match event {
-                Event::Read(Some(Ok((key, item)))) => self.add(key, item),
-                Event::Read(Some(Err(error))) => self.failure = Some(error),
-                Event::Read(None) => ended = true,
+                Event::Read(items) if items.is_empty() => ended = true,
+                Event::Read(items) => self.failure = self.add_all(items).err(),
                 Event::Written(written) => {
                     if let Some(written) = written {
                         self.done(written);
@@ -255,24 +269,58 @@ impl Sink<'_> {
         }
     }
 
+    /// How many items are read at a time: as many as there is room for, if they are as large as those before.
+    fn at_most(&self, buffer_bytes: usize) -> usize {
+        let read = usize::try_from(self.progress.read).unwrap_or(usize::MAX);
+        let Some(average) = self.read_bytes.checked_div(read) else {
+            return 1;
+        };
+        (buffer_bytes.saturating_sub(self.held) / average.max(1)).clamp(1, batch::TOGETHER)
+    }
+
+    /// Encoded as they come, the items take known memory, and a bad one is found before it is in a batch.
+    fn add_all<K: Key, T: Serialize>(&mut self, items: Vec<(K, T)>) -> Result<()> {
+        let settings = &self.shared.settings;
+        let (keys, items): (Vec<K>, Vec<T>) = items.into_iter().unzip();
+        let Ok(encoded) = Item::encode_all(settings, &items, None) else {
+            for (key, item) in keys.iter().zip(&items) {
+                let key = key.encode_key()?;
+                let item = Item::encode(settings, item, None).map_err(|error| error.with_key(key.text()))?;
+                self.add(key, item);
+            }
+            return Ok(());
+        };
+        for (key, item) in keys.iter().zip(encoded) {
+            self.add(key.encode_key()?, item);
+        }
+        Ok(())
+    }
+
     fn add(&mut self, key: EncodedKey, item: Item) {
         let bytes = item.bytes();
         self.held += bytes;
+        self.read_bytes = self.read_bytes.saturating_add(bytes);
         self.waiting.bytes += bytes;
-        let group = self
-            .waiting
-            .by_key
-            .entry(key.text().to_owned())
-            .or_insert_with(|| Group {
+        let place = self.progress.read;
+        self.progress.read += 1;
+        let Some(group) = self.waiting.by_key.get_mut(key.text()) else {
+            let text = key.text().to_owned();
+            let mut group = Group {
                 key,
                 items: Vec::new(),
                 places: Vec::new(),
                 bytes: 0,
-            });
-        group.items.push(item);
-        group.places.push(self.progress.read);
-        group.bytes += bytes;
-        self.progress.read += 1;
+            };
+            group.push(item, place);
+            self.waiting.by_key.insert(text, group);
+            return;
+        };
+        group.push(item, place);
+        if group.bytes >= BYTES || group.items.len() >= BUCKETS * self.shared.settings.page_size as usize {
+            // It would not go out with more in any case.
+            self.waiting.bytes -= group.bytes;
+            self.ready.extend(self.waiting.by_key.remove(key.text()));
+        }
     }
 
     fn next_group(&mut self) -> Option<Group> {
@@ -280,7 +328,7 @@ impl Sink<'_> {
             .ready
             .iter()
             .position(|group| !self.busy.contains(group.key.text()))?;
-        let group = self.ready.swap_remove_front(free)?;
+        let group = self.ready.remove(free)?;
         self.busy.insert(group.key.text().to_owned());
         Some(group)
     }
