@@ -1,13 +1,11 @@
 //! The items of a batch, and the buckets they go into.
 
 use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
 
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::{EncodedKey, Result};
 use mongodb::bson::raw::CString;
-use mongodb::bson::spec::ElementType;
-use mongodb::bson::{self, Bson, DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use mongodb::bson::{Bson, DateTime, RawBson, RawDocumentBuf, cstr};
 use serde::Serialize;
 
 use crate::IdPolicy;
@@ -16,50 +14,16 @@ use crate::item_id::ItemId;
 use crate::settings::Settings;
 use crate::write::second_of;
 
-/// MongoDB's limit of a document, less what a bucket has beside its items.
-const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
-
-/// How many items are encoded together: in fewer pieces of memory, and below the 2 GiB of a buffer also at 16 MiB each.
-pub(crate) const TOGETHER: usize = 100;
-/// What an element of an array has beside its value: its type, and its index up to the millionth, with its end.
-const MAX_ELEMENT_HEAD: usize = 9;
-const NOT_ENCODED: &str = "an item cannot be written as BSON, nothing was stored: change its type";
-
 /// An item, encoded once: it is copied into its bucket as it is.
 pub(crate) struct Item {
-    value: Value,
+    value: Encoded,
     second: i64,
     pub(crate) id: Option<ItemId>,
 }
 
-enum Value {
-    /// A document, and where it is in what was encoded together.
-    Document {
-        encoded: Arc<RawDocumentBuf>,
-        at: Range<usize>,
-    },
-    /// Any other value: the one field of a document of its own.
-    Other(Arc<RawDocumentBuf>),
-}
-
-#[derive(Serialize)]
-struct Wrapped<'a, T: ?Sized> {
-    i: &'a T,
-}
-
-fn encode<T: Serialize + ?Sized>(items: &T) -> Result<Arc<RawDocumentBuf>> {
-    let encoded = bson::serialize_to_raw_document_buf(&Wrapped { i: items });
-    let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error.into()))?;
-    Ok(Arc::new(encoded))
-}
-
 impl Item {
     pub(crate) fn encode<T: Serialize>(settings: &Settings, item: &T, time: Option<DateTime>) -> Result<Self> {
-        let encoded = encode(item)?;
-        match encoded.get("i") {
-            Ok(Some(value)) => Self::new(settings, &encoded, value, time),
-            _ => Err(Error::new(ErrorKind::Encode, NOT_ENCODED)),
-        }
+        Self::new(settings, Encoded::one(item)?, time)
     }
 
     pub(crate) fn encode_all<T: Serialize>(
@@ -67,69 +31,16 @@ impl Item {
         items: &[T],
         time: Option<DateTime>,
     ) -> Result<Vec<Self>> {
-        let mut all = Vec::with_capacity(items.len());
-        for together in items.chunks(TOGETHER) {
-            let encoded = encode(together)?;
-            let values = encoded.get_array("i").into_iter().flatten().flatten();
-            let before = all.len();
-            for (item, value) in together.iter().zip(values) {
-                all.push(match value {
-                    RawBsonRef::Document(_) => Self::new(settings, &encoded, value, time)?,
-                    _ => Self::encode(settings, item, time)?,
-                });
-            }
-            if all.len() - before != together.len() {
-                return Err(Error::new(ErrorKind::Encode, NOT_ENCODED));
-            }
-        }
-        Ok(all)
+        let encoded = Encoded::all(items)?.into_iter();
+        encoded.map(|value| Self::new(settings, value, time)).collect()
     }
 
-    fn new(
-        settings: &Settings,
-        encoded: &Arc<RawDocumentBuf>,
-        value: RawBsonRef<'_>,
-        time: Option<DateTime>,
-    ) -> Result<Self> {
-        let fields = value.as_document();
+    fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
+        let fields = value.value();
+        let fields = fields.as_document();
         let second = second_of(settings, time, |field| fields?.get_datetime(field).ok())?;
         let id = ItemId::of_item(settings, |field| fields?.get(field).ok()??.try_into().ok())?;
-        let value = match value {
-            RawBsonRef::Document(document) => {
-                let start = document.as_bytes().as_ptr().addr() - encoded.as_bytes().as_ptr().addr();
-                Value::Document {
-                    encoded: Arc::clone(encoded),
-                    at: start..start + document.as_bytes().len(),
-                }
-            }
-            _ => Value::Other(Arc::clone(encoded)),
-        };
         Ok(Self { value, second, id })
-    }
-
-    fn value(&self) -> RawBsonRef<'_> {
-        match &self.value {
-            Value::Document { encoded, at } => {
-                let document = RawDocument::from_bytes(&encoded.as_bytes()[at.clone()]);
-                RawBsonRef::Document(document.expect("it was a document when it was encoded"))
-            }
-            Value::Other(encoded) => {
-                let value = encoded.get("i").ok().flatten();
-                value.expect("it was there when the item was encoded")
-            }
-        }
-    }
-
-    /// The type of its value, and its bytes.
-    fn element(&self) -> (u8, &[u8]) {
-        match &self.value {
-            Value::Document { encoded, at } => (ElementType::EmbeddedDocument as u8, &encoded.as_bytes()[at.clone()]),
-            Value::Other(encoded) => {
-                // The document's length, the type, `i`, NUL, the value, and the end.
-                let bytes = encoded.as_bytes();
-                (bytes[4], &bytes[7..bytes.len() - 1])
-            }
-        }
     }
 
     /// Its second, as the `_id` of a bucket holds it.
@@ -137,42 +48,19 @@ impl Item {
         id::digits(self.second)
     }
 
-    /// What its value takes as BSON, or somewhat more.
-    fn encoded_bytes(&self) -> usize {
-        match &self.value {
-            Value::Document { at, .. } => at.len(),
-            Value::Other(encoded) => encoded.as_bytes().len(),
-        }
-    }
-
     /// What it takes in memory, nearly.
     pub(crate) fn bytes(&self) -> usize {
-        self.encoded_bytes() + size_of::<Self>()
+        self.value.bytes() + size_of::<Self>()
     }
 
     pub(crate) fn to_bson(&self) -> mongodb::error::Result<Bson> {
-        Ok(self.value().try_into()?)
+        self.value.to_bson()
     }
 }
 
 /// Refuses items of which a page could not be one document.
 pub(crate) fn check_sizes(settings: &Settings, items: &[Item]) -> Result<()> {
-    let page_size = settings.page_size as usize;
-    let bytes = |item: &Item| item.encoded_bytes() + MAX_ELEMENT_HEAD;
-    let mut page = 0_usize;
-    for (index, item) in items.iter().enumerate() {
-        page += bytes(item);
-        if let Some(left) = index.checked_sub(page_size) {
-            page -= bytes(&items[left]);
-        }
-        if page > MAX_BYTES {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                "a page of the items would pass MongoDB's limit of 16 MiB, nothing was stored: store smaller items, or use a smaller page size",
-            ));
-        }
-    }
-    Ok(())
+    array::check_sizes(settings.page_size as usize, items.iter().map(|item| &item.value))
 }
 
 /// A bucket with these items, in the manual's order of fields.
@@ -190,28 +78,7 @@ pub(crate) fn bucket(
         name(settings.count.as_str())?,
         i32::try_from(items.len()).unwrap_or(i32::MAX),
     );
-    // Their bytes are copied as they are, once: to push them to an array, and that to the document, would copy them twice.
-    let mut bytes = document.into_bytes();
-    bytes.reserve(items.iter().map(|item| item.encoded_bytes() + MAX_ELEMENT_HEAD).sum());
-    bytes.pop(); // the end of the document
-    bytes.push(ElementType::Array as u8);
-    bytes.extend_from_slice(settings.items.as_str().as_bytes());
-    bytes.push(0);
-    let array = bytes.len();
-    bytes.extend_from_slice(&[0; 4]);
-    for (index, item) in items.iter().enumerate() {
-        let (element_type, value) = item.element();
-        bytes.push(element_type);
-        bytes.extend_from_slice(index.to_string().as_bytes());
-        bytes.push(0);
-        bytes.extend_from_slice(value);
-    }
-    for start in [array, 0] {
-        bytes.push(0);
-        let length = i32::try_from(bytes.len() - start).unwrap_or(i32::MAX);
-        bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    }
-    Ok(RawDocumentBuf::from_bytes(bytes)?)
+    array::append_array(document, settings.items.as_str(), items.iter().map(|item| &item.value))
 }
 
 /// Names the new buckets of a batch, each after those that are known.
@@ -271,17 +138,18 @@ mod tests {
         };
         let key = mongo_patterns_core::EncodeKey::encode_key(&123).unwrap();
         let values = [
-            bson::bson!({ "ticker": "MDB", "qty": 419, "in": { "a.b": [1, 2] } }),
-            bson::bson!("text"),
-            bson::bson!(null),
-            bson::bson!([1, "two", { "three": 3 }]),
-            bson::bson!(2.5),
+            mongodb::bson::bson!({ "ticker": "MDB", "qty": 419, "in": { "a.b": [1, 2] } }),
+            mongodb::bson::bson!("text"),
+            mongodb::bson::bson!(null),
+            mongodb::bson::bson!([1, "two", { "three": 3 }]),
+            mongodb::bson::bson!(2.5),
             Bson::DateTime(DateTime::from_millis(5)),
-            bson::bson!({}),
+            mongodb::bson::bson!({}),
         ];
         let items = Item::encode_all(&settings, &values, None).unwrap();
         let bucket = bucket(&settings, &key, "1698335223", &items.iter().collect::<Vec<_>>()).unwrap();
-        let expected = bson::doc! { "_id": "123_1698335223", "customerId": 123, "count": 7, "history": &values[..] };
+        let expected =
+            mongodb::bson::doc! { "_id": "123_1698335223", "customerId": 123, "count": 7, "history": &values[..] };
         assert_eq!(bucket, RawDocumentBuf::try_from(&expected).unwrap());
         for (item, value) in items.iter().zip(&values) {
             assert_eq!(item.to_bson().unwrap(), *value);

@@ -235,7 +235,6 @@ mod check;
 mod combine;
 mod document;
 mod finding;
-mod gates;
 mod id;
 mod item_id;
 mod item_token;

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
+use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::{EncodedKey, ErrorKind, Key, Result};
 use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::check::{self, Look, Place, check};
 use crate::id::{self, Tail};
 use crate::layout::Page;
-use crate::rewrite::{Chain, Changes, StoredItem};
+use crate::rewrite::{Chain, StoredItem};
 use crate::settings::Settings;
 use crate::{Finding, Problem};
 

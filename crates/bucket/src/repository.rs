@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::Key;
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::gates::Gates;
 use mongo_patterns_core::index::IndexPlan;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
-use crate::gates::Gates;
 use crate::settings::Settings;
 use crate::suffixes::Suffixes;
 use crate::{BucketRepositoryBuilder, validator};

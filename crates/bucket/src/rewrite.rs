@@ -2,10 +2,11 @@
 
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongodb::ClientSession;
 use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
-use mongodb::{ClientSession, Collection};
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
 
 use crate::id::{self, Tail};
 use crate::layout::{Page, lay_out};
@@ -13,34 +14,8 @@ use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::{PageToken, query};
 
-/// How many buckets a command deletes at most: their ids must fit into one.
-const DELETED_AT_ONCE: usize = 1000;
 /// MongoDB's limit of a document.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-
-/// A field that a bucket has for a moment, within a transaction.
-const HELD: &str = "mongo_patterns_held";
-
-/// At the start of a transaction: writes to these buckets, so that other writers wait for its end. Without it, one that
-/// reads first and then writes conflicts with every append in between, and may never get through.
-///
-/// # Errors
-/// Those of the driver.
-pub(crate) async fn hold(
-    collection: &Collection<RawDocumentBuf>,
-    buckets: Document,
-    session: &mut ClientSession,
-) -> Result<()> {
-    // To write what is there already would not count as a write.
-    let set = doc! { "$set": { HELD: true } };
-    collection
-        .update_many(buckets.clone(), set)
-        .session(&mut *session)
-        .await?;
-    let unset = doc! { "$unset": { HELD: true } };
-    collection.update_many(buckets, unset).session(session).await?;
-    Ok(())
-}
 
 /// Buckets of one key, oldest first, from some place to the newest.
 pub(crate) struct Chain<'a> {
@@ -218,8 +193,7 @@ impl<'a> Chain<'a> {
                 )
                 .with_key(self.key.text()));
             }
-            changes.written.push(self.key.id(&page.tail));
-            changes.documents.push(new);
+            changes.written.push(new);
         }
         for (bucket, document) in self.documents.iter().enumerate() {
             if !continued[bucket] && self.has_other_fields(document) {
@@ -326,50 +300,4 @@ impl<'a> Chain<'a> {
 fn id_of(document: &RawDocument) -> Bson {
     let id = document.get("_id").ok().flatten();
     id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null)
-}
-
-/// What must be written for a chain to be right.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// The ids of the buckets that go away, or are written anew.
-    pub(crate) removed: Vec<Bson>,
-    /// The ids of the buckets that are written.
-    pub(crate) written: Vec<String>,
-    documents: Vec<RawDocumentBuf>,
-    /// Equality on the key, by which a sharded cluster can target the deletes, where all buckets have it.
-    filter: Document,
-}
-
-impl Changes {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.documents.is_empty()
-    }
-
-    /// Writes them, in the transaction that is under way in the session. What goes away goes first, so that unique
-    /// indexes hold at every statement. Two round trips, or more for thousands of buckets.
-    ///
-    /// # Errors
-    /// Those of the driver: a conflict, or a duplicate key, when other writers were faster. Then the transaction must be
-    /// run again.
-    pub(crate) async fn apply(
-        &self,
-        collection: &Collection<RawDocumentBuf>,
-        session: &mut ClientSession,
-    ) -> Result<()> {
-        for ids in self.removed.chunks(DELETED_AT_ONCE) {
-            let mut filter = doc! { "_id": { "$in": ids } };
-            filter.extend(self.filter.clone());
-            let deleted = collection.delete_many(filter).session(&mut *session).await?;
-            if deleted.deleted_count != ids.len() as u64 {
-                return Err(Error::new(
-                    ErrorKind::Contention,
-                    "buckets of the key went away meanwhile, nothing was changed: try again",
-                ));
-            }
-        }
-        if !self.documents.is_empty() {
-            collection.insert_many(&self.documents).session(session).await?;
-        }
-        Ok(())
-    }
 }

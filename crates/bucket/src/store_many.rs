@@ -66,7 +66,7 @@ impl<'a> StoreMany<'a> {
     pub(crate) async fn run(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
         self.write.check_item_index().await?;
         let _gate = match session {
-            None => Some(self.write.shared.gates.pass(self.write.key).await),
+            None => Some(self.write.shared.gates.pass(self.write.key.text()).await),
             Some(_) => None,
         };
         let mut attempts = self.write.shared.settings.retry.start();

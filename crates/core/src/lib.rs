@@ -13,14 +13,20 @@
 //! | [`action`] | how a call becomes a future with a span and error context |
 //! | [`find`] | reads with or without the caller's session |
 //! | [`transaction`] | transactions of our own |
+//! | [`gates`] | keeps the writes of this process away from such a transaction |
+//! | [`array`] | values that are encoded once, into arrays of documents |
+//! | [`rewrite`] | arrays over several documents, written anew |
 
 pub mod action;
+pub mod array;
 pub mod error;
 pub mod field;
 pub mod find;
+pub mod gates;
 pub mod index;
 pub mod key;
 pub mod retry;
+pub mod rewrite;
 pub mod transaction;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,6 +1,7 @@
 //! Transactions of our own, by the driver's convenient API.
 
 use futures::future::BoxFuture;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::{Error as DriverError, ErrorKind as DriverKind};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions};
 use mongodb::{ClientSession, Collection};
@@ -71,6 +72,31 @@ where
         }
         attempts.next(error).await?;
     }
+}
+
+/// A field that a document has for a moment, within a transaction.
+const HELD: &str = "mongo_patterns_held";
+
+/// At the start of a transaction: writes to these documents, so that other writers wait for its end. Without it, one
+/// that reads first and then writes conflicts with every write in between, and may never get through; and one that
+/// decides by a document that it does not change may be wrong by the time it commits.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn hold(
+    collection: &Collection<RawDocumentBuf>,
+    documents: Document,
+    session: &mut ClientSession,
+) -> Result<()> {
+    // To write what is there already would not count as a write.
+    let set = doc! { "$set": { HELD: true } };
+    collection
+        .update_many(documents.clone(), set)
+        .session(&mut *session)
+        .await?;
+    let unset = doc! { "$unset": { HELD: true } };
+    collection.update_many(documents, unset).session(session).await?;
+    Ok(())
 }
 
 /// The driver tells by refusing to start a second one. It sends nothing.

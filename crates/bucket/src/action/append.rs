@@ -126,7 +126,7 @@ impl<'a, T: Serialize> IntoFuture for Append<'a, T> {
                 items: &[&item],
             };
             let _gate = match session {
-                None => Some(shared.gates.pass(&key).await),
+                None => Some(shared.gates.pass(key.text()).await),
                 Some(_) => None,
             };
             match store.run(session).await {

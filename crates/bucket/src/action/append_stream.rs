@@ -6,6 +6,7 @@ use futures::future::{Either, select};
 use futures::stream::{FusedStream, FuturesUnordered};
 use futures::{FutureExt, Stream, StreamExt};
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::TOGETHER;
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
 use serde::Serialize;
 use tracing::Span;
@@ -275,7 +276,7 @@ impl Sink<'_> {
         let Some(average) = self.read_bytes.checked_div(read) else {
             return 1;
         };
-        (buffer_bytes.saturating_sub(self.held) / average.max(1)).clamp(1, batch::TOGETHER)
+        (buffer_bytes.saturating_sub(self.held) / average.max(1)).clamp(1, TOGETHER)
     }
 
     /// Encoded as they come, the items take known memory, and a bad one is found before it is in a batch.

@@ -2,6 +2,7 @@ use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::transaction::hold;
 use mongo_patterns_core::{EncodeKey, Error, ErrorKind, Key, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
@@ -10,7 +11,7 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use crate::item_id::ItemId;
 use crate::one_item::OneItem;
 use crate::repository::Shared;
-use crate::rewrite::{Chain, hold};
+use crate::rewrite::Chain;
 use crate::{BucketRepository, query};
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -117,7 +118,7 @@ impl Removal<'_> {
             return Ok(true);
         }
         let _gate = match session {
-            None => Some(self.shared.gates.close(&self.item.key).await),
+            None => Some(self.shared.gates.close(self.item.key.text()).await),
             Some(_) => None,
         };
         let context = (self, false);
@@ -173,7 +174,7 @@ impl Removal<'_> {
         } = self.shared;
         let failed = |error| self.item.failed(self.shared, error);
         let _gate = match session {
-            None => Some(self.shared.gates.pass(&self.item.key).await),
+            None => Some(self.shared.gates.pass(self.item.key.text()).await),
             Some(_) => None,
         };
         if place.count == Some(1) {

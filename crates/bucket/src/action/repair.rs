@@ -6,6 +6,7 @@ use futures::future::ready;
 use futures::stream::{once, try_unfold};
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::transaction::hold;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -14,7 +15,6 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use crate::check::{check, confirmed};
 use crate::mend::{Mending, mend};
 use crate::repository::Shared;
-use crate::rewrite::hold;
 use crate::scan::{Scan, Suspect, looks_of};
 use crate::{BucketRepository, Finding, Problem, query};
 
@@ -198,7 +198,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         let Shared {
             collection, settings, ..
         } = shared;
-        let _gate = shared.gates.close(&key).await;
+        let _gate = shared.gates.close(key.text()).await;
         transaction::run(collection, &settings.retry, None, work, |session, work| {
             Box::pin(work.run::<K>(session))
         })
@@ -214,16 +214,18 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         left,
         ..
     } = mending;
+    let ids = changes.written.iter().filter_map(|bucket| bucket.get_str("_id").ok());
+    let written: Vec<String> = ids.map(str::to_owned).collect();
     let is_written = |id: &Bson| {
         id.as_str()
-            .is_some_and(|id| changes.written.iter().any(|written| written == id))
+            .is_some_and(|id| written.iter().any(|written| written == id))
     };
     let removed = changes.removed.iter().filter(|id| !is_written(id)).cloned().collect();
     Ok(Some(Repaired {
         key: Some(key.text().to_owned()),
         findings,
         removed,
-        written: changes.written,
+        written,
         left,
     }))
 }

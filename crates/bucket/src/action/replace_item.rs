@@ -72,7 +72,7 @@ impl<'a, T: Serialize> IntoFuture for ReplaceItem<'a, T> {
             let settings = &shared.settings;
             let place = OneItem::new(settings, key, item.id.clone().ok_or_else(no_field)?)?;
             let _gate = match session {
-                None => Some(shared.gates.pass(&place.key).await),
+                None => Some(shared.gates.pass(place.key.text()).await),
                 Some(_) => None,
             };
             // The position is that of the element which the filter's path matched.

@@ -5,14 +5,14 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mongo_patterns_core::EncodedKey;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Keys share them, which costs a wait where two that share one meet.
 const GATES: usize = 64;
 
+/// One for each key, or for several.
 #[derive(Debug)]
-pub(crate) struct Gates([RwLock<()>; GATES]);
+pub struct Gates([RwLock<()>; GATES]);
 
 impl Default for Gates {
     fn default() -> Self {
@@ -22,18 +22,18 @@ impl Default for Gates {
 
 impl Gates {
     /// For a write of a single command, beside any others. A task must not pass twice.
-    pub(crate) async fn pass(&self, key: &EncodedKey) -> RwLockReadGuard<'_, ()> {
+    pub async fn pass(&self, key: &(impl Hash + ?Sized)) -> RwLockReadGuard<'_, ()> {
         self.of(key).read().await
     }
 
     /// For a transaction, alone.
-    pub(crate) async fn close(&self, key: &EncodedKey) -> RwLockWriteGuard<'_, ()> {
+    pub async fn close(&self, key: &(impl Hash + ?Sized)) -> RwLockWriteGuard<'_, ()> {
         self.of(key).write().await
     }
 
-    fn of(&self, key: &EncodedKey) -> &RwLock<()> {
+    fn of(&self, key: &(impl Hash + ?Sized)) -> &RwLock<()> {
         let mut hasher = DefaultHasher::new();
-        key.text().hash(&mut hasher);
+        key.hash(&mut hasher);
         #[allow(clippy::cast_possible_truncation)] // any of the gates will do
         let gate = hasher.finish() as usize % GATES;
         &self.0[gate]

@@ -1,0 +1,195 @@
+//! Values of an array in a document: encoded once, and copied into the document as they are.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use mongodb::bson::raw::CString;
+use mongodb::bson::spec::ElementType;
+use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// MongoDB's limit of a document, less what it has beside its array.
+const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
+
+/// How many values are encoded together: in fewer pieces of memory, and below the 2 GiB of a buffer also at 16 MiB each.
+pub const TOGETHER: usize = 100;
+/// What an element of an array has beside its value: its type, and its index up to the millionth, with its end.
+const MAX_ELEMENT_HEAD: usize = 9;
+const NOT_ENCODED: &str = "an item cannot be written as BSON, nothing was stored: change its type";
+
+/// A value, encoded once.
+#[derive(Clone, Debug)]
+pub struct Encoded(Value);
+
+#[derive(Clone, Debug)]
+enum Value {
+    /// A document, and where it is in what was encoded together.
+    Document {
+        encoded: Arc<RawDocumentBuf>,
+        at: Range<usize>,
+    },
+    /// Any other value: the one field of a document of its own.
+    Other(Arc<RawDocumentBuf>),
+}
+
+#[derive(Serialize)]
+struct Wrapped<'a, T: ?Sized> {
+    i: &'a T,
+}
+
+fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
+    let encoded = bson::serialize_to_raw_document_buf(&Wrapped { i: value });
+    let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error.into()))?;
+    Ok(Arc::new(encoded))
+}
+
+impl Encoded {
+    /// One value.
+    ///
+    /// # Errors
+    /// [`Encode`](ErrorKind::Encode).
+    pub fn one<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
+        let encoded = encode(value)?;
+        match encoded.get("i") {
+            Ok(Some(value)) => Ok(Self::new(&encoded, value)),
+            _ => Err(Error::new(ErrorKind::Encode, NOT_ENCODED)),
+        }
+    }
+
+    /// Several values, of which documents share their memory.
+    ///
+    /// # Errors
+    /// [`Encode`](ErrorKind::Encode).
+    pub fn all<T: Serialize>(values: &[T]) -> Result<Vec<Self>> {
+        let mut all = Vec::with_capacity(values.len());
+        for together in values.chunks(TOGETHER) {
+            let encoded = encode(together)?;
+            let array = encoded.get_array("i").into_iter().flatten().flatten();
+            let before = all.len();
+            for (value, encoded_value) in together.iter().zip(array) {
+                all.push(match encoded_value {
+                    RawBsonRef::Document(_) => Self::new(&encoded, encoded_value),
+                    _ => Self::one(value)?,
+                });
+            }
+            if all.len() - before != together.len() {
+                return Err(Error::new(ErrorKind::Encode, NOT_ENCODED));
+            }
+        }
+        Ok(all)
+    }
+
+    fn new(encoded: &Arc<RawDocumentBuf>, value: RawBsonRef<'_>) -> Self {
+        Self(match value {
+            RawBsonRef::Document(document) => {
+                let start = document.as_bytes().as_ptr().addr() - encoded.as_bytes().as_ptr().addr();
+                Value::Document {
+                    encoded: Arc::clone(encoded),
+                    at: start..start + document.as_bytes().len(),
+                }
+            }
+            _ => Value::Other(Arc::clone(encoded)),
+        })
+    }
+
+    /// The value.
+    pub fn value(&self) -> RawBsonRef<'_> {
+        match &self.0 {
+            Value::Document { encoded, at } => {
+                let document = RawDocument::from_bytes(&encoded.as_bytes()[at.clone()]);
+                RawBsonRef::Document(document.expect("it was a document when it was encoded"))
+            }
+            Value::Other(encoded) => {
+                let value = encoded.get("i").ok().flatten();
+                value.expect("it was there when it was encoded")
+            }
+        }
+    }
+
+    /// Its type, and its bytes.
+    fn element(&self) -> (u8, &[u8]) {
+        match &self.0 {
+            Value::Document { encoded, at } => (ElementType::EmbeddedDocument as u8, &encoded.as_bytes()[at.clone()]),
+            Value::Other(encoded) => {
+                // The document's length, the type, `i`, NUL, the value, and the end.
+                let bytes = encoded.as_bytes();
+                (bytes[4], &bytes[7..bytes.len() - 1])
+            }
+        }
+    }
+
+    /// What it takes as BSON, or somewhat more.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Value::Document { at, .. } => at.len(),
+            Value::Other(encoded) => encoded.as_bytes().len(),
+        }
+    }
+
+    /// The value, decoded.
+    ///
+    /// # Errors
+    /// None in practice: it was encoded here.
+    pub fn to_bson(&self) -> mongodb::error::Result<Bson> {
+        Ok(self.value().try_into()?)
+    }
+}
+
+/// Refuses values of which so many in a row could not be in one document.
+///
+/// # Errors
+/// [`TooLarge`](ErrorKind::TooLarge).
+pub fn check_sizes<'v>(in_a_row: usize, values: impl Iterator<Item = &'v Encoded> + Clone) -> Result<()> {
+    let bytes = |value: &Encoded| value.bytes() + MAX_ELEMENT_HEAD;
+    let mut leaving = values.clone();
+    let mut row = 0_usize;
+    for (index, value) in values.enumerate() {
+        row += bytes(value);
+        if index >= in_a_row {
+            row -= leaving.next().map_or(0, bytes);
+        }
+        if row > MAX_BYTES {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                "a document of the items would pass MongoDB's limit of 16 MiB, nothing was stored: store smaller items, or fewer a document",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Appends an array to a document. The bytes of the values are copied once: to push them to an array, and that to the
+/// document, would copy them twice.
+///
+/// # Errors
+/// When the name has a NUL.
+pub fn append_array<'v>(
+    document: RawDocumentBuf,
+    name: &str,
+    values: impl Iterator<Item = &'v Encoded> + Clone,
+) -> mongodb::error::Result<RawDocumentBuf> {
+    let name = CString::try_from(name)?;
+    let mut bytes = document.into_bytes();
+    bytes.reserve(values.clone().map(|value| value.bytes() + MAX_ELEMENT_HEAD).sum());
+    bytes.pop(); // the end of the document
+    bytes.push(ElementType::Array as u8);
+    bytes.extend_from_slice(name.as_str().as_bytes());
+    bytes.push(0);
+    let array = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
+    for (index, value) in values.enumerate() {
+        let (element_type, value) = value.element();
+        bytes.push(element_type);
+        bytes.extend_from_slice(index.to_string().as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(value);
+    }
+    for start in [array, 0] {
+        bytes.push(0);
+        let length = i32::try_from(bytes.len() - start).unwrap_or(i32::MAX);
+        bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+    Ok(RawDocumentBuf::from_bytes(bytes)?)
+}

@@ -1,0 +1,51 @@
+//! Documents of an array in several documents, written anew in a transaction.
+
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How many documents a command deletes at most: their ids must fit into one.
+const DELETED_AT_ONCE: usize = 1000;
+
+/// What must be written.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The ids of the documents that go away, or are written anew.
+    pub removed: Vec<Bson>,
+    /// The documents that are written.
+    pub written: Vec<RawDocumentBuf>,
+    /// Equality on the key, by which a sharded cluster can target the deletes, where all documents have it.
+    pub filter: Document,
+}
+
+impl Changes {
+    /// Whether nothing must be written.
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.written.is_empty()
+    }
+
+    /// Writes them, in the transaction that is under way in the session. What goes away goes first, so that unique
+    /// indexes hold at every statement. Two round trips, or more for thousands of documents.
+    ///
+    /// # Errors
+    /// Those of the driver: a conflict, or a duplicate key, when other writers were faster. Then the transaction must be
+    /// run again.
+    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut ClientSession) -> Result<()> {
+        for ids in self.removed.chunks(DELETED_AT_ONCE) {
+            let mut filter = doc! { "_id": { "$in": ids } };
+            filter.extend(self.filter.clone());
+            let deleted = collection.delete_many(filter).session(&mut *session).await?;
+            if deleted.deleted_count != ids.len() as u64 {
+                return Err(Error::new(
+                    ErrorKind::Contention,
+                    "documents of the key went away meanwhile, nothing was changed: try again",
+                ));
+            }
+        }
+        if !self.written.is_empty() {
+            collection.insert_many(&self.written).session(session).await?;
+        }
+        Ok(())
+    }
+}
