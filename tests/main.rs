@@ -28,6 +28,8 @@ mod moving_killed;
 mod moving_refused;
 mod naive;
 mod one_item;
+mod outlier_push;
+mod outlier_support;
 mod page_size;
 mod pages;
 mod repair;

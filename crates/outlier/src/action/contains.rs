@@ -1,0 +1,96 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::Encoded;
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, doc};
+use serde::Serialize;
+
+use crate::repository::Shared;
+use crate::store::{is_true, not_found};
+use crate::{OutlierRepository, id, query};
+
+impl<D, E: Serialize> OutlierRepository<D, E> {
+    /// Whether the list of a document has an element that is equal to this one, as MongoDB compares values.
+    ///
+    /// # Cost
+    /// One round trip where the array has it or there are no extras, else two. The second one examines all extras of the
+    /// document, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique), by their index. No element
+    /// is sent.
+    ///
+    /// # Errors
+    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
+    pub fn contains<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Contains<'a, E> {
+        Contains {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            element,
+            session: None,
+        }
+    }
+}
+
+/// Looks for an element; made by [`OutlierRepository::contains`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Contains<'a, E> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    element: &'a E,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a, E> Contains<'a, E> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, E: Serialize> IntoFuture for Contains<'a, E> {
+    type Output = Result<bool>;
+    type IntoFuture = ActionFuture<'a, bool>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            id,
+            element,
+            session,
+        } = self;
+        let element = Encoded::one(element);
+        run(shared.operation("contains"), |_| async move {
+            let element = element?.to_bson()?;
+            contains(shared, &id?, &element, session).await
+        })
+    }
+}
+
+async fn contains(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<&mut ClientSession>) -> Result<bool> {
+    let Shared {
+        main,
+        overflow,
+        settings,
+        ..
+    } = shared;
+    let find = main
+        .find_one(query::by_id(id))
+        .projection(query::has_element(settings, element));
+    let found = match session.as_deref_mut() {
+        Some(session) => find.session(session).await?,
+        None => find.await?,
+    };
+    let found = found.ok_or_else(not_found)?;
+    if is_true(&found, "has") || !is_true(&found, "flagged") {
+        return Ok(is_true(&found, "has"));
+    }
+    let find = overflow.find_one(query::extras_with(settings, id, element));
+    let find = find.projection(doc! { "_id": 1 });
+    let found = match session {
+        Some(session) => find.session(session).await?,
+        None => find.await?,
+    };
+    Ok(found.is_some())
+}

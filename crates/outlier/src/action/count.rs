@@ -1,0 +1,107 @@
+use futures::TryStreamExt;
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+
+use crate::repository::Shared;
+use crate::store::{integer, is_true, not_found};
+use crate::{OutlierRepository, id, query};
+
+impl<D, E> OutlierRepository<D, E> {
+    /// How many elements a document has.
+    ///
+    /// # Cost
+    /// One round trip for a typical document, two for an outlier. The server examines the extras; no element is sent.
+    ///
+    /// # Errors
+    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound), and
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.
+    pub fn count(&self, id: impl Into<Bson>) -> Count<'_> {
+        Count {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            session: None,
+        }
+    }
+}
+
+/// Counts elements; made by [`OutlierRepository::count`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Count<'a> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// How many elements a document has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// In the array of the main document.
+    pub inline: u64,
+    /// In the extras.
+    pub overflow: u64,
+}
+
+impl Counts {
+    /// In all.
+    pub fn total(self) -> u64 {
+        self.inline + self.overflow
+    }
+}
+
+impl<'a> Count<'a> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for Count<'a> {
+    type Output = Result<Counts>;
+    type IntoFuture = ActionFuture<'a, Counts>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { shared, id, session } = self;
+        run(shared.operation("count"), |_| async move {
+            count(shared, &id?, session).await
+        })
+    }
+}
+
+async fn count(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSession>) -> Result<Counts> {
+    let Shared {
+        main,
+        overflow,
+        settings,
+        ..
+    } = shared;
+    let find = main.find_one(query::by_id(id)).projection(query::size(settings));
+    let found = match session.as_deref_mut() {
+        Some(session) => find.session(session).await?,
+        None => find.await?,
+    };
+    let found = found.ok_or_else(not_found)?;
+    let number = |size: Option<i64>| size.and_then(|size| size.try_into().ok()).unwrap_or(0);
+    let mut counts = Counts {
+        inline: number(integer(&found, "size")),
+        overflow: 0,
+    };
+    if !is_true(&found, "flagged") {
+        return Ok(counts);
+    }
+    let sum = overflow.aggregate(query::extras_size(settings, id));
+    let sum = match session {
+        Some(session) => {
+            let mut cursor = sum.session(&mut *session).await?;
+            cursor.stream(session).try_next().await?
+        }
+        None => sum.await?.try_next().await?,
+    };
+    let sum = sum.and_then(|sum| sum.get("size").cloned());
+    counts.overflow = number(sum.and_then(|sum| sum.as_i64().or(sum.as_i32().map(i64::from))));
+    Ok(counts)
+}

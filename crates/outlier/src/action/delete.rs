@@ -1,0 +1,99 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, doc};
+
+use crate::read::is_flagged;
+use crate::repository::Shared;
+use crate::{OutlierRepository, id, query};
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Deletes a document with its extras.
+    ///
+    /// The document goes first, so that nobody finds it with some of its elements missing. A process that dies in the
+    /// middle leaves extras that belong to nobody: call it again, or [`repair`](Self::repair) finds them.
+    ///
+    /// # Cost
+    /// One round trip for a typical document, two for an outlier, and for one that is not there.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.
+    pub fn delete(&self, id: impl Into<Bson>) -> Delete<'_> {
+        Delete {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            session: None,
+        }
+    }
+}
+
+/// Deletes a document; made by [`OutlierRepository::delete`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Delete<'a> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// Whether there was such a document.
+    pub found: bool,
+    /// How many extras documents went.
+    pub extras: u64,
+}
+
+impl<'a> Delete<'a> {
+    /// Deletes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for Delete<'a> {
+    type Output = Result<Deleted>;
+    type IntoFuture = ActionFuture<'a, Deleted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { shared, id, session } = self;
+        run(shared.operation("delete"), |_| async move {
+            delete(shared, &id?, session).await
+        })
+    }
+}
+
+async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSession>) -> Result<Deleted> {
+    let Shared {
+        main,
+        overflow,
+        settings,
+        gates,
+    } = shared;
+    // Not while a push of this process is between its two commands.
+    let _gate = match session {
+        None => Some(gates.close(&id::text(id)).await),
+        Some(_) => None,
+    };
+    let mut delete = main.find_one_and_delete(query::by_id(id));
+    delete = delete.projection(doc! { settings.flag.as_str(): 1 });
+    if let Some(session) = session.as_deref_mut() {
+        delete = delete.session(session);
+    }
+    let main = delete.await?;
+    let mut deleted = Deleted {
+        found: main.is_some(),
+        extras: 0,
+    };
+    if main.is_none_or(|main| is_flagged(settings, &main)) {
+        let mut delete = overflow.delete_many(query::extras_of(settings, id));
+        if let Some(session) = session {
+            delete = delete.session(session);
+        }
+        deleted.extras = delete.await?.deleted_count;
+    }
+    Ok(deleted)
+}

@@ -1,0 +1,82 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, RawDocumentBuf};
+use serde::de::DeserializeOwned;
+
+use crate::read::{Found, decode_main, is_flagged};
+use crate::repository::Shared;
+use crate::{OutlierRepository, id, query};
+
+impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
+    /// A document with up to a threshold of its elements, and whether there are more. `None` when there is no such
+    /// document.
+    ///
+    /// # Cost
+    /// One round trip, and one document, however long the list is.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn get(&self, id: impl Into<Bson>) -> Get<'_, D> {
+        Get {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads a document; made by [`OutlierRepository::get`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Get<'a, D> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> D>,
+}
+
+impl<'a, D> Get<'a, D> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
+    type Output = Result<Option<Found<D>>>;
+    type IntoFuture = ActionFuture<'a, Option<Found<D>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared, id, session, ..
+        } = self;
+        run(shared.operation("get"), move |_| async move {
+            let found = find_main(shared, &id?, session).await?;
+            let found = found.map(|main| {
+                Ok(Found {
+                    has_extras: is_flagged(&shared.settings, &main),
+                    document: decode_main(&main)?,
+                })
+            });
+            found.transpose()
+        })
+    }
+}
+
+pub(super) async fn find_main(
+    shared: &Shared,
+    id: &Bson,
+    session: Option<&mut ClientSession>,
+) -> mongodb::error::Result<Option<RawDocumentBuf>> {
+    let find = shared.main.find_one(query::by_id(id));
+    match session {
+        Some(session) => find.session(session).await,
+        None => find.await,
+    }
+}

@@ -1,0 +1,82 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::find::find_all;
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, doc};
+use serde::de::DeserializeOwned;
+
+use super::get::find_main;
+use crate::read::{decode_main, is_flagged, whole};
+use crate::repository::Shared;
+use crate::{OutlierRepository, id, query};
+
+impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
+    /// A document with all its elements in its array, in order. `None` when there is no such document.
+    ///
+    /// It has every element whose push had returned before it was called. Where a [`rebalance`](Self::rebalance) or
+    /// [`adopt`](Self::adopt) moves elements of this very document at the same moment, some can be in it twice or not at
+    /// all, as main document and extras are read one after the other: read in a transaction where that matters.
+    ///
+    /// # Cost
+    /// One round trip for a typical document. For an outlier a second one, and one more for each 16 MB of extras. The
+    /// whole list is held in memory: [`elements`](Self::elements) streams.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements are no array.
+    pub fn get_full(&self, id: impl Into<Bson>) -> GetFull<'_, D> {
+        GetFull {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads a document with all its elements; made by [`OutlierRepository::get_full`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct GetFull<'a, D> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> D>,
+}
+
+impl<'a, D> GetFull<'a, D> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, D: DeserializeOwned + 'a> IntoFuture for GetFull<'a, D> {
+    type Output = Result<Option<D>>;
+    type IntoFuture = ActionFuture<'a, Option<D>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            id,
+            mut session,
+            ..
+        } = self;
+        run(shared.operation("get_full"), move |_| async move {
+            let id = id?;
+            let settings = &shared.settings;
+            let Some(main) = find_main(shared, &id, session.as_deref_mut()).await? else {
+                return Ok(None);
+            };
+            if !is_flagged(settings, &main) {
+                return decode_main(&main).map(Some);
+            }
+            let find = shared.overflow.find(query::extras_of(settings, &id));
+            let find = find.sort(doc! { settings.seq.as_str(): 1 });
+            let extras = find_all(find, session).await?;
+            decode_main(&whole(settings, &main, &extras)?).map(Some)
+        })
+    }
+}

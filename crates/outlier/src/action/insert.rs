@@ -1,0 +1,263 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::raw::CString;
+use mongodb::bson::{self, Bson, RawBsonRef, RawDocumentBuf, cstr, doc};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use serde::Serialize;
+
+use crate::read::elements_of;
+use crate::repository::Shared;
+use crate::settings::Settings;
+use crate::store::{Store, extras_documents};
+use crate::{OutlierRepository, id, query};
+
+impl<D: Serialize, E> OutlierRepository<D, E> {
+    /// Inserts a document. One with more elements than the threshold is split: the first ones stay in its array, the
+    /// rest goes to its extras, and the flag is set. Where there are none to spill, the flag is not.
+    ///
+    /// On a replica set or a cluster that is one transaction: all is stored, or nothing. On a standalone the document goes
+    /// first. When that fails in the middle, the error says [how many elements](Error::stored) are stored: a prefix, which
+    /// reads correctly.
+    ///
+    /// # Cost
+    /// One round trip. For a document that is split, some four, or more for more than 100 extras documents.
+    ///
+    /// # Errors
+    /// With nothing stored: [`DuplicateKey`](ErrorKind::DuplicateKey) when there is a document with its `_id`,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, or an
+    /// element is in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
+    /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), and [`Corrupt`](ErrorKind::Corrupt) when there
+    /// are extras of its `_id` already, which belong to nobody: [`repair`](Self::repair) them.
+    pub fn insert<'a>(&'a self, document: &'a D) -> Insert<'a, D> {
+        Insert {
+            shared: self.shared(),
+            document,
+            session: None,
+        }
+    }
+}
+
+/// Inserts a document; made by [`OutlierRepository::insert`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Insert<'a, D> {
+    shared: &'a Shared,
+    document: &'a D,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What was inserted.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Inserted {
+    /// The `_id` of the document: a new object id where it had none.
+    pub id: Bson,
+    /// How many of its elements are in the array.
+    pub inline: u64,
+    /// How many of them are in extras.
+    pub overflow: u64,
+}
+
+impl<'a, D> Insert<'a, D> {
+    /// Inserts in the caller's session. Where no transaction is under way in it, a document that is split is not stored
+    /// as a whole.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, D: Serialize> IntoFuture for Insert<'a, D> {
+    type Output = Result<Inserted>;
+    type IntoFuture = ActionFuture<'a, Inserted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            document,
+            session,
+        } = self;
+        let split = Split::of(&shared.settings, document);
+        run(shared.operation("insert"), |_| async move {
+            let split = split?;
+            insert(shared, &split, session).await?;
+            Ok(Inserted {
+                id: split.id,
+                inline: split.inline as u64,
+                overflow: split.rest.len() as u64,
+            })
+        })
+    }
+}
+
+/// A new document, and the elements that do not stay in it.
+struct Split {
+    id: Bson,
+    main: RawDocumentBuf,
+    inline: usize,
+    rest: Vec<Encoded>,
+}
+
+impl Split {
+    fn of<D: Serialize>(settings: &Settings, document: &D) -> Result<Self> {
+        let refused = |message| Error::new(ErrorKind::InvalidArgument, message);
+        let whole = bson::serialize_to_raw_document_buf(document).map_err(|error| {
+            let message = "the document cannot be written as BSON, nothing was stored: change its type";
+            Error::from_driver(ErrorKind::Encode, message, error.into())
+        })?;
+        let (array, flag) = (settings.array.as_str(), settings.flag.as_str());
+        let elements: Vec<RawBsonRef<'_>> = elements_of(&whole, array)
+            .map_err(|_| {
+                refused("the array field of the document is not an array, nothing was stored: change its type")
+            })?
+            .collect();
+        let inline = elements.len().min(settings.threshold as usize);
+        let encoded = |element: &RawBsonRef<'_>| Encoded::one(element);
+        let rest: Vec<Encoded> = elements[inline..].iter().map(encoded).collect::<Result<_>>()?;
+        array::check_sizes(1, rest.iter())?;
+        if settings.unique && has_doubles(&elements) {
+            return Err(refused(
+                "an element is in the array twice, nothing was stored: elements are unique here",
+            ));
+        }
+        let kept: Vec<Encoded> = elements[..inline].iter().map(encoded).collect::<Result<_>>()?;
+        let id = whole.get("_id").ok().flatten();
+        let id = match id {
+            Some(id) => id::checked(Bson::try_from(id).map_err(mongodb::error::Error::from)?)?,
+            None => Bson::ObjectId(ObjectId::new()),
+        };
+        let mut main = RawDocumentBuf::new();
+        main.append(
+            cstr!("_id"),
+            bson::RawBson::try_from(id.clone()).map_err(mongodb::error::Error::from)?,
+        );
+        let mut has_flag = false;
+        for field in &whole {
+            let (name, value) = field.map_err(mongodb::error::Error::from)?;
+            match name.as_str() {
+                "_id" => {}
+                name if name == array && !rest.is_empty() => {
+                    main = array::append_array(main, array, kept.iter())?;
+                }
+                name if name == flag => {
+                    has_flag = true;
+                    main.append(
+                        CString::try_from(flag).map_err(mongodb::error::Error::from)?,
+                        !rest.is_empty(),
+                    );
+                }
+                _ => main.append(name, value),
+            }
+        }
+        if !has_flag && !rest.is_empty() {
+            main.append(CString::try_from(flag).map_err(mongodb::error::Error::from)?, true);
+        }
+        Ok(Self { id, main, inline, rest })
+    }
+}
+
+fn has_doubles(elements: &[RawBsonRef<'_>]) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    elements.iter().any(|element| {
+        let Ok(element) = Bson::try_from(*element) else {
+            return false;
+        };
+        !seen.insert(element.to_string())
+    })
+}
+
+async fn insert(shared: &Shared, split: &Split, session: Option<&mut ClientSession>) -> Result<()> {
+    if split.rest.is_empty() {
+        return insert_main(shared, split, session).await;
+    }
+    if let Some(session) = session {
+        insert_main(shared, split, Some(&mut *session)).await?;
+        return insert_extras(shared, split, Some(session)).await;
+    }
+    let Shared { main, settings, .. } = shared;
+    let in_one = transaction::run(
+        main,
+        &settings.retry,
+        None,
+        (shared, split),
+        |session, (shared, split)| {
+            Box::pin(async move {
+                insert_main(shared, split, Some(&mut *session)).await?;
+                insert_extras(shared, split, Some(session)).await
+            })
+        },
+    );
+    match in_one.await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => insert_in_steps(shared, split).await,
+        outcome => outcome,
+    }
+}
+
+/// On a standalone: what is stored when it ends in the middle is a prefix of the elements, with a flag.
+async fn insert_in_steps(shared: &Shared, split: &Split) -> Result<()> {
+    let Shared {
+        overflow,
+        settings,
+        gates,
+        ..
+    } = shared;
+    let _gate = gates.close(&id::text(&split.id)).await;
+    let find = overflow
+        .find_one(query::extras_of(settings, &split.id))
+        .projection(doc! { "_id": 1 });
+    let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+    if find.read_concern(ReadConcern::local()).await?.is_some() {
+        return Err(orphans());
+    }
+    insert_main(shared, split, None).await?;
+    let mut store = Store::new(shared, &split.id, &split.rest, false);
+    let outcome = store.run(None).await;
+    outcome.map_err(|error| error.with_stored((split.inline + store.stored()) as u64))
+}
+
+async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut ClientSession>) -> Result<()> {
+    let mut insert = shared.main.insert_one(&split.main);
+    if let Some(session) = session {
+        insert = insert.session(session);
+    }
+    let Err(error) = insert.await else { return Ok(()) };
+    // Without the driver's error, by which a transaction would be run again.
+    Err(match duplicate_key(&error) {
+        Some(_) => Error::new(
+            ErrorKind::DuplicateKey,
+            "there is a document with this `_id`, or a unique index of your own refused it, nothing was stored",
+        ),
+        None => error.into(),
+    })
+}
+
+async fn insert_extras(shared: &Shared, split: &Split, mut session: Option<&mut ClientSession>) -> Result<()> {
+    let (mut rest, mut seq) = (split.rest.as_slice(), 0);
+    while !rest.is_empty() {
+        let (documents, counts) = extras_documents(shared, &split.id, seq, rest)?;
+        let mut insert = shared.overflow.insert_many(&documents);
+        if let Some(session) = session.as_deref_mut() {
+            insert = insert.session(session);
+        }
+        if let Err(error) = insert.await {
+            return Err(match duplicate_key(&error) {
+                Some(_) => orphans(),
+                None => error.into(),
+            });
+        }
+        rest = &rest[counts.iter().sum::<usize>()..];
+        seq += i32::try_from(documents.len()).unwrap_or(i32::MAX);
+    }
+    Ok(())
+}
+
+fn orphans() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "there are extras of this `_id` that belong to no document, nothing was stored: repair them",
+    )
+}

@@ -1,0 +1,127 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::Serialize;
+
+use crate::repository::Shared;
+use crate::settings::Settings;
+use crate::store::Store;
+use crate::{OutlierRepository, id};
+
+impl<D, E: Serialize> OutlierRepository<D, E> {
+    /// Adds an element to the list of a document: to its array, or, past the threshold, to its extras.
+    ///
+    /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate
+    /// sees it. An error means that it is not, unless [`is_outcome_unknown`](Error::is_outcome_unknown). A process that
+    /// dies in the middle leaves a flag, and no element that nobody sees.
+    ///
+    /// Any number of writers may push to one document at a time: its array never gets more than the threshold, and no
+    /// extras document more than the cap.
+    ///
+    /// # Cost
+    /// One round trip for a typical document, two for an outlier, however many extras it has: one document is examined
+    /// in each. Two more when an extras document is opened, once for as many elements as the cap.
+    ///
+    /// # In a session
+    /// Nothing is retried: an error that ends the transaction goes out with the driver's labels.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, [`Encode`](ErrorKind::Encode),
+    /// [`TooLarge`](ErrorKind::TooLarge) for an element that does not fit, alone or beside those of the array,
+    /// [`Corrupt`](ErrorKind::Corrupt) when the array field is no array, [`IndexMissing`](ErrorKind::IndexMissing) for an
+    /// outlier whose extras have no index, [`Configuration`](ErrorKind::Configuration) where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique): call [`push_unique`](Self::push_unique). Nothing is stored then.
+    pub fn push<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Push<'a, E> {
+        Push {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            element,
+            session: None,
+        }
+    }
+}
+
+/// Adds an element; made by [`OutlierRepository::push`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Push<'a, E> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    element: &'a E,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// Where an element went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pushed {
+    /// To the array of the main document.
+    Inline,
+    /// To the extras.
+    Overflow,
+    /// Nowhere: it was there already. Only [`push_unique`](OutlierRepository::push_unique) says so.
+    AlreadyThere,
+}
+
+impl<'a, E> Push<'a, E> {
+    /// Pushes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, E: Serialize> IntoFuture for Push<'a, E> {
+    type Output = Result<Pushed>;
+    type IntoFuture = ActionFuture<'a, Pushed>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            id,
+            element,
+            session,
+        } = self;
+        let element = Encoded::one(element);
+        run(shared.operation("push"), |_| async move {
+            refuse_unique(&shared.settings)?;
+            push(shared, &id?, &element?, false, session).await
+        })
+    }
+}
+
+/// Adds one element.
+pub(super) async fn push(
+    shared: &Shared,
+    id: &Bson,
+    element: &Encoded,
+    once: bool,
+    session: Option<&mut ClientSession>,
+) -> Result<Pushed> {
+    array::check_sizes(1, std::iter::once(element))?;
+    let _gate = match session {
+        None => Some(shared.gates.pass(&id::text(id)).await),
+        Some(_) => None,
+    };
+    let mut store = Store::new(shared, id, std::slice::from_ref(element), once);
+    store.run(session).await?;
+    Ok(match (store.is_there, store.inline) {
+        (true, _) => Pushed::AlreadyThere,
+        (false, 0) => Pushed::Overflow,
+        (false, _) => Pushed::Inline,
+    })
+}
+
+/// Where elements are unique, a push that does not look could store one twice.
+pub(super) fn refuse_unique(settings: &Settings) -> Result<()> {
+    if settings.unique {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the elements of this repository are unique, nothing was stored: call push_unique(..)",
+        ));
+    }
+    Ok(())
+}

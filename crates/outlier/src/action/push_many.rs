@@ -1,0 +1,95 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::{Error, Result};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::Serialize;
+
+use super::push::refuse_unique;
+use crate::repository::Shared;
+use crate::store::Store;
+use crate::{OutlierRepository, id};
+
+impl<D, E: Serialize> OutlierRepository<D, E> {
+    /// Adds elements to the list of a document, in order: to its array, then to its extras.
+    ///
+    /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
+    /// a prefix of the elements. Those of other writers can stand between them.
+    ///
+    /// # Cost
+    /// One round trip when all fit the array, two when the rest fits the newest extras document, and else two more, and
+    /// one more for each further 100 extras documents or 16 MiB.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub fn push_many<'a>(&'a self, id: impl Into<Bson>, elements: &'a [E]) -> PushMany<'a, E> {
+        PushMany {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            elements,
+            session: None,
+        }
+    }
+}
+
+/// Adds elements; made by [`OutlierRepository::push_many`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct PushMany<'a, E> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    elements: &'a [E],
+    session: Option<&'a mut ClientSession>,
+}
+
+/// Where elements went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PushedMany {
+    /// How many went to the array of the main document: the first ones.
+    pub inline: u64,
+    /// How many went to the extras.
+    pub overflow: u64,
+}
+
+impl<'a, E> PushMany<'a, E> {
+    /// Pushes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
+    type Output = Result<PushedMany>;
+    type IntoFuture = ActionFuture<'a, PushedMany>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            id,
+            elements,
+            session,
+        } = self;
+        let elements = Encoded::all(elements);
+        run(shared.operation("push_many"), |_| async move {
+            refuse_unique(&shared.settings)?;
+            let (id, elements) = (id?, elements?);
+            array::check_sizes(1, elements.iter())?;
+            if elements.is_empty() {
+                return Ok(PushedMany::default());
+            }
+            let _gate = match session {
+                None => Some(shared.gates.pass(&id::text(&id)).await),
+                Some(_) => None,
+            };
+            let mut store = Store::new(shared, &id, &elements, false);
+            let outcome = store.run(session).await;
+            outcome.map_err(|error: Error| error.with_stored(store.stored() as u64))?;
+            Ok(PushedMany {
+                inline: store.inline as u64,
+                overflow: store.overflow as u64,
+            })
+        })
+    }
+}

@@ -1,0 +1,85 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::Serialize;
+
+use super::Pushed;
+use super::push::push;
+use crate::repository::Shared;
+use crate::{OutlierRepository, id};
+
+impl<D, E: Serialize> OutlierRepository<D, E> {
+    /// Adds an element to the list of a document, unless an equal one is there, in the array or in the extras. Needs
+    /// [unique elements](crate::OutlierRepositoryBuilder::unique).
+    ///
+    /// When it returns, the element is stored once, however many writers push it at a time, and it may be repeated after
+    /// an [unknown outcome](Error::is_outcome_unknown). Elements are equal as values of MongoDB are: 1 and 1.0 are, and
+    /// documents with their fields in another order are not.
+    ///
+    /// # Cost
+    /// That of [`push`](Self::push), and one round trip more for an element that goes to the extras.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push). [`Configuration`](ErrorKind::Configuration) where elements are not unique,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an element that is an array: the server would index what is
+    /// in it.
+    pub fn push_unique<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> PushUnique<'a, E> {
+        PushUnique {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            element,
+            session: None,
+        }
+    }
+}
+
+/// Adds an element once; made by [`OutlierRepository::push_unique`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct PushUnique<'a, E> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    element: &'a E,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a, E> PushUnique<'a, E> {
+    /// Pushes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, E: Serialize> IntoFuture for PushUnique<'a, E> {
+    type Output = Result<Pushed>;
+    type IntoFuture = ActionFuture<'a, Pushed>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            id,
+            element,
+            session,
+        } = self;
+        let element = Encoded::one(element);
+        run(shared.operation("push_unique"), |_| async move {
+            if !shared.settings.unique {
+                return Err(Error::new(
+                    ErrorKind::Configuration,
+                    "a unique push needs the index of the elements, nothing was stored: call unique() on the builder",
+                ));
+            }
+            let (id, element) = (id?, element?);
+            if element.value().as_array().is_some() {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "a unique element must not be an array, nothing was stored: put it into a field of a document",
+                ));
+            }
+            push(shared, &id, &element, true, session).await
+        })
+    }
+}

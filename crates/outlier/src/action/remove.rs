@@ -1,0 +1,121 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::Encoded;
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::Serialize;
+
+use crate::repository::Shared;
+use crate::store::{is_true, not_found};
+use crate::{OutlierRepository, id, query};
+
+impl<D, E: Serialize> OutlierRepository<D, E> {
+    /// Removes every element that is equal to this one, as MongoDB compares values, from the list of a document. Returns
+    /// whether there was one.
+    ///
+    /// The array may have less than the threshold afterwards although there are extras: it stays closed to pushes, so
+    /// that no element moves while others read. [`rebalance`](Self::rebalance) fills it again, and clears the flag when
+    /// no extras are left.
+    ///
+    /// # Cost
+    /// One round trip for a typical document, two for an outlier, and a third one where it has no such element. The
+    /// server examines all its extras, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique).
+    ///
+    /// # Errors
+    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode). Where the outcome is unknown it may be called again.
+    pub fn remove<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Remove<'a, E> {
+        Remove {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            element,
+            session: None,
+        }
+    }
+}
+
+/// Removes an element; made by [`OutlierRepository::remove`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Remove<'a, E> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    element: &'a E,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a, E> Remove<'a, E> {
+    /// Removes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
+    type Output = Result<bool>;
+    type IntoFuture = ActionFuture<'a, bool>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            id,
+            element,
+            session,
+        } = self;
+        let element = Encoded::one(element);
+        run(shared.operation("remove"), |_| async move {
+            let (id, element) = (id?, element?.to_bson()?);
+            let _gate = match session {
+                None => Some(shared.gates.pass(&id::text(&id)).await),
+                Some(_) => None,
+            };
+            remove(shared, &id, &element, session).await
+        })
+    }
+}
+
+async fn remove(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<&mut ClientSession>) -> Result<bool> {
+    let Shared { overflow, settings, .. } = shared;
+    let main = remove_inline(shared, id, element, session.as_deref_mut()).await?;
+    if !main.flagged {
+        return Ok(main.removed);
+    }
+    let filter = query::extras_with(settings, id, element);
+    let mut update = overflow.update_many(filter, query::remove_extra(settings, element).to_vec());
+    if let Some(session) = session.as_deref_mut() {
+        update = update.session(session);
+    }
+    let modified = update.await?.modified_count > 0;
+    if main.removed || modified {
+        return Ok(true);
+    }
+    // A rebalance may have moved it from the extras to the main document after we looked there.
+    Ok(remove_inline(shared, id, element, session).await?.removed)
+}
+
+struct Main {
+    flagged: bool,
+    removed: bool,
+}
+
+async fn remove_inline(
+    shared: &Shared,
+    id: &Bson,
+    element: &Bson,
+    session: Option<&mut ClientSession>,
+) -> Result<Main> {
+    let Shared { main, settings, .. } = shared;
+    let mut update = main
+        .find_one_and_update(query::by_id(id), query::remove(settings, element).to_vec())
+        .projection(query::has_element(settings, element));
+    if let Some(session) = session {
+        update = update.session(session);
+    }
+    let before = update.await?.ok_or_else(not_found)?;
+    Ok(Main {
+        flagged: is_true(&before, "flagged"),
+        removed: is_true(&before, "has"),
+    })
+}

@@ -1,0 +1,15 @@
+//! TODO
+pub mod action;
+mod builder;
+mod id;
+mod query;
+mod read;
+mod repository;
+mod settings;
+mod store;
+mod validator;
+
+pub use action::{Counts, Deleted, Inserted, Pushed, PushedMany};
+pub use builder::OutlierRepositoryBuilder;
+pub use read::Found;
+pub use repository::OutlierRepository;

@@ -1,0 +1,128 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use mongo_patterns_core::action::Call;
+use mongo_patterns_core::gates::Gates;
+use mongo_patterns_core::index::IndexPlan;
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
+
+use crate::settings::Settings;
+use crate::{OutlierRepositoryBuilder, validator};
+
+/// A collection of documents with an array each, and a second one for what is beyond the threshold.
+///
+/// `D` is the type of the whole main document, its array included, and `E` that of an element. A clone is cheap. See
+/// the [crate](crate) for the documents and the guarantees.
+pub struct OutlierRepository<D, E> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> (D, E)>,
+}
+
+/// What does not depend on the types of document and element.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) main: Collection<RawDocumentBuf>,
+    pub(crate) overflow: Collection<RawDocumentBuf>,
+    pub(crate) settings: Settings,
+    pub(crate) gates: Gates,
+}
+
+impl Shared {
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
+        Call {
+            pattern: "outlier",
+            operation,
+            collection: &self.main,
+        }
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Starts to build a repository over the collection of the main documents and that of the extras. Their read
+    /// preferences, read concerns and write concerns are used.
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
+    pub fn builder<M: Send + Sync, O: Send + Sync>(
+        main: Collection<M>,
+        overflow: Collection<O>,
+    ) -> OutlierRepositoryBuilder<D, E> {
+        OutlierRepositoryBuilder::new(main.clone_with_type(), overflow.clone_with_type())
+    }
+
+    pub(crate) fn new(
+        main: Collection<RawDocumentBuf>,
+        overflow: Collection<RawDocumentBuf>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                main,
+                overflow,
+                settings,
+                gates: Gates::default(),
+            }),
+            types: PhantomData,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The collection of the main documents, for what this crate does not do.
+    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.main
+    }
+
+    /// The collection of the extras.
+    pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.overflow
+    }
+
+    /// How many elements stay in the main document, at most.
+    pub fn threshold(&self) -> u32 {
+        self.shared.settings.threshold
+    }
+
+    /// The indexes of the extras that the repository relies on: a unique one on parent and place. With
+    /// [unique elements](OutlierRepositoryBuilder::unique), a second one, unique, on parent and elements. The main
+    /// documents need none but `_id`.
+    pub fn indexes(&self) -> IndexPlan {
+        let Shared { overflow, settings, .. } = &*self.shared;
+        settings.index_plan(overflow.name())
+    }
+
+    /// A validator for the main documents: an array up to the threshold, and a flag that is a boolean.
+    ///
+    /// It is for `create_collection().validator(..)` or the command `collMod`. With it, a program that pushes to the array
+    /// past the repository is refused. Give it to the server after [`adopt`](Self::adopt), or with the validation level
+    /// `moderate`.
+    pub fn validator(&self) -> Document {
+        validator::main(&self.shared.settings)
+    }
+
+    /// A validator for the extras: their form, and that the count is the number of elements.
+    pub fn overflow_validator(&self) -> Document {
+        validator::overflow(&self.shared.settings)
+    }
+}
+
+impl<D, E> Clone for OutlierRepository<D, E> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<D, E> fmt::Debug for OutlierRepository<D, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutlierRepository")
+            .field("collection", &self.shared.main.namespace())
+            .field("overflow_collection", &self.shared.overflow.namespace())
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,434 @@
+//! Stores elements: in the main document while there is room, then in the newest of the extras.
+
+use mongo_patterns_core::array::{Encoded, append_array};
+use mongo_patterns_core::error::{duplicate_key, is_bad_hint, refused_document};
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::raw::CString;
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
+use mongodb::error::Error as DriverError;
+use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+
+use crate::query;
+use crate::read::id_of;
+use crate::repository::Shared;
+
+/// What goes out in one command, at most. A broken connection leaves the outcome of one command unknown.
+const DOCUMENTS: usize = 100;
+const BYTES: usize = 16 * 1024 * 1024;
+/// How large a new extras document gets, at most.
+const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// Elements on their way to one document.
+pub(crate) struct Store<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) id: &'a Bson,
+    pub(crate) elements: &'a [Encoded],
+    /// Whether the one element is stored only if it is not there.
+    pub(crate) once: bool,
+    /// How many are stored in the main document.
+    pub(crate) inline: usize,
+    /// How many are stored in the extras.
+    pub(crate) overflow: usize,
+    /// Whether the one element was there already.
+    pub(crate) is_there: bool,
+    /// The ids of the extras documents that were opened.
+    opened: Vec<Bson>,
+}
+
+/// The newest of the extras, as it was before elements went there.
+struct Newest {
+    seq: i32,
+    taken: usize,
+}
+
+impl<'a> Store<'a> {
+    pub(crate) fn new(shared: &'a Shared, id: &'a Bson, elements: &'a [Encoded], once: bool) -> Self {
+        Self {
+            shared,
+            id,
+            elements,
+            once,
+            inline: 0,
+            overflow: 0,
+            is_there: false,
+            opened: Vec::new(),
+        }
+    }
+
+    /// How many elements are stored: a prefix of them, also when a command fails.
+    pub(crate) fn stored(&self) -> usize {
+        self.inline + self.overflow
+    }
+
+    fn rest(&self) -> &'a [Encoded] {
+        &self.elements[self.stored()..]
+    }
+
+    /// The first of the elements, where it must not be stored twice.
+    fn once(&self) -> mongodb::error::Result<Option<Bson>> {
+        match self.elements {
+            [element] if self.once => element.to_bson().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) async fn run(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+        self.main(session.as_deref_mut()).await?;
+        if self.is_there || self.rest().is_empty() {
+            return Ok(());
+        }
+        self.extras(session).await
+    }
+
+    /// To the main document, which gets the flag first when some are left: a reader that finds the flag looks for
+    /// extras, and a writer that dies here leaves a flag that says too much, and no element that nobody sees.
+    async fn main(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+        let Shared { main, settings, .. } = self.shared;
+        let offered = self.elements.iter().take(settings.threshold as usize);
+        let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
+        let once = self.once()?;
+        let mut update = main
+            .find_one_and_update(
+                query::with_array(settings, self.id),
+                query::push(settings, &offered, self.elements.len(), self.once).to_vec(),
+            )
+            .projection(query::main_before(settings, once.as_ref()));
+        if let Some(session) = session.as_deref_mut() {
+            update = update.session(session);
+        }
+        let Some(before) = update.await? else {
+            return Err(self.not_found(session).await?);
+        };
+        if is_true(&before, "has") {
+            self.is_there = true;
+        } else if !is_true(&before, "flagged") {
+            let room = i64::from(settings.threshold) - integer(&before, "size").unwrap_or(0);
+            self.inline = usize::try_from(room).unwrap_or(0).min(self.elements.len());
+        }
+        Ok(())
+    }
+
+    /// Why no document was found that can be pushed to.
+    async fn not_found(&self, session: Option<&mut ClientSession>) -> Result<Error> {
+        let Shared { main, settings, .. } = self.shared;
+        let find = main.find_one(query::by_id(self.id)).projection(doc! { "_id": 1 });
+        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        let found = match session {
+            Some(session) => find.session(session).await?,
+            None => find.read_concern(ReadConcern::local()).await?,
+        };
+        Ok(match found {
+            None => not_found(),
+            Some(_) => Error::corrupt(
+                self.id.clone(),
+                settings.array.as_str(),
+                "the array field of the document is not an array, nothing was stored: correct it by hand",
+            ),
+        })
+    }
+
+    /// To the newest of the extras, and to new ones. Repeats what another writer got in the way of.
+    async fn extras(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+        let mut attempts = self.shared.settings.retry.start();
+        while !self.rest().is_empty() {
+            let newest = self.fill(session.as_deref_mut()).await?;
+            if self.is_there {
+                break;
+            }
+            let next = match newest {
+                Some(newest) => {
+                    self.overflow += newest.taken;
+                    next_place(self.id, newest.seq)?
+                }
+                None => 0,
+            };
+            if self.rest().is_empty() {
+                break;
+            }
+            let Err(error) = self.open(next, session.as_deref_mut()).await else {
+                continue;
+            };
+            if self.is_element(&error) {
+                self.is_there = true;
+            } else if session.is_none() && duplicate_key(&error).is_some() {
+                attempts.next(error).await?;
+            } else {
+                return Err(self.failed(error));
+            }
+        }
+        if !self.opened.is_empty() {
+            self.flag_again(session.as_deref_mut()).await?;
+        }
+        if self.once && !self.is_there {
+            self.check_once(session).await?;
+        }
+        Ok(())
+    }
+
+    /// Up to a document of elements to the newest of the extras. `None` when there are none yet.
+    async fn fill(&mut self, mut session: Option<&mut ClientSession>) -> Result<Option<Newest>> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let offered = self.rest().iter().take(settings.extras_cap as usize);
+        let offered = within(offered, DOCUMENT_BYTES);
+        let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
+        let once = self.once()?;
+        let mut update = overflow
+            .find_one_and_update(
+                query::extras_of(settings, self.id),
+                query::fill(settings, &offered, self.once).to_vec(),
+            )
+            .sort(doc! { settings.seq.as_str(): -1 })
+            .projection(query::extras_before(settings, once.as_ref()))
+            .hint(Hint::Name(settings.seq_index.clone()));
+        if let Some(session) = session.as_deref_mut() {
+            update = update.session(session);
+        }
+        let before = match update.await {
+            Ok(Some(before)) => before,
+            Ok(None) => return Ok(None),
+            Err(error) if self.is_element(&error) => {
+                self.is_there = true;
+                return Ok(None);
+            }
+            Err(error) if session.is_none() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
+                return self.newest().await;
+            }
+            Err(error) => return Err(self.failed(error)),
+        };
+        if is_true(&before, "has") {
+            self.is_there = true;
+        }
+        let seq = self.place(&before)?;
+        let Some(size) = integer(&before, "size") else {
+            return Err(Error::corrupt(
+                id_of(&before),
+                settings.extras.as_str(),
+                "the elements of an extras document are not an array, the rest was not stored: correct it by hand",
+            ));
+        };
+        let room = usize::try_from(i64::from(settings.extras_cap) - size).unwrap_or(0);
+        let taken = room.min(offered.len());
+        Ok(Some(Newest { seq, taken }))
+    }
+
+    /// The newest of the extras, to which nothing more fits.
+    async fn newest(&self) -> Result<Option<Newest>> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let find = overflow
+            .find_one(query::extras_of(settings, self.id))
+            .sort(doc! { settings.seq.as_str(): -1 })
+            .projection(doc! { "seq": format!("${}", settings.seq) })
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        let Some(newest) = find.read_concern(ReadConcern::local()).await? else {
+            return Ok(None);
+        };
+        let seq = self.place(&newest)?;
+        Ok(Some(Newest { seq, taken: 0 }))
+    }
+
+    /// The place of an extras document. One of the manual's form has none, and comes before all others.
+    fn place(&self, extras: &RawDocument) -> Result<i32> {
+        match extras.get("seq").ok().flatten() {
+            None | Some(RawBsonRef::Null) => Ok(-1),
+            Some(seq) => stored_integer(seq).and_then(|seq| seq.try_into().ok()).ok_or_else(|| {
+                Error::corrupt(
+                    id_of(extras),
+                    self.shared.settings.seq.as_str(),
+                    "the place of an extras document is not a number, the rest was not stored: repair it",
+                )
+            }),
+        }
+    }
+
+    /// Opens the extras at a place. One element goes by an upsert, so that it goes to the document of another writer who
+    /// opens it at the same moment.
+    async fn open(&mut self, seq: i32, session: Option<&mut ClientSession>) -> mongodb::error::Result<()> {
+        let Shared { overflow, settings, .. } = self.shared;
+        if let [element] = self.rest() {
+            let element = element.to_bson()?;
+            let once = self.once.then_some(&element);
+            let filter = query::extras_at(settings, self.id, seq, once);
+            let mut update = overflow
+                .update_one(filter, query::push_extra(settings, element.clone()))
+                .upsert(true)
+                .hint(Hint::Name(settings.seq_index.clone()));
+            if let Some(session) = session {
+                update = update.session(session);
+            }
+            self.opened.extend(update.await?.upserted_id);
+            self.overflow += 1;
+            return Ok(());
+        }
+        let (documents, elements) = extras_documents(self.shared, self.id, seq, self.rest())?;
+        let mut insert = overflow.insert_many(&documents);
+        if let Some(session) = session {
+            insert = insert.session(session);
+        }
+        let outcome = insert.await;
+        let inserted = match &outcome {
+            Ok(_) => documents.len(),
+            Err(error) => refused_document(error).unwrap_or(0),
+        };
+        self.overflow += elements[..inserted].iter().sum::<usize>();
+        self.opened
+            .extend(documents[..inserted].iter().map(|document| id_of(document)));
+        outcome.map(drop)
+    }
+
+    /// After extras were opened: the flag once more. A rebalance that found all elements to fit may have cleared it after
+    /// we saw it, and a delete may have taken the document.
+    async fn flag_again(&self, session: Option<&mut ClientSession>) -> Result<()> {
+        let Shared {
+            main,
+            overflow,
+            settings,
+            ..
+        } = self.shared;
+        let flag = doc! { "$set": { settings.flag.as_str(): true } };
+        let mut session = session;
+        let mut update = main.update_one(query::by_id(self.id), flag);
+        if let Some(session) = session.as_deref_mut() {
+            update = update.session(session);
+        }
+        if update.await?.matched_count > 0 {
+            return Ok(());
+        }
+        let mut orphaned = query::extras_of(settings, self.id);
+        orphaned.insert("_id", doc! { "$in": &self.opened });
+        let mut delete = overflow.delete_many(orphaned);
+        if let Some(session) = session {
+            delete = delete.session(session);
+        }
+        delete.await?;
+        Err(not_found())
+    }
+
+    /// After an element that must be there once went to the extras: a rebalance may have moved an equal one from the
+    /// extras to the main document after we looked there.
+    async fn check_once(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+        let Shared {
+            main,
+            overflow,
+            settings,
+            ..
+        } = self.shared;
+        let Some(element) = self.once()? else { return Ok(()) };
+        let mut filter = query::by_id(self.id);
+        filter.insert(settings.array.as_str(), query::has(&element));
+        let find = main.find_one(filter).projection(doc! { "_id": 1 });
+        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        let found = match session.as_deref_mut() {
+            Some(session) => find.session(session).await?,
+            None => find.read_concern(ReadConcern::local()).await?,
+        };
+        if found.is_none() {
+            return Ok(());
+        }
+        let filter = query::extras_with(settings, self.id, &element);
+        let mut update = overflow.update_many(filter, query::remove_extra(settings, &element).to_vec());
+        if let Some(session) = session {
+            update = update.session(session);
+        }
+        update.await?;
+        self.is_there = true;
+        self.overflow = 0;
+        Ok(())
+    }
+
+    /// Whether a duplicate key is that of an element.
+    fn is_element(&self, error: &DriverError) -> bool {
+        let Some(index) = self.shared.settings.element_index().filter(|_| self.once) else {
+            return false;
+        };
+        let Some(duplicate) = duplicate_key(error) else {
+            return false;
+        };
+        match duplicate.index {
+            Some(name) => name == index,
+            None => duplicate
+                .fields
+                .get(1)
+                .is_some_and(|field| *field == *self.shared.settings.extras.as_str()),
+        }
+    }
+
+    fn failed(&self, error: DriverError) -> Error {
+        if is_bad_hint(&error) {
+            return index_missing(&self.shared.settings.seq_index).caused_by(error);
+        }
+        error.into()
+    }
+}
+
+/// The elements that are so many bytes together, and one at least.
+pub(crate) fn within<'e>(
+    elements: impl Iterator<Item = &'e Encoded>,
+    bytes: usize,
+) -> impl Iterator<Item = &'e Encoded> {
+    let mut sum = 0;
+    elements.enumerate().map_while(move |(index, element)| {
+        sum += element.bytes();
+        (index == 0 || sum <= bytes).then_some(element)
+    })
+}
+
+/// New extras documents from a place on, as many as go out in one command, and how many elements each has.
+pub(crate) fn extras_documents(
+    shared: &Shared,
+    id: &Bson,
+    first: i32,
+    elements: &[Encoded],
+) -> mongodb::error::Result<(Vec<RawDocumentBuf>, Vec<usize>)> {
+    let settings = &shared.settings;
+    let (mut documents, mut counts) = (Vec::new(), Vec::new());
+    let (mut seq, mut rest, mut bytes) = (first, elements, 0);
+    while !rest.is_empty() && documents.len() < DOCUMENTS {
+        let offered = rest.iter().take(settings.extras_cap as usize);
+        let count = within(offered, DOCUMENT_BYTES).count();
+        let (page, after) = rest.split_at(count);
+        bytes += page.iter().map(Encoded::bytes).sum::<usize>();
+        if bytes > BYTES && !documents.is_empty() {
+            break;
+        }
+        let name = |name: &str| CString::try_from(name);
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("_id"), ObjectId::new());
+        document.append(name(settings.parent.as_str())?, RawBson::try_from(id.clone())?);
+        document.append(name(settings.seq.as_str())?, seq);
+        document.append(name(settings.count.as_str())?, i32::try_from(count).unwrap_or(i32::MAX));
+        documents.push(append_array(document, settings.extras.as_str(), page.iter())?);
+        counts.push(count);
+        rest = after;
+        seq = seq.saturating_add(1);
+    }
+    Ok((documents, counts))
+}
+
+pub(crate) fn not_found() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "there is no document with this id, nothing was stored: insert it first",
+    )
+}
+
+fn next_place(id: &Bson, seq: i32) -> Result<i32> {
+    seq.checked_add(1).ok_or_else(|| {
+        Error::corrupt(
+            id.clone(),
+            "seq",
+            "the place of the newest extras document is the last possible one: repair it",
+        )
+    })
+}
+
+pub(crate) fn is_true(document: &RawDocument, field: &str) -> bool {
+    matches!(document.get(field), Ok(Some(RawBsonRef::Boolean(true))))
+}
+
+pub(crate) fn integer(document: &RawDocument, field: &str) -> Option<i64> {
+    stored_integer(document.get(field).ok().flatten()?)
+}
