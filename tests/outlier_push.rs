@@ -12,7 +12,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::outlier_support::*;
-use crate::support::all;
+use crate::support::{all, explain};
 
 #[tokio::test]
 async fn the_manuals_book_overflows_after_fifty() {
@@ -77,28 +77,9 @@ async fn the_newest_of_many_extras_is_found_with_one_document_examined() {
             books.push(1, &user).await.unwrap();
         }
         let commands = db.recorder().commands();
-        let update = commands
-            .iter()
-            .filter(|command| command.name == "findAndModify")
-            .nth(1)
-            .unwrap();
-        let command = doc! {
-            "explain": update.command.clone(),
-            "verbosity": "executionStats",
-        };
-        let mut command = command;
-        let inner = command.get_document_mut("explain").unwrap();
-        for field in ["lsid", "$db", "txnNumber", "$clusterTime", "$readPreference"] {
-            inner.remove(field);
-        }
-        let explained = db
-            .plain_client()
-            .database(db.database().name())
-            .run_command(command)
-            .await
-            .unwrap();
-        let stats = explained.get_document("executionStats").unwrap();
-        assert_eq!(stats.get_i32("totalDocsExamined").unwrap(), 1, "{stats}");
+        assert_eq!(commands.len(), 10);
+        let examined = explain(db, &commands[9]).await;
+        assert_eq!((examined.documents, examined.index.as_str()), (1, "book_id_1_seq_1"));
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
     })
     .await;
