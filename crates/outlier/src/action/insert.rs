@@ -2,11 +2,11 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
-use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocumentBuf, cstr, doc};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf, cstr, doc};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::{ClientSession, Collection};
 use serde::Serialize;
 
 use crate::read::elements_of;
@@ -200,23 +200,26 @@ async fn insert(shared: &Shared, split: &Split, session: Option<&mut ClientSessi
 /// On a standalone: what is stored when it ends in the middle is a prefix of the elements, with a flag.
 async fn insert_in_steps(shared: &Shared, split: &Split) -> Result<()> {
     let Shared {
+        main,
         overflow,
         settings,
         gates,
-        ..
     } = shared;
     let _gate = gates.close(&id::text(&split.id)).await;
-    let find = overflow
-        .find_one(query::extras_of(settings, &split.id))
-        .projection(doc! { "_id": 1 });
-    let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-    if find.read_concern(ReadConcern::local()).await?.is_some() {
+    let has_extras = has(overflow, query::extras_of(settings, &split.id)).await?;
+    if has_extras && !has(main, query::by_id(&split.id)).await? {
         return Err(orphans());
     }
     insert_main(shared, split, None).await?;
     let mut store = Store::new(shared, &split.id, &split.rest, false);
     let outcome = store.run(None).await;
     outcome.map_err(|error| error.with_stored((split.inline + store.stored()) as u64))
+}
+
+async fn has(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<bool> {
+    let find = collection.find_one(filter).projection(doc! { "_id": 1 });
+    let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+    Ok(find.read_concern(ReadConcern::local()).await?.is_some())
 }
 
 async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut ClientSession>) -> Result<()> {

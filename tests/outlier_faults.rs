@@ -1,0 +1,251 @@
+//! Every operation, failed and dropped at each of its commands: what is stored is a prefix, and reads right.
+
+use std::time::Duration;
+
+use mongo_patterns::Error;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::outlier_support::*;
+use crate::support::{all, end_transactions};
+
+const COMMANDS: [&str; 6] = [
+    "findAndModify",
+    "update",
+    "insert",
+    "delete",
+    "find",
+    "commitTransaction",
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Push,
+    PushUnique,
+    PushMany(usize),
+    /// Of the element in the middle.
+    Remove,
+    Insert,
+    Delete,
+}
+
+/// Each operation on a book with so many purchases.
+const CASES: [(Operation, usize); 16] = [
+    (Operation::Push, 3),
+    (Operation::Push, 5),
+    (Operation::Push, 8),
+    (Operation::Push, 15),
+    (Operation::PushUnique, 3),
+    (Operation::PushUnique, 5),
+    (Operation::PushUnique, 8),
+    (Operation::PushUnique, 15),
+    (Operation::PushMany(30), 0),
+    (Operation::PushMany(30), 8),
+    (Operation::PushMany(2), 4),
+    (Operation::Remove, 4),
+    (Operation::Remove, 30),
+    (Operation::Insert, 40),
+    (Operation::Delete, 3),
+    (Operation::Delete, 40),
+];
+
+async fn repository(db: &TestDatabase, (operation, _): (Operation, usize)) -> Books {
+    extra_sales(db).drop().await.unwrap();
+    let repository = builder(db).threshold(5).extras_cap(10);
+    match operation {
+        Operation::PushUnique => ready(db, repository.unique()).await,
+        _ => ready(db, repository).await,
+    }
+}
+
+/// A book with so many purchases alone in the database, and nothing recorded.
+async fn fill(db: &TestDatabase, books: &Books, (operation, before): (Operation, usize)) {
+    sales(db).delete_many(doc! {}).await.unwrap();
+    extra_sales(db).delete_many(doc! {}).await.unwrap();
+    if !matches!(operation, Operation::Insert) {
+        books.insert(&book(1, before)).await.unwrap();
+    }
+    db.recorder().clear();
+}
+
+async fn run(books: &Books, (operation, before): (Operation, usize)) -> Result<(), Error> {
+    let next = format!("user{before:02}");
+    match operation {
+        Operation::Push => books.push(1, &next).await.map(drop),
+        Operation::PushUnique => books.push_unique(1, &next).await.map(drop),
+        Operation::PushMany(n) => books.push_many(1, &users(before..before + n)).await.map(drop),
+        Operation::Remove => books.remove(1, &users(0..before)[before / 2]).await.map(drop),
+        Operation::Insert => books.insert(&book(1, before)).await.map(drop),
+        Operation::Delete => books.delete(1).await.map(drop),
+    }
+}
+
+/// What the list is when the operation is done, and what it may be when it is not, shortest last.
+fn outcomes((operation, before): (Operation, usize)) -> Vec<Option<Vec<String>>> {
+    let all = users(0..before);
+    let more = |n: usize| (0..=n).rev().map(|n| Some(users(0..before + n))).collect();
+    match operation {
+        Operation::Push | Operation::PushUnique => more(1),
+        Operation::PushMany(n) => more(n),
+        Operation::Remove => {
+            let mut left = all.clone();
+            left.remove(before / 2);
+            vec![Some(left), Some(all)]
+        }
+        Operation::Insert => vec![Some(all), None],
+        Operation::Delete => vec![None, Some(all)],
+    }
+}
+
+/// Checks what is stored, and that the operation, or one like it, goes on from there.
+async fn check(db: &TestDatabase, books: &Books, case: (Operation, usize), context: &str) {
+    let full = books.get_full(1).await.unwrap().map(|book| book.customers_purchased);
+    let allowed = outcomes(case);
+    assert!(allowed.contains(&full), "{context}: {full:?}");
+    match case.0 {
+        Operation::Push | Operation::PushMany(_) => {
+            books.push_many(1, &users(500..520)).await.unwrap();
+            let expected = [full.unwrap(), users(500..520)].concat();
+            assert_eq!(books.elements(1).await.unwrap(), expected, "{context}");
+        }
+        Operation::Insert if full.is_some() => {}
+        _ => {
+            run(books, case).await.unwrap();
+            let full = books.get_full(1).await.unwrap().map(|book| book.customers_purchased);
+            assert_eq!(full, allowed[0], "{context}");
+        }
+    }
+    if !matches!(case.0, Operation::Remove) {
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new(), "{context}");
+    }
+    if matches!(case.0, Operation::Delete) {
+        assert!(all(&extra_sales(db)).await.is_empty(), "{context}");
+    }
+}
+
+#[tokio::test]
+async fn what_fails_at_any_command_stores_a_prefix() {
+    testkit::run(async |db| {
+        let mut failed = 0;
+        for case in CASES {
+            let books = repository(db, case).await;
+            for skip in 0.. {
+                fill(db, &books, case).await;
+                let fault = FailPoint::on(&COMMANDS).skip(skip);
+                // The driver tries a transaction on a broken connection again for two minutes.
+                let fault = match case.0 {
+                    Operation::Insert => fault.error_code(96),
+                    _ => fault.close_connection(),
+                };
+                let fault = fault.enable(db).await;
+                let outcome = run(&books, case).await;
+                fault.disable().await;
+                end_transactions(db).await;
+                let context = format!("{case:?} failed after {skip}: {outcome:?}");
+                if let (Err(error), Operation::PushMany(_)) = (&outcome, case.0) {
+                    let stored = books.count(1).await.unwrap().total() - case.1 as u64;
+                    assert_eq!(error.stored(), Some(stored), "{context}");
+                }
+                check(db, &books, case, &context).await;
+                failed += u32::from(outcome.is_err());
+                if outcome.is_ok() {
+                    break;
+                }
+            }
+        }
+        assert!(failed >= 30, "{failed}");
+    })
+    .await;
+}
+
+/// As when the process is killed: nothing is sent after the command that was under way.
+#[tokio::test]
+async fn what_is_dropped_at_any_command_stores_a_prefix() {
+    testkit::run(async |db| {
+        let mut dropped = 0;
+        for case in CASES {
+            let books = repository(db, case).await;
+            for skip in 0.. {
+                fill(db, &books, case).await;
+                let fault = FailPoint::on(&COMMANDS)
+                    .skip(skip)
+                    .block(Duration::from_millis(30))
+                    .enable(db)
+                    .await;
+                let sent = db.recorder().sent(skip as usize + 1);
+                let done = tokio::select! {
+                    biased;
+                    () = sent => false,
+                    outcome = run(&books, case) => {
+                        outcome.unwrap();
+                        true
+                    }
+                };
+                fault.disable().await;
+                end_transactions(db).await;
+                quiet(db).await;
+                check(db, &books, case, &format!("{case:?} dropped after {skip}")).await;
+                dropped += u32::from(!done);
+                if done {
+                    break;
+                }
+            }
+        }
+        assert!(dropped >= 30, "{dropped}");
+    })
+    .await;
+}
+
+/// Waits until the server has no command of the test's client under way.
+async fn quiet(db: &TestDatabase) {
+    let admin = db.plain_client().database("admin");
+    let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };
+    loop {
+        let under_way = admin.run_command(of_test.clone()).await.unwrap();
+        let under_way = under_way.get_array("inprog").unwrap().iter();
+        let under_way = under_way.filter_map(Bson::as_document);
+        let writes = under_way.filter(|operation| {
+            operation
+                .get_str("ns")
+                .is_ok_and(|ns| ns.starts_with(db.database().name()))
+        });
+        if writes.count() == 0 {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_a_standalone_all_but_a_whole_split_works() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
+    let database = client.database("test");
+    let (main, overflow) = (
+        database.collection::<Document>("sales"),
+        database.collection::<Document>("extra_sales"),
+    );
+    let books = OutlierRepository::<Book, String>::builder(main, overflow)
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .threshold(5)
+        .extras_cap(10)
+        .build()
+        .unwrap();
+    books.ensure_indexes().await.unwrap();
+    books.insert(&book(1, 37)).await.unwrap();
+    for user in users(37..60) {
+        books.push(1, &user).await.unwrap();
+    }
+    books.push_many(1, &users(60..100)).await.unwrap();
+    assert_eq!(
+        books.get_full(1).await.unwrap().unwrap().customers_purchased,
+        users(0..100)
+    );
+    let error = books.insert(&book(1, 37)).await.unwrap_err();
+    assert_eq!(error.kind(), mongo_patterns::ErrorKind::DuplicateKey);
+    assert!(books.remove(1, &"user99".to_owned()).await.unwrap());
+    assert_eq!(books.count(1).await.unwrap().total(), 99);
+    let deleted = books.delete(1).await.unwrap();
+    assert!(deleted.found && deleted.extras == 10);
+}
