@@ -30,6 +30,8 @@ mod naive;
 mod one_item;
 mod outlier_faults;
 mod outlier_insert;
+mod outlier_mixed;
+mod outlier_naive;
 mod outlier_push;
 mod outlier_reads;
 mod outlier_support;

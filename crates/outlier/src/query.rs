@@ -15,6 +15,12 @@ pub(crate) fn with_array(settings: &Settings, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, "$or": [{ array: { "$type": "array" } }, { array: null }] }
 }
 
+/// The main document, if its array is none.
+pub(crate) fn without_array(settings: &Settings, id: &Bson) -> Document {
+    let is_other = doc! { "$not": { "$type": "array" }, "$ne": null };
+    doc! { "_id": { "$eq": id }, settings.array.as_str(): is_other }
+}
+
 /// The extras of a main document.
 pub(crate) fn extras_of(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": id } }

@@ -115,13 +115,15 @@ impl<'a> Store<'a> {
     /// Why no document was found that can be pushed to.
     async fn not_found(&self, session: Option<&mut ClientSession>) -> Result<Error> {
         let Shared { main, settings, .. } = self.shared;
-        let find = main.find_one(query::by_id(self.id)).projection(doc! { "_id": 1 });
+        let find = main.find_one(query::without_array(settings, self.id));
+        let find = find.projection(doc! { "_id": 1 });
         let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
         let found = match session {
             Some(session) => find.session(session).await?,
             None => find.read_concern(ReadConcern::local()).await?,
         };
         Ok(match found {
+            // Also where it was inserted just now.
             None => not_found(),
             Some(_) => Error::corrupt(
                 self.id.clone(),
