@@ -1,6 +1,6 @@
 //! The BSON that goes over the wire, built by pure functions.
 
-use mongo_patterns_core::EncodedKey;
+use mongo_patterns_core::{EncodedKey, array};
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 
 use crate::PageToken;
@@ -82,13 +82,11 @@ pub(crate) fn on_insert(settings: &Settings, key: &EncodedKey, id: &str) -> Docu
 /// Fills a bucket with as many of the items as there is room for, or, as an upsert, opens one with a page of them.
 pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, items: Vec<Bson>) -> [Document; 1] {
     let page_size = settings.page_size_bson();
-    let (count, array) = (format!("${}", settings.count), format!("${}", settings.items));
+    let count = format!("${}", settings.count);
     let stored = doc! { "$ifNull": [&count, 0] };
     let offered = i32::try_from(items.len()).unwrap_or(i32::MAX);
     let room = doc! { "$toInt": { "$subtract": [page_size, &stored] } };
     let total = doc! { "$min": [page_size, { "$add": [&stored, offered] }] };
-    // What users store is a value, and never an expression.
-    let added = doc! { "$slice": [{ "$literal": items }, room] };
     let mut set = Document::new();
     if let Some(id) = id {
         set.insert("_id", doc! { "$ifNull": ["$_id", { "$literal": id }] });
@@ -97,7 +95,7 @@ pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, item
     set.insert(settings.count.as_str(), total);
     set.insert(
         settings.items.as_str(),
-        doc! { "$concatArrays": [{ "$ifNull": [array, []] }, added] },
+        array::filled(settings.items.as_str(), items, room),
     );
     [doc! { "$set": set }]
 }

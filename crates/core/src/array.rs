@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mongodb::bson::raw::CString;
 use mongodb::bson::spec::ElementType;
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -158,6 +158,18 @@ pub fn check_sizes<'v>(in_a_row: usize, values: impl Iterator<Item = &'v Encoded
         }
     }
     Ok(())
+}
+
+/// An array field of a stored document as an expression; empty where it is missing.
+pub fn stored(field: &str) -> Document {
+    doc! { "$ifNull": [format!("${field}"), []] }
+}
+
+/// A stored array with as many of these values as there is room for, which must be one at least, as an expression.
+pub fn filled(field: &str, values: Vec<Bson>, room: impl Into<Bson>) -> Document {
+    // What users store is a value, and never an expression.
+    let values = doc! { "$literal": values };
+    doc! { "$concatArrays": [stored(field), { "$slice": [values, room.into()] }] }
 }
 
 /// Appends an array to a document. The bytes of the values are copied once: to push them to an array, and that to the

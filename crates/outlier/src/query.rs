@@ -1,5 +1,6 @@
 //! The filters and updates, as pure functions.
 
+use mongo_patterns_core::array::{filled, stored};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::settings::Settings;
@@ -42,22 +43,18 @@ pub(crate) fn has(element: &Bson) -> Document {
     doc! { "$elemMatch": { "$eq": element } }
 }
 
-/// An array of a stored document as an expression; empty where it is missing.
-pub(crate) fn stored(field: &str) -> Document {
-    doc! { "$ifNull": [format!("${field}"), []] }
-}
-
 /// Adds as many of the elements to the main document as there is room for, and sets the flag, in the same step, when
 /// some are left: of so many in all. With `once`, nothing when the array has the first of them.
-pub(crate) fn push(settings: &Settings, elements: &[Bson], in_all: usize, once: bool) -> [Document; 1] {
+pub(crate) fn push(settings: &Settings, elements: Vec<Bson>, in_all: usize, once: bool) -> [Document; 1] {
     let (array, flag) = (settings.array.as_str(), settings.flag.as_str());
     let in_all = i32::try_from(in_all).unwrap_or(i32::MAX);
     let size = doc! { "$size": stored(array) };
     let room = doc! { "$cond": [is_flagged(settings), 0, { "$subtract": [settings.threshold_bson(), size] }] };
     let is_left = doc! { "$lt": ["$$room", in_all] };
     let mut flagged = doc! { "$cond": [is_left, true, format!("${flag}")] };
-    let mut pushed = taken(array, "$$room".into(), elements);
-    if let Some(element) = elements.first().filter(|_| once) {
+    let once = elements.first().filter(|_| once).cloned();
+    let mut pushed = taken(array, "$$room", elements);
+    if let Some(element) = once {
         let is_there = doc! { "$in": [{ "$literal": element }, stored(array)] };
         flagged = doc! { "$cond": [&is_there, format!("${flag}"), flagged] };
         pushed = doc! { "$cond": [is_there, format!("${array}"), pushed] };
@@ -72,23 +69,9 @@ pub(crate) fn is_flagged(settings: &Settings) -> Document {
 }
 
 /// The array with as many of the elements as there is room for.
-fn taken(array: &str, room: Bson, elements: &[Bson]) -> Document {
-    let offered = i32::try_from(elements.len()).unwrap_or(i32::MAX);
-    // What users store is a value, and never an expression.
-    let elements = doc! { "$literal": elements };
-    let all = doc! { "$concatArrays": [stored(array), &elements] };
-    let none = format!("${array}");
-    if offered == 1 {
-        return doc! { "$cond": [{ "$gt": [room, 0] }, all, none] };
-    }
-    let some = doc! { "$concatArrays": [stored(array), { "$slice": [elements, &room] }] };
-    doc! { "$switch": {
-        "branches": [
-            { "case": { "$gte": [&room, offered] }, "then": all },
-            { "case": { "$gt": [room, 0] }, "then": some },
-        ],
-        "default": none,
-    } }
+fn taken(array: &str, room: &str, elements: Vec<Bson>) -> Document {
+    let filled = filled(array, elements, room);
+    doc! { "$cond": [{ "$gt": [room, 0] }, filled, format!("${array}")] }
 }
 
 /// What a push must know of the main document as it was.
@@ -103,13 +86,14 @@ pub(crate) fn main_before(settings: &Settings, element: Option<&Bson>) -> Docume
 
 /// Adds as many of the elements to an extras document as there is room for. With `once`, nothing when it has the first
 /// of them.
-pub(crate) fn fill(settings: &Settings, elements: &[Bson], once: bool) -> [Document; 2] {
+pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Document; 2] {
     let (extras, count) = (settings.extras.as_str(), settings.count.as_str());
     let path = format!("${extras}");
     let size = doc! { "$size": stored(extras) };
     let room = doc! { "$subtract": [settings.extras_cap_bson(), size] };
-    let mut filled = taken(extras, "$$room".into(), elements);
-    if let Some(element) = elements.first().filter(|_| once) {
+    let once = elements.first().filter(|_| once).cloned();
+    let mut filled = taken(extras, "$$room", elements);
+    if let Some(element) = once {
         let is_there = doc! { "$in": [{ "$literal": element }, stored(extras)] };
         filled = doc! { "$cond": [is_there, &path, filled] };
     }
@@ -202,4 +186,90 @@ pub(crate) fn extras_size(settings: &Settings, id: &Bson) -> [Document; 2] {
         doc! { "$match": extras_of(settings, id) },
         doc! { "$group": { "_id": null, "size": size } },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored_array() -> Document {
+        doc! { "$ifNull": ["$customers_purchased", []] }
+    }
+
+    #[test]
+    fn a_push_takes_what_fits_and_sets_the_flag_in_the_same_step() {
+        let settings = Settings::example();
+        let hostile = Bson::String("$title".into());
+        let room = doc! { "$cond": [
+            { "$eq": ["$has_extras", true] },
+            0,
+            { "$subtract": [50, { "$size": stored_array() }] },
+        ] };
+        let all = doc! { "$concatArrays": [stored_array(), { "$slice": [{ "$literal": [&hostile] }, "$$room"] }] };
+        let expected = doc! { "$set": {
+            "customers_purchased": { "$let": {
+                "vars": { "room": &room },
+                "in": { "$cond": [{ "$gt": ["$$room", 0] }, all, "$customers_purchased"] },
+            } },
+            "has_extras": { "$let": {
+                "vars": { "room": &room },
+                "in": { "$cond": [{ "$lt": ["$$room", 1] }, true, "$has_extras"] },
+            } },
+        } };
+        assert_eq!(push(&settings, vec![hostile], 1, false), [expected]);
+    }
+
+    #[test]
+    fn a_batch_is_flagged_by_its_whole_length() {
+        let [stage] = push(&Settings::example(), vec![Bson::Int32(1), Bson::Int32(2)], 700, false);
+        let flag = stage.get_document("$set").unwrap().get_document("has_extras").unwrap();
+        let is_left = doc! { "$cond": [{ "$lt": ["$$room", 700] }, true, "$has_extras"] };
+        assert_eq!(flag.get_document("$let").unwrap().get_document("in").unwrap(), &is_left);
+    }
+
+    #[test]
+    fn ids_and_elements_are_values() {
+        let settings = Settings::example();
+        let id = Bson::Document(doc! { "$gt": 1 });
+        assert_eq!(by_id(&id), doc! { "_id": { "$eq": { "$gt": 1 } } });
+        assert_eq!(extras_of(&settings, &id), doc! { "book_id": { "$eq": { "$gt": 1 } } });
+        let element = Bson::Document(doc! { "$each": [1] });
+        assert_eq!(
+            extras_at(&settings, &id, 3, Some(&element)),
+            doc! {
+                "book_id": { "$eq": { "$gt": 1 } },
+                "seq": 3,
+                "count": { "$lt": 500 },
+                "customers_purchased_extra": { "$not": { "$elemMatch": { "$eq": { "$each": [1] } } } },
+            }
+        );
+        assert_eq!(
+            push_extra(&settings, element.clone()),
+            doc! {
+                "$push": { "customers_purchased_extra": { "$each": [{ "$each": [1] }] } },
+                "$inc": { "count": 1 },
+            }
+        );
+        let [stage] = remove(&settings, &element);
+        assert!(
+            stage.to_string().contains(r#"{ "$literal": { "$each": [1] } }"#),
+            "{stage}"
+        );
+    }
+
+    #[test]
+    fn the_index_is_named_by_its_definition() {
+        let unique = Settings {
+            unique: true,
+            ..Settings::example()
+        };
+        assert_eq!(
+            unique.index_plan("extra_sales").to_string(),
+            [
+                r#"db.getCollection("extra_sales").createIndex({ "book_id": 1, "seq": 1 }, { "name": "book_id_1_seq_1", "unique": true })"#,
+                r#"db.getCollection("extra_sales").createIndex({ "book_id": 1, "customers_purchased_extra": 1 }, { "name": "book_id_1_customers_purchased_extra_1", "unique": true, "partialFilterExpression": { "count": { "$gt": 0 } } })"#,
+            ]
+            .join("\n")
+        );
+    }
 }

@@ -1,26 +1,19 @@
 //! Stores elements: in the main document while there is room, then in the newest of the extras.
 
-use mongo_patterns_core::array::{Encoded, append_array};
+use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
-use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::CString;
-use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
+use mongodb::bson::{Bson, RawBsonRef, RawDocument, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
+use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
 use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
-
-/// What goes out in one command, at most. A broken connection leaves the outcome of one command unknown.
-const DOCUMENTS: usize = 100;
-const BYTES: usize = 16 * 1024 * 1024;
-/// How large a new extras document gets, at most.
-const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// Elements on their way to one document.
 pub(crate) struct Store<'a> {
@@ -94,7 +87,7 @@ impl<'a> Store<'a> {
         let mut update = main
             .find_one_and_update(
                 query::with_array(settings, self.id),
-                query::push(settings, &offered, self.elements.len(), self.once).to_vec(),
+                query::push(settings, offered, self.elements.len(), self.once).to_vec(),
             )
             .projection(query::main_before(settings, once.as_ref()));
         if let Some(session) = session.as_deref_mut() {
@@ -177,11 +170,12 @@ impl<'a> Store<'a> {
         let offered = self.rest().iter().take(settings.extras_cap as usize);
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
+        let number = offered.len();
         let once = self.once()?;
         let mut update = overflow
             .find_one_and_update(
                 query::extras_of(settings, self.id),
-                query::fill(settings, &offered, self.once).to_vec(),
+                query::fill(settings, offered, self.once).to_vec(),
             )
             .sort(doc! { settings.seq.as_str(): -1 })
             .projection(query::extras_before(settings, once.as_ref()))
@@ -213,7 +207,7 @@ impl<'a> Store<'a> {
             ));
         };
         let room = usize::try_from(i64::from(settings.extras_cap) - size).unwrap_or(0);
-        let taken = room.min(offered.len());
+        let taken = room.min(number);
         Ok(Some(Newest { seq, taken }))
     }
 
@@ -364,50 +358,6 @@ impl<'a> Store<'a> {
         }
         error.into()
     }
-}
-
-/// The elements that are so many bytes together, and one at least.
-pub(crate) fn within<'e>(
-    elements: impl Iterator<Item = &'e Encoded>,
-    bytes: usize,
-) -> impl Iterator<Item = &'e Encoded> {
-    let mut sum = 0;
-    elements.enumerate().map_while(move |(index, element)| {
-        sum += element.bytes();
-        (index == 0 || sum <= bytes).then_some(element)
-    })
-}
-
-/// New extras documents from a place on, as many as go out in one command, and how many elements each has.
-pub(crate) fn extras_documents(
-    shared: &Shared,
-    id: &Bson,
-    first: i32,
-    elements: &[Encoded],
-) -> mongodb::error::Result<(Vec<RawDocumentBuf>, Vec<usize>)> {
-    let settings = &shared.settings;
-    let (mut documents, mut counts) = (Vec::new(), Vec::new());
-    let (mut seq, mut rest, mut bytes) = (first, elements, 0);
-    while !rest.is_empty() && documents.len() < DOCUMENTS {
-        let offered = rest.iter().take(settings.extras_cap as usize);
-        let count = within(offered, DOCUMENT_BYTES).count();
-        let (page, after) = rest.split_at(count);
-        bytes += page.iter().map(Encoded::bytes).sum::<usize>();
-        if bytes > BYTES && !documents.is_empty() {
-            break;
-        }
-        let name = |name: &str| CString::try_from(name);
-        let mut document = RawDocumentBuf::new();
-        document.append(cstr!("_id"), ObjectId::new());
-        document.append(name(settings.parent.as_str())?, RawBson::try_from(id.clone())?);
-        document.append(name(settings.seq.as_str())?, seq);
-        document.append(name(settings.count.as_str())?, i32::try_from(count).unwrap_or(i32::MAX));
-        documents.push(append_array(document, settings.extras.as_str(), page.iter())?);
-        counts.push(count);
-        rest = after;
-        seq = seq.saturating_add(1);
-    }
-    Ok((documents, counts))
 }
 
 pub(crate) fn not_found() -> Error {

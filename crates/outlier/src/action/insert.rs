@@ -9,10 +9,11 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use mongodb::{ClientSession, Collection};
 use serde::Serialize;
 
+use crate::extras::extras_documents;
 use crate::read::elements_of;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::store::{Store, extras_documents};
+use crate::store::Store;
 use crate::{OutlierRepository, id, query};
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
