@@ -52,7 +52,11 @@ fn update_call(collection: &str, sent: &Document) -> Option<String> {
 }
 
 fn find_call(collection: &str, sent: &Document) -> Option<String> {
-    let mut text = format!("db.{collection}.find({})", compact(sent.get("filter")?));
+    let mut text = format!("db.{collection}.find({}", compact(sent.get("filter")?));
+    if let Some(projection) = sent.get("projection") {
+        write!(text, ", {}", compact(projection)).ok()?;
+    }
+    text.push(')');
     for step in ["sort", "skip", "limit"] {
         if let Some(value) = sent.get(step) {
             write!(text, ".{step}({})", compact(value)).ok()?;
