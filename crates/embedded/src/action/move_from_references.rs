@@ -53,6 +53,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// - [`Full`](mongo_patterns_core::ErrorKind::Full): so many parents would have more children than they may.
     /// - [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge): so many parents would pass 16 MiB.
     /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): so many parents have something else than an array.
+    /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): the server is older than MongoDB 5.0.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): so many parents have other children than those that refer to them.
     ///
     /// With these, the move is unfinished, and can be run again:

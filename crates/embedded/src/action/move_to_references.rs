@@ -1,5 +1,5 @@
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 

@@ -103,8 +103,10 @@ impl FromReferences<'_> {
         doc! { "$or": [{ "$eq": [{ "$type": &array }, "missing"] }, { "$eq": [array, []] }] }
     }
 
-    /// Gathers the children of a parent, as they are to be embedded, in a field `c`. An expression takes no reference
-    /// that is missing for null, and none that is an array for each of its elements.
+    /// Gathers the children of a parent, as they are to be embedded, in a field `c`.
+    ///
+    /// The two fields find them by index. The expression alone would not, as soon as one reference is an array, and
+    /// leaves out such, and a missing one that would be taken for null.
     fn gathered(&self) -> Document {
         let refers = doc! { "$eq": [format!("${}", self.reference), "$$parent"] };
         let mut sort = Document::new();
@@ -114,6 +116,8 @@ impl FromReferences<'_> {
         sort.insert("_id", 1);
         doc! { "$lookup": {
             "from": self.source.name(),
+            "localField": "_id",
+            "foreignField": self.reference.as_str(),
             "let": { "parent": "$_id" },
             "pipeline": [
                 { "$match": { "$expr": refers } },
