@@ -41,7 +41,9 @@ async fn main() -> Result<()> {
     let address: Collection<Document> = database.collection("address");
 
     println!("# By reference: an address holds the _id of its patron\n");
-    patron.insert_one(doc! { "_id": "joe", "name": "Joe Bookreader" }).await?;
+    patron
+        .insert_one(doc! { "_id": "joe", "name": "Joe Bookreader" })
+        .await?;
     for (id, street, city) in [(1, "123 Fake Street", "Faketon"), (2, "1 Some Other Street", "Boston")] {
         let document = doc! {
             "_id": id, "patron_id": "joe", "street": street, "city": city, "state": "MA", "zip": "12345",
@@ -123,11 +125,16 @@ fn print_wire(recorder: &CommandRecorder) {
 fn print_writing(recorder: &CommandRecorder) {
     println!("On the wire:");
     for command in recorder.commands() {
-        let Ok(stages) = command.command.get_array("pipeline") else { continue };
+        let Ok(stages) = command.command.get_array("pipeline") else {
+            continue;
+        };
         let writes = |stage: &Bson| stage.as_document().is_some_and(|stage| stage.contains_key("$merge"));
         if stages.iter().any(writes) {
             let collection = command.command.get_str("aggregate").unwrap_or_default();
-            println!("  db.{collection}.aggregate({})", shell::pretty(&Bson::Array(stages.clone())));
+            println!(
+                "  db.{collection}.aggregate({})",
+                shell::pretty(&Bson::Array(stages.clone()))
+            );
         }
     }
     println!();

@@ -11,8 +11,8 @@ use mongodb::options::{Acknowledgment, Collation, ReadConcern, ReadPreference, S
 /// MongoDB's limit of a document, less what one has beside its fields.
 pub(crate) const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
 
-/// A `$lookup` by fields that has a pipeline, too.
-const LOOKUP_UNSUPPORTED: i32 = 51_047;
+/// What an older server says to a `$lookup` by fields that has a pipeline, too.
+const NOT_PARSED: i32 = 9;
 /// What a `$lookup` gathers is too large for one document.
 const LOOKUP_TOO_LARGE: i32 = 4568;
 
@@ -110,7 +110,7 @@ pub(crate) fn count_if(group: &mut Document, name: &str, condition: Document, ho
 }
 
 pub(crate) fn failed(error: DriverError) -> Error {
-    if error::code(&error) == Some(LOOKUP_UNSUPPORTED) {
+    if error::code(&error) == Some(NOT_PARSED) {
         return Error::from_driver(
             ErrorKind::Unsupported,
             "embedding what refers to a parent needs MongoDB 5.0, nothing was moved: move on a newer server",
