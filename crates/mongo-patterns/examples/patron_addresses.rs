@@ -7,7 +7,6 @@ mod support;
 
 use anyhow::Result;
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::bson::{Bson, Document, doc, serialize_to_bson};
@@ -106,9 +105,8 @@ async fn main() -> Result<()> {
         patrons.add_child("jim", &new).await,
         patrons.remove_child("joe", 7).await,
     ];
-    for answer in answers {
-        let kind: Option<ErrorKind> = answer.err().map(|error| error.kind());
-        println!("{kind:?}");
+    for error in answers.into_iter().filter_map(|answer| answer.err()) {
+        println!("{:?}: {error}", error.kind());
     }
     Ok(())
 }
@@ -121,7 +119,7 @@ fn print_wire(recorder: &CommandRecorder) {
     println!();
 }
 
-/// The one of the move's commands that writes. The others check before, and count after.
+/// The one of the move's commands that writes, a stage a line. The others check before, and count after.
 fn print_writing(recorder: &CommandRecorder) {
     println!("On the wire:");
     for command in recorder.commands() {
@@ -129,13 +127,14 @@ fn print_writing(recorder: &CommandRecorder) {
             continue;
         };
         let writes = |stage: &Bson| stage.as_document().is_some_and(|stage| stage.contains_key("$merge"));
-        if stages.iter().any(writes) {
-            let collection = command.command.get_str("aggregate").unwrap_or_default();
-            println!(
-                "  db.{collection}.aggregate({})",
-                shell::pretty(&Bson::Array(stages.clone()))
-            );
+        if !stages.iter().any(writes) {
+            continue;
         }
+        println!("  db.patron.aggregate([");
+        for stage in stages {
+            println!("    {},", shell::compact(stage));
+        }
+        println!("  ])");
     }
     println!();
 }
