@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use mongo_patterns::{ErrorKind, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint};
-use mongodb::bson::{Bson, doc};
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
+use mongodb::Client;
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::embedded_support::*;
 
@@ -83,4 +84,28 @@ async fn a_broken_connection_doubles_nothing() {
         assert_eq!(ids(db, "joe").await, [1, 2, 3, 4].map(Bson::from));
     })
     .await;
+}
+
+#[tokio::test]
+async fn everything_but_transactions_works_on_a_standalone() {
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("test");
+    let patrons = Patrons::builder(database.collection::<Document>("patron"))
+        .children_field("addresses")
+        .child_id_field("id")
+        .max_children(2)
+        .build()
+        .unwrap();
+    patrons.insert(&patron("joe", [address(1)])).await.unwrap();
+    patrons.add_child("joe", &address(2)).await.unwrap();
+    assert_eq!(
+        patrons.add_child("joe", &address(3)).await.unwrap_err().kind(),
+        ErrorKind::Full
+    );
+    patrons.reorder_children("joe", [2, 1]).await.unwrap();
+    let back = database.collection::<Document>("back");
+    assert_eq!(
+        patrons.move_to_references(&back, "patron_id").await.unwrap().children,
+        2
+    );
 }

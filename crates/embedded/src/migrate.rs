@@ -4,14 +4,15 @@
 //! A move keeps no record of how far it is: what is done can be seen. A parent that has its children is passed over, and
 //! a document that is there stays.
 
+pub(crate) mod embedding;
 pub(crate) mod from_references;
+pub(crate) mod referencing;
 pub(crate) mod run;
 pub(crate) mod to_references;
 
 /// What a move did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use = "orphans are left for you to look at"]
 pub struct Moved {
     /// How many parents there are.
     pub parents: u64,

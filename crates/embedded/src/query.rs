@@ -290,4 +290,19 @@ mod tests {
         let projection = look(&settings, Some(&home()), None);
         assert_eq!(projection.keys().collect::<Vec<_>>(), ["_id", "look", "looked"]);
     }
+
+    #[test]
+    fn only_parents_in_which_something_is_wrong_are_sent() {
+        let [look, filter] = faults(&Settings::example());
+        let look = look.get_document("$project").unwrap();
+        assert_eq!(look.get("type"), Some(&doc! { "$type": "$addresses" }.into()));
+        let fields: Vec<&String> = look.keys().collect();
+        assert_eq!(fields, ["type", "size", "documents", "withId", "different"]);
+        let sound = doc! { "$and": [
+            { "$eq": ["$type", "array"] },
+            { "$lte": ["$size", 5] },
+            { "$eq": ["$size", "$different"] },
+        ] };
+        assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [sound] } } });
+    }
 }

@@ -28,3 +28,22 @@ pub(crate) fn validator(settings: &Settings) -> Document {
         "$expr": { "$cond": [{ "$isArray": &array }, distinct, false] },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_max_items() {
+        let validator = validator(&Settings::example());
+        let schema = validator.get_document("$jsonSchema").unwrap();
+        let children = schema
+            .get_document("properties")
+            .unwrap()
+            .get_document("addresses")
+            .unwrap();
+        assert_eq!(children.get_i32("maxItems"), Ok(5));
+        let child = children.get_document("items").unwrap();
+        assert_eq!(child.get_array("required").unwrap(), &["id".into()]);
+    }
+}

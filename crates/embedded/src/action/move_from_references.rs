@@ -3,6 +3,7 @@ use mongo_patterns_core::{FieldName, Result};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
+use crate::migrate::embedding::Embedding;
 use crate::migrate::from_references::FromReferences;
 use crate::migrate::run::check_settings;
 use crate::repository::Shared;
@@ -97,12 +98,17 @@ impl MoveFromReferences<'_> {
         let Shared { collection, settings } = self.shared;
         let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;
-        let moving = FromReferences {
+        let form = FromReferences {
             settings,
-            parents: collection,
-            source: &self.source,
+            parents: collection.name(),
+            source: self.source.name(),
             reference: &reference,
             sort: sort.as_ref(),
+        };
+        let moving = Embedding {
+            form,
+            parents: collection,
+            source: &self.source,
         };
         moving.run().await
     }

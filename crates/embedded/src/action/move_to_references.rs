@@ -3,6 +3,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
+use crate::migrate::referencing::Referencing;
 use crate::migrate::run::check_settings;
 use crate::migrate::to_references::ToReferences;
 use crate::repository::Shared;
@@ -72,11 +73,15 @@ impl MoveToReferences<'_> {
         let Shared { collection, settings } = self.shared;
         let target = &self.target;
         let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;
-        let moving = ToReferences {
+        let form = ToReferences {
             settings,
+            target: target.name(),
+            reference: &reference,
+        };
+        let moving = Referencing {
+            form,
             parents: collection,
             target,
-            reference: &reference,
         };
         moving.run().await
     }

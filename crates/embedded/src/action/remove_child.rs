@@ -9,7 +9,8 @@ use crate::write::{Needs, Write};
 use crate::{EmbeddedRepository, query};
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Removes the child of a parent that has this id. The others keep their order.
+    /// Removes the child of a parent that has this id; all of them, where a damaged parent has several. The others keep
+    /// their order.
     ///
     /// When it is called again since its outcome was unknown, `ChildNotFound` says that the first call did remove it.
     ///

@@ -1,20 +1,18 @@
-//! From references to embedded children: the BSON, and the way.
+//! From references to embedded children: the BSON.
 
-use mongo_patterns_core::index::list_indexes;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongo_patterns_core::FieldName;
+use mongodb::bson::{Bson, Document, doc};
 
-use super::Moved;
-use super::run::{MAX_BYTES, count_if, look, number, refuse, write};
+use super::run::{MAX_BYTES, count_if};
 use crate::ids::CHILD_ID_TYPES;
 use crate::settings::Settings;
 
-/// A move of all children.
+/// How documents that refer to a parent become its children.
 pub(crate) struct FromReferences<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) parents: &'a Collection<RawDocumentBuf>,
-    pub(crate) source: &'a Collection<RawDocumentBuf>,
+    /// The names of the collections.
+    pub(crate) parents: &'a str,
+    pub(crate) source: &'a str,
     /// The field of a child's document that holds the `_id` of its parent.
     pub(crate) reference: &'a FieldName,
     /// The field by which the children of a parent are ordered before their `_id`.
@@ -22,81 +20,6 @@ pub(crate) struct FromReferences<'a> {
 }
 
 impl FromReferences<'_> {
-    pub(crate) async fn run(&self) -> Result<Moved> {
-        self.check_index().await?;
-        let before = look(self.source, self.inspection()).await?;
-        self.check_source(&before).await?;
-        self.check_parents().await?;
-        write(self.parents, self.parents, self.transfer()).await?;
-
-        let after = look(self.source, self.inspection()).await?;
-        let parents = look(self.parents, self.totals()).await?;
-        let moved = Moved {
-            parents: number(&parents, "parents"),
-            children: number(&parents, "children"),
-            orphans: number(&after, "orphans"),
-        };
-        let complete = number(&after, "unequal") == 0
-            && number(&parents, "without") == 0
-            && number(&after, "children") == number(&before, "children")
-            && moved.children + moved.orphans == number(&after, "children");
-        if complete {
-            return Ok(moved);
-        }
-        Err(Error::new(
-            ErrorKind::CountMismatch,
-            format!(
-                "{} parents do not have as many children as refer to them, and {} have no array: stop all writers to both collections, remove the array from parents whose references changed meanwhile, then move again",
-                number(&after, "unequal"),
-                number(&parents, "without")
-            ),
-        ))
-    }
-
-    /// Without an index, each parent would take a scan of all children.
-    async fn check_index(&self) -> Result<()> {
-        let reference = self.reference.as_str();
-        let indexes = list_indexes(self.source, None).await?;
-        if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::IndexMissing,
-            format!(
-                "the collection of the references has no index on `{reference}`, by which the children of a parent are found, nothing was moved: create {{ {reference}: 1 }} there"
-            ),
-        ))
-    }
-
-    async fn check_source(&self, found: &Document) -> Result<()> {
-        let settings = self.settings;
-        let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
-        let what = "children have no id, or one of a type that it cannot have";
-        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
-        let what = format!(
-            "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
-            settings.max_children
-        );
-        refuse(found, "over", ErrorKind::Full, children, &what)?;
-        let what = "parents would pass MongoDB's limit of 16 MiB with their children: use a pattern for longer lists";
-        refuse(found, "large", ErrorKind::TooLarge, children, what)?;
-        if child_id != "_id" {
-            let found = look(self.source, self.repeated_ids()).await?;
-            let what = "ids are those of several children of one parent";
-            refuse(&found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
-        }
-        Ok(())
-    }
-
-    async fn check_parents(&self) -> Result<()> {
-        let found = look(self.parents, self.occupied()).await?;
-        let children = self.settings.children.as_str();
-        let what = "parents have something else than an array in the field of the children";
-        refuse(&found, "bad", ErrorKind::Corrupt, children, what)?;
-        let what = "parents have children already, and others than those that refer to them: remove either";
-        refuse(&found, "occupied", ErrorKind::TargetNotEmpty, children, what)
-    }
-
     /// Whether a parent has no children yet.
     fn is_open(&self) -> Document {
         let array = format!("${}", self.settings.children);
@@ -115,7 +38,7 @@ impl FromReferences<'_> {
         }
         sort.insert("_id", 1);
         doc! { "$lookup": {
-            "from": self.source.name(),
+            "from": self.source,
             "localField": "_id",
             "foreignField": self.reference.as_str(),
             "let": { "parent": "$_id" },
@@ -139,7 +62,7 @@ impl FromReferences<'_> {
             self.gathered(),
             doc! { "$project": { "_id": 1, children: "$c" } },
             doc! { "$merge": {
-                "into": self.parents.name(),
+                "into": self.parents,
                 "on": "_id",
                 "whenMatched": [{ "$set": { children: still } }],
                 "whenNotMatched": "discard",
@@ -148,7 +71,7 @@ impl FromReferences<'_> {
     }
 
     /// The parents that have children, and others than the move would give them.
-    fn occupied(&self) -> [Document; 5] {
+    pub(crate) fn occupied(&self) -> [Document; 5] {
         let array = format!("${}", self.settings.children);
         let mut group = doc! { "_id": null };
         count_if(&mut group, "bad", doc! { "$not": [{ "$isArray": "$a" }] }, 1, "$_id");
@@ -166,14 +89,14 @@ impl FromReferences<'_> {
     fn parent_of_group(&self) -> [Document; 2] {
         [
             doc! { "$lookup": {
-                "from": self.parents.name(), "localField": "_id.r", "foreignField": "_id", "as": "p",
+                "from": self.parents, "localField": "_id.r", "foreignField": "_id", "as": "p",
             } },
             doc! { "$addFields": { "has": has_parent("$_id.r"), "p": { "$arrayElemAt": ["$p", 0] } } },
         ]
     }
 
     /// Counts the children and the orphans, and what cannot be moved.
-    fn inspection(&self) -> Vec<Document> {
+    pub(crate) fn inspection(&self) -> Vec<Document> {
         let settings = self.settings;
         let array = format!("$p.{}", settings.children);
         let type_of_id = doc! { "$type": format!("${}", settings.child_id) };
@@ -208,7 +131,7 @@ impl FromReferences<'_> {
     }
 
     /// Counts the ids that several children of one parent have.
-    fn repeated_ids(&self) -> Vec<Document> {
+    pub(crate) fn repeated_ids(&self) -> Vec<Document> {
         let by_id = doc! {
             "_id": { "r": format!("${}", self.reference), "i": format!("${}", self.settings.child_id) },
             "n": { "$sum": 1 },
@@ -222,7 +145,7 @@ impl FromReferences<'_> {
         stages
     }
 
-    fn totals(&self) -> [Document; 1] {
+    pub(crate) fn totals(&self) -> [Document; 1] {
         let array = format!("${}", self.settings.children);
         let is_array = doc! { "$isArray": &array };
         [doc! { "$group": {
@@ -254,10 +177,63 @@ fn has_parent(reference: &str) -> Bson {
     .into()
 }
 
-/// Whether an index has every document in the order of the field, by the simple collation.
-fn serves(index: &Document, field: &str) -> bool {
-    const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
-    let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
-    let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
-    ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_gathered_by_index_in_their_order_and_embedded_where_there_are_none() {
+        let (settings, field) = (Settings::example(), |name: &str| FieldName::new(name).unwrap());
+        let (reference, sort) = (field("patron_id"), field("since"));
+        let form = FromReferences {
+            settings: &settings,
+            parents: "patron",
+            source: "address",
+            reference: &reference,
+            sort: Some(&sort),
+        };
+        let open = doc! { "$or": [
+            { "$eq": [{ "$type": "$addresses" }, "missing"] },
+            { "$eq": ["$addresses", []] },
+        ] };
+        let gathered = doc! { "$lookup": {
+            "from": "address",
+            "localField": "_id",
+            "foreignField": "patron_id",
+            "let": { "parent": "$_id" },
+            "pipeline": [
+                { "$match": { "$expr": { "$eq": ["$patron_id", "$$parent"] } } },
+                { "$sort": { "since": 1, "_id": 1 } },
+                { "$project": { "patron_id": 0 } },
+            ],
+            "as": "c",
+        } };
+        let still = doc! { "$cond": [&open, "$$new.addresses", "$addresses"] };
+        let merge = doc! { "$merge": {
+            "into": "patron",
+            "on": "_id",
+            "whenMatched": [{ "$set": { "addresses": still } }],
+            "whenNotMatched": "discard",
+        } };
+        let expected = [
+            doc! { "$match": { "$expr": &open } },
+            doc! { "$project": { "_id": 1 } },
+            gathered,
+            doc! { "$project": { "_id": 1, "addresses": "$c" } },
+            merge,
+        ];
+        assert_eq!(form.transfer(), expected);
+    }
+
+    #[test]
+    fn an_orphan_is_what_no_single_parent_is_named_by() {
+        let [_, lookup, filter, _] = FromReferences::orphans("patron", &FieldName::new("patron_id").unwrap());
+        let by_fields = doc! { "from": "patron", "localField": "r", "foreignField": "_id", "as": "p" };
+        assert_eq!(lookup, doc! { "$lookup": by_fields });
+        let has = doc! { "$and": [
+            { "$ne": ["$p", []] },
+            { "$not": [{ "$in": [{ "$type": "$r" }, ["missing", "array"]] }] },
+        ] };
+        assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [has] } } });
+    }
 }

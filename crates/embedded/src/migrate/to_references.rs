@@ -1,89 +1,22 @@
-//! From embedded children to references: the BSON, and the way.
+//! From embedded children to references: the BSON.
 
-use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongo_patterns_core::FieldName;
+use mongodb::bson::{Document, doc};
 
-use super::Moved;
-use super::run::{count_if, look, number, refuse, write};
+use super::run::count_if;
 use crate::ids::CHILD_ID_TYPES;
 use crate::settings::Settings;
 
-/// A move of all children, back.
+/// How children become documents that refer to their parent.
 pub(crate) struct ToReferences<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) parents: &'a Collection<RawDocumentBuf>,
-    pub(crate) target: &'a Collection<RawDocumentBuf>,
+    /// The name of the collection.
+    pub(crate) target: &'a str,
     /// The field of a child's document that is to hold the `_id` of its parent.
     pub(crate) reference: &'a FieldName,
 }
 
 impl ToReferences<'_> {
-    pub(crate) async fn run(&self) -> Result<Moved> {
-        let before = look(self.parents, self.inspection()).await?;
-        self.check_parents(&before).await?;
-        self.check_target().await?;
-        let reference = self.reference.as_str();
-        let index = PlannedIndex::new(format!("{reference}_1"), doc! { reference: 1 });
-        let plan = IndexPlan::new(self.target.name(), vec![index]);
-        plan.ensure(self.target, None).await?;
-        write(self.parents, self.target, self.transfer()).await?;
-
-        let after = look(self.parents, self.inspection()).await?;
-        let children = number(&after, "children");
-        let (there, same) = self.compare().await?;
-        if there == children && same == children && children == number(&before, "children") {
-            return Ok(Moved {
-                parents: number(&after, "parents"),
-                children,
-                orphans: 0,
-            });
-        }
-        Err(Error::new(
-            ErrorKind::CountMismatch,
-            format!(
-                "of {children} children, {same} are among the {there} documents of the target: stop all writers to both collections, empty the target where children changed meanwhile, then move again"
-            ),
-        ))
-    }
-
-    async fn check_parents(&self, found: &Document) -> Result<()> {
-        let children = self.settings.children.as_str();
-        let what = "parents have children that are no array, or no documents with a usable id: verify() tells more";
-        refuse(found, "bad", ErrorKind::Corrupt, children, what)?;
-        let what = "parents have children with a field of the name of the reference, and another value in it: choose another name";
-        refuse(found, "other", ErrorKind::InvalidArgument, children, what)?;
-        let repeated = look(self.parents, self.repeated_ids()).await?;
-        let what = "`_id`s are those of several children, which could not be documents of one collection";
-        refuse(&repeated, "bad", ErrorKind::InvalidItemId, children, what)
-    }
-
-    async fn check_target(&self) -> Result<()> {
-        let one = look(self.target, [doc! { "$limit": 1 }, doc! { "$count": "n" }]).await?;
-        if number(&one, "n") == 0 {
-            return Ok(());
-        }
-        let (there, same) = self.compare().await?;
-        if there == same {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::TargetNotEmpty,
-            format!(
-                "the collection to move into has {} documents that are not the children, and nothing was moved: empty it, or move into another",
-                there.saturating_sub(same)
-            ),
-        ))
-    }
-
-    /// How many documents the target has, and how many children are among them, exactly as they are to be.
-    async fn compare(&self) -> Result<(u64, u64)> {
-        let same = look(self.parents, self.same()).await?;
-        let there = look(self.target, [doc! { "$count": "n" }]).await?;
-        Ok((number(&there, "n"), number(&same, "n")))
-    }
-
     /// A document for each child: `_id`, reference, and the fields of the child in their order. A child without an `_id`
     /// gets one that is always the same.
     fn documents(&self) -> Vec<Document> {
@@ -100,10 +33,10 @@ impl ToReferences<'_> {
     }
 
     /// What is there stays, so it may run again, also while an earlier run of it still goes on at the server.
-    fn transfer(&self) -> Vec<Document> {
+    pub(crate) fn transfer(&self) -> Vec<Document> {
         let mut stages = self.documents();
         stages.push(doc! { "$merge": {
-            "into": self.target.name(),
+            "into": self.target,
             "on": "_id",
             // An empty pipeline, and not `keepExisting`: that takes a dot in a field's name for a path.
             "whenMatched": [],
@@ -113,12 +46,12 @@ impl ToReferences<'_> {
     }
 
     /// Counts the children that are in the target.
-    fn same(&self) -> Vec<Document> {
+    pub(crate) fn same(&self) -> Vec<Document> {
         let mut stages = self.documents();
         stages.extend([
             doc! { "$project": { "_id": 0, "d": "$$ROOT" } },
             doc! { "$lookup": {
-                "from": self.target.name(), "localField": "d._id", "foreignField": "_id", "as": "t",
+                "from": self.target, "localField": "d._id", "foreignField": "_id", "as": "t",
             } },
             doc! { "$match": { "$expr": { "$eq": ["$t", ["$d"]] } } },
             doc! { "$count": "n" },
@@ -126,7 +59,7 @@ impl ToReferences<'_> {
         stages
     }
 
-    fn repeated_ids(&self) -> Vec<Document> {
+    pub(crate) fn repeated_ids(&self) -> Vec<Document> {
         let mut stages = self.documents();
         stages.extend([
             doc! { "$group": { "_id": "$_id", "n": { "$sum": 1 } } },
@@ -137,7 +70,7 @@ impl ToReferences<'_> {
     }
 
     /// Counts parents and children, and what cannot be moved.
-    fn inspection(&self) -> [Document; 1] {
+    pub(crate) fn inspection(&self) -> [Document; 1] {
         let Settings { children, child_id, .. } = self.settings;
         let array = format!("${children}");
         let is_array = doc! { "$isArray": &array };
@@ -161,5 +94,33 @@ impl ToReferences<'_> {
         count_if(&mut group, "bad", bad, 1, "$_id");
         count_if(&mut group, "other", other, 1, "$_id");
         [doc! { "$group": group }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_becomes_a_document_with_a_lasting_id_and_one_that_is_there_stays() {
+        let (settings, reference) = (Settings::example(), FieldName::new("patron_id").unwrap());
+        let form = ToReferences {
+            settings: &settings,
+            target: "address",
+            reference: &reference,
+        };
+        let own_id = doc! { "patron_id": "$_id", "id": "$c.id" };
+        let document = doc! { "$mergeObjects": [
+            { "_id": own_id, "patron_id": "$_id" },
+            "$c",
+            { "patron_id": "$_id" },
+        ] };
+        let expected = [
+            doc! { "$project": { "c": "$addresses" } },
+            doc! { "$unwind": "$c" },
+            doc! { "$replaceWith": document },
+            doc! { "$merge": { "into": "address", "on": "_id", "whenMatched": [], "whenNotMatched": "insert" } },
+        ];
+        assert_eq!(form.transfer(), expected);
     }
 }
