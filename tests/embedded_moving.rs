@@ -374,3 +374,64 @@ async fn a_parent_that_got_a_child_meanwhile_keeps_it_and_is_named() {
     })
     .await;
 }
+
+/// Ids, references and fields that look like operators, paths or expressions are what they are, there and back.
+#[tokio::test]
+async fn hostile_ids_and_fields_are_moved_as_they_are() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        let parents: Vec<Bson> = vec![
+            "$name".into(),
+            "$$ROOT".into(),
+            1.into(),
+            doc! { "a": 1, "b": ["c"] }.into(),
+            mongodb::bson::oid::ObjectId::from_bytes([7; 12]).into(),
+        ];
+        let bare = parents.iter().map(|id| doc! { "_id": id, "name": "secret", "a.b": 1 });
+        stored(db).insert_many(bare).await.unwrap();
+        let mut documents = Vec::new();
+        for (n, parent) in parents.iter().enumerate() {
+            let fields = [
+                doc! { "a.b": 1, "c": { "$gt": "", "d.e": ["$name"] } },
+                doc! { "$set": { "x": "$name" }, "$x": 1, "": "empty", "4": 4 },
+            ];
+            for (m, fields) in fields.into_iter().enumerate() {
+                let id = Bson::String(format!("${n}.{m}"));
+                let mut document = doc! { "_id": id, "patron_id": parent };
+                document.extend(fields);
+                documents.push(document);
+            }
+        }
+        addresses(db).insert_many(&documents).await.unwrap();
+        index_reference(db).await;
+        let moved = go(db).await.unwrap();
+        assert_eq!((moved.parents, moved.children, moved.orphans), (5, 10, 0));
+        for (n, parent) in parents.iter().enumerate() {
+            let stored = stored(db)
+                .find_one(doc! { "_id": { "$eq": parent } })
+                .await
+                .unwrap()
+                .unwrap();
+            let expected: Vec<Bson> = documents[2 * n..2 * n + 2]
+                .iter()
+                .map(|document| {
+                    let mut child = document.clone();
+                    child.remove("patron_id");
+                    child.into()
+                })
+                .collect();
+            let expected = doc! { "_id": parent, "name": "secret", "a.b": 1, "addresses": expected };
+            assert_eq!(stored, expected);
+        }
+        let back = db.collection::<Document>("back");
+        for _ in 0..2 {
+            let returned = patrons(db).move_to_references(&back, "patron_id").await.unwrap();
+            assert_eq!(returned.children, 10);
+            assert_eq!(all(&db.plain_collection("back")).await, all(&addresses(db)).await);
+        }
+        assert_eq!(go(db).await.unwrap(), moved);
+    })
+    .await;
+}

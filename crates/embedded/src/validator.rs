@@ -42,7 +42,7 @@ mod tests {
             .unwrap()
             .get_document("addresses")
             .unwrap();
-        assert_eq!(children.get_i32("maxItems"), Ok(5));
+        assert_eq!(children.get("maxItems"), Some(&5.into()));
         let child = children.get_document("items").unwrap();
         assert_eq!(child.get_array("required").unwrap(), &["id".into()]);
     }

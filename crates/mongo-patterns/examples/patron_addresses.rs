@@ -105,7 +105,7 @@ async fn main() -> Result<()> {
         patrons.add_child("jim", &new).await,
         patrons.remove_child("joe", 7).await,
     ];
-    for error in answers.into_iter().filter_map(|answer| answer.err()) {
+    for error in answers.into_iter().filter_map(Result::err) {
         println!("{:?}: {error}", error.kind());
     }
     Ok(())
