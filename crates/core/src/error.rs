@@ -32,6 +32,8 @@ pub enum ErrorKind {
     InvalidItemId,
     /// The item cannot be written as BSON.
     Encode,
+    /// There is no document with this `_id`.
+    NotFound,
     /// The item does not fit: alone, or together with its document's others, it would pass MongoDB's 16 MiB.
     TooLarge,
     /// A stored item cannot be read as the item type of the repository.
@@ -52,8 +54,6 @@ pub enum ErrorKind {
     TargetNotEmpty,
     /// After a move, the target does not have what the source has.
     CountMismatch,
-    /// There is no document with this `_id`.
-    NotFound,
     /// There is a document with this `_id` already.
     AlreadyExists,
     /// The parent has no child with this id.

@@ -58,8 +58,8 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
         self
     }
 
-    /// How long a write goes on trying when it found no place, and a look at the parent finds nothing in its way. It
-    /// takes other writers that change the same child's presence all the time.
+    /// How long a write goes on trying when it found no place, and a look at the parent finds nothing in its way. Only
+    /// other writers that add and remove all the time can make it end.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self

@@ -17,8 +17,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// same time is lost or comes back.
     ///
     /// # Cost
-    /// One round trip, in which the server examines one document, and compares each id with each child. A second one, to
-    /// say why, when it finds no place.
+    /// One round trip, in which the server examines one document, and compares each id with each child: some milliseconds
+    /// for a hundred. A second one, to say why, when it finds no place.
     ///
     /// # Errors
     /// With nothing changed: [`ChildrenDiffer`](ErrorKind::ChildrenDiffer) when the ids are not those of all children,
