@@ -46,7 +46,7 @@ fn sent(db: &TestDatabase) -> (Document, Bson) {
     let statement = command.get_array("updates").unwrap()[0].as_document().unwrap().clone();
     let options: Vec<&String> = statement
         .keys()
-        .filter(|key| !["q", "u"].contains(&key.as_str()))
+        .filter(|key| !["q", "u", "collation"].contains(&key.as_str()))
         .collect();
     assert_eq!(options, Vec::<&String>::new());
     db.recorder().clear();

@@ -232,3 +232,25 @@ async fn the_usual_ways_change_the_wrong_child_or_hide_that_none_was_there() {
     })
     .await;
 }
+
+/// To a server these ids are one in the expressions of an update, and two in those of its filter: one child would come
+/// twice, and the other be lost.
+#[tokio::test]
+async fn ids_that_are_one_by_a_collation_lose_no_child() {
+    testkit::run(async |db| {
+        let collation = mongodb::options::Collation::builder()
+            .locale("en")
+            .strength(mongodb::options::CollationStrength::Primary);
+        let database = db.plain_client().database(db.database().name());
+        database
+            .create_collection("patron")
+            .collation(collation.build())
+            .await
+            .unwrap();
+        let (small, capital) = (doc! { "id": "a", "n": 1 }, doc! { "id": "A", "n": 2 });
+        plant(db, &patron("joe", [small.clone(), capital.clone()])).await;
+        patrons(db).reorder_children("joe", ["A", "a"]).await.unwrap();
+        assert_eq!(addresses(db, "joe").await, Some(vec![capital, small].into()));
+    })
+    .await;
+}

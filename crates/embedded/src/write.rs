@@ -6,7 +6,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, UpdateModifications};
+use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria, UpdateModifications};
 use tracing::Span;
 
 use crate::document::full;
@@ -37,6 +37,14 @@ pub(crate) enum Needs<'a> {
     Exactly(&'a [ChildId]),
 }
 
+impl Needs<'_> {
+    /// A server compares ids by the collection's collation in the expressions of an update, and not in those of its
+    /// filter. With another than the simple one it would find two different children and then take one for both.
+    fn collation(self) -> Option<Collation> {
+        matches!(self, Self::Exactly(_)).then(|| Collation::builder().locale("simple").build())
+    }
+}
+
 impl Write<'_> {
     /// Writes, and returns whether that made a difference.
     pub(crate) async fn run(self, mut session: Option<&mut ClientSession>) -> Result<bool> {
@@ -45,10 +53,13 @@ impl Write<'_> {
         loop {
             made += 1;
             record_attempts(self.span, made);
-            let update = self
+            let mut update = self
                 .shared
                 .collection
                 .update_one(self.filter.clone(), self.update.clone());
+            if let Some(collation) = self.needs.collation() {
+                update = update.collation(collation);
+            }
             let updated = match session.as_deref_mut() {
                 Some(session) => update.session(session).await,
                 None => update.await,
@@ -81,10 +92,13 @@ impl Write<'_> {
             Needs::Room(child) | Needs::Child(child) => (Some(child), None),
             Needs::Exactly(listed) => (None, Some(listed)),
         };
-        let find = collection
+        let mut find = collection
             .find_one(query::parent(self.parent))
             .projection(query::look(settings, child, listed))
             .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        if let Some(collation) = self.needs.collation() {
+            find = find.collation(collation);
+        }
         let found = match session {
             Some(session) => find.session(session).await?,
             None => find.read_concern(ReadConcern::local()).await?,
