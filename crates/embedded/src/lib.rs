@@ -88,7 +88,8 @@
 //! Other programs are not bound by this. [`validator`](EmbeddedRepository::validator) lets the server refuse what they
 //! would break, and [`verify`](EmbeddedRepository::verify) finds what they broke.
 //!
-//! Children with fields that start with `$` need MongoDB 5.0; an older server refuses them.
+//! The collection must have the simple collation, which is the default; [`ensure_indexes`](EmbeddedRepository::ensure_indexes)
+//! tells. Children with fields that start with `$` need MongoDB 5.0; an older server refuses them.
 //!
 //! # Cost
 //!
