@@ -54,6 +54,16 @@ pub enum ErrorKind {
     TargetNotEmpty,
     /// After a move, the target does not have what the source has.
     CountMismatch,
+    /// There is a document with this `_id` already.
+    AlreadyExists,
+    /// The parent has no child with this id.
+    ChildNotFound,
+    /// The parent has a child with this id already.
+    ChildExists,
+    /// The parent has as many children as it may have.
+    Full,
+    /// The parent's children are not those that the call lists.
+    ChildrenDiffer,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
     Contention,
     /// No suitable server could be found. Nothing was sent.

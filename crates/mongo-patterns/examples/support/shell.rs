@@ -43,16 +43,20 @@ fn update_call(collection: &str, sent: &Document) -> Option<String> {
     let mut options = statement.clone();
     let filter = options.remove("q")?;
     let update = options.remove("u")?;
-    Some(format!(
-        "db.{collection}.updateOne({}, {}, {})",
-        compact(&filter),
-        compact(&update),
-        compact(&Bson::Document(options))
-    ))
+    let mut text = format!("db.{collection}.updateOne({}, {}", compact(&filter), compact(&update));
+    if !options.is_empty() {
+        write!(text, ", {}", compact(&Bson::Document(options))).ok()?;
+    }
+    text.push(')');
+    Some(text)
 }
 
 fn find_call(collection: &str, sent: &Document) -> Option<String> {
-    let mut text = format!("db.{collection}.find({})", compact(sent.get("filter")?));
+    let mut text = format!("db.{collection}.find({}", compact(sent.get("filter")?));
+    if let Some(projection) = sent.get("projection") {
+        write!(text, ", {}", compact(projection)).ok()?;
+    }
+    text.push(')');
     for step in ["sort", "skip", "limit"] {
         if let Some(value) = sent.get(step) {
             write!(text, ".{step}({})", compact(value)).ok()?;

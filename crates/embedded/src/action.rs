@@ -1,0 +1,29 @@
+//! The calls of a repository: one file each, with its method, its action and its work.
+
+mod add_child;
+mod change_child;
+mod child;
+mod ensure_indexes;
+mod get;
+mod insert;
+mod move_from_references;
+mod move_to_references;
+mod orphans;
+mod remove_child;
+mod reorder_children;
+mod replace_child;
+mod verify;
+
+pub use add_child::AddChild;
+pub use change_child::{ChangeChild, Changed};
+pub use child::FindChild;
+pub use ensure_indexes::EnsureIndexes;
+pub use get::Get;
+pub use insert::{Insert, Inserted};
+pub use move_from_references::MoveFromReferences;
+pub use move_to_references::MoveToReferences;
+pub use orphans::{Orphan, OrphanStream, Orphans};
+pub use remove_child::RemoveChild;
+pub use reorder_children::ReorderChildren;
+pub use replace_child::ReplaceChild;
+pub use verify::{FindingStream, Verify};

@@ -1,0 +1,108 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document};
+use serde::Serialize;
+
+use crate::document::encode;
+use crate::ids::{ChildId, ParentId};
+use crate::repository::Shared;
+use crate::write::{Needs, Write};
+use crate::{EmbeddedRepository, query};
+
+impl<P, C: Serialize> EmbeddedRepository<P, C> {
+    /// Adds a child to a parent, behind those that are there.
+    ///
+    /// When it returns, the child is stored once, to the collection's write concern. However many writers add at a time,
+    /// no parent gets more children than it may have, and no two of them have the same id.
+    ///
+    /// An error means that it is not stored, unless
+    /// [`is_outcome_unknown`](mongo_patterns_core::Error::is_outcome_unknown). Then call it again: `ChildExists` says
+    /// that the first call did store it.
+    ///
+    /// A parent without the array gets one.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place. Only
+    /// when another writer has made room just in between, it tries again.
+    ///
+    /// # In a session
+    /// Nothing is retried; that other writers are faster is [`Contention`].
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves open whether the child is stored. The session it ran in should not be used again.
+    ///
+    /// # Errors
+    /// With nothing stored: [`Full`], [`NotFound`] when there is no such parent, [`ChildExists`], [`InvalidArgument`] and
+    /// [`InvalidItemId`] for ids of types that they cannot have, [`Encode`], [`TooLarge`] when the parent would pass
+    /// 16 MiB, [`Corrupt`] when its children are no array, [`DuplicateKey`] by a unique index of your own, and
+    /// [`Contention`].
+    ///
+    /// [`Full`]: mongo_patterns_core::ErrorKind::Full
+    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
+    /// [`ChildExists`]: mongo_patterns_core::ErrorKind::ChildExists
+    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
+    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
+    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
+    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
+    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
+    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
+    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
+    pub fn add_child(&self, parent: impl Into<Bson>, child: &C) -> AddChild<'_> {
+        AddChild {
+            shared: self.shared(),
+            parent: ParentId::new(parent.into()),
+            child: encode(child),
+            session: None,
+        }
+    }
+}
+
+/// Adds a child; made by [`EmbeddedRepository::add_child`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct AddChild<'a> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    child: Result<Document>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> AddChild<'a> {
+    /// Writes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for AddChild<'a> {
+    type Output = Result<()>;
+    type IntoFuture = ActionFuture<'a, ()>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("add_child"), |span| async move {
+            let settings = &self.shared.settings;
+            let (parent, child) = (self.parent?, self.child?);
+            let id = ChildId::of_child(settings, &child)?;
+            let write = Write {
+                shared: self.shared,
+                span: &span,
+                parent: &parent,
+                needs: Needs::Room(&id),
+                filter: query::parent_with_room(settings, &parent, &id),
+                update: query::push(settings, child).into(),
+            };
+            write.run(self.session).await?;
+            Ok(())
+        })
+    }
+}
+
+/// Does not show the child.
+impl std::fmt::Debug for AddChild<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AddChild")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document};
+
+use crate::ids::{ChildId, ParentId};
+use crate::repository::Shared;
+use crate::settings::Settings;
+use crate::write::{Needs, Write};
+use crate::{EmbeddedRepository, query};
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Changes fields of one child, and leaves its others as they are, whoever changes those at the same time.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::doc;
+    /// # async fn f(patrons: EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// patrons.change_child("joe", "home", doc! { "city": "Faketon", "zip": "12345" }).unset(["state"]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The names are those of plain fields of the child, never paths or operators, and the values are stored as they are.
+    /// It may be called again when its outcome was unknown.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
+    ///
+    /// # Errors
+    /// With nothing sent: [`InvalidArgument`](ErrorKind::InvalidArgument) when there is nothing to change, a name is none
+    /// of a plain field or comes twice, or it is that of the child's id, and [`InvalidItemId`](ErrorKind::InvalidItemId).
+    ///
+    /// With nothing changed: [`NotFound`](ErrorKind::NotFound) when there is no such parent,
+    /// [`ChildNotFound`](ErrorKind::ChildNotFound) when it has no such child, [`Corrupt`](ErrorKind::Corrupt),
+    /// [`TooLarge`](ErrorKind::TooLarge), [`DuplicateKey`](ErrorKind::DuplicateKey) and
+    /// [`Contention`](ErrorKind::Contention).
+    pub fn change_child(&self, parent: impl Into<Bson>, child: impl Into<Bson>, set: Document) -> ChangeChild<'_> {
+        ChangeChild {
+            shared: self.shared(),
+            parent: ParentId::new(parent.into()),
+            child: ChildId::new(child.into()),
+            set,
+            unset: Vec::new(),
+            session: None,
+        }
+    }
+}
+
+/// Changes fields of a child; made by [`EmbeddedRepository::change_child`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct ChangeChild<'a> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    child: Result<ChildId>,
+    set: Document,
+    unset: Vec<String>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What a change or a replacement did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// Whether anything is other than before.
+    pub modified: bool,
+}
+
+impl<'a> ChangeChild<'a> {
+    /// Removes these fields of the child.
+    pub fn unset<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
+        self.unset.extend(fields.into_iter().map(Into::into));
+        self
+    }
+
+    /// Writes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+/// Checks that each name is that of a plain field, once, and not that of the child's id.
+fn check_fields(settings: &Settings, set: &Document, unset: &[String]) -> Result<()> {
+    let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
+    let mut fields: Vec<&str> = set.keys().chain(unset).map(String::as_str).collect();
+    if fields.is_empty() {
+        return refuse("there is nothing to change, and nothing was sent: name a field");
+    }
+    for field in &fields {
+        if FieldName::of_element(*field).is_err() {
+            return refuse(
+                "a field to change must have a plain name: not empty, without a dot and NUL, and not starting with $; nothing was sent",
+            );
+        }
+        if *field == settings.child_id.as_str() {
+            return refuse("the id of a child cannot be changed, and nothing was sent: remove it and add another");
+        }
+    }
+    let all = fields.len();
+    fields.sort_unstable();
+    fields.dedup();
+    if fields.len() < all {
+        return refuse("a field is named twice, and nothing was sent");
+    }
+    Ok(())
+}
+
+impl<'a> IntoFuture for ChangeChild<'a> {
+    type Output = Result<Changed>;
+    type IntoFuture = ActionFuture<'a, Changed>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("change_child"), |span| async move {
+            let settings = &self.shared.settings;
+            let (parent, child) = (self.parent?, self.child?);
+            check_fields(settings, &self.set, &self.unset)?;
+            let write = Write {
+                shared: self.shared,
+                span: &span,
+                parent: &parent,
+                needs: Needs::Child(&child),
+                filter: query::parent_with(settings, &parent, &child),
+                update: query::change(settings, self.set, self.unset).into(),
+            };
+            let modified = write.run(self.session).await?;
+            Ok(Changed { modified })
+        })
+    }
+}
+
+/// Does not show the fields and values.
+impl std::fmt::Debug for ChangeChild<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChangeChild")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
+}

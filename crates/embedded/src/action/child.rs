@@ -1,0 +1,74 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::de::DeserializeOwned;
+
+use crate::document::decode_child;
+use crate::ids::{ChildId, ParentId};
+use crate::repository::Shared;
+use crate::{EmbeddedRepository, query};
+
+impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
+    /// The child of a parent that has this id, if there are both.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document, and sends the one child.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
+    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has, and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn child(&self, parent: impl Into<Bson>, child: impl Into<Bson>) -> FindChild<'_, C> {
+        FindChild {
+            shared: self.shared(),
+            parent: ParentId::new(parent.into()),
+            child: ChildId::new(child.into()),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads one child; made by [`EmbeddedRepository::child`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct FindChild<'a, C> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    child: Result<ChildId>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> C>,
+}
+
+impl<'a, C: DeserializeOwned> FindChild<'a, C> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<Option<C>> {
+        let Shared { collection, settings } = self.shared;
+        let (parent, child) = (self.parent?, self.child?);
+        let find = collection
+            .find_one(query::parent_with(settings, &parent, &child))
+            .projection(query::only(settings, &child));
+        let found = match self.session {
+            Some(session) => find.session(session).await?,
+            None => find.await?,
+        };
+        found.map_or(Ok(None), |found| decode_child(settings, &found))
+    }
+}
+
+impl<'a, C: DeserializeOwned + 'a> IntoFuture for FindChild<'a, C> {
+    type Output = Result<Option<C>>;
+    type IntoFuture = ActionFuture<'a, Option<C>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("child"), |_| self.execute())
+    }
+}

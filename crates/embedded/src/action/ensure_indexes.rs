@@ -1,0 +1,55 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::index::{EnsuredIndexes, IndexPlan};
+use mongodb::ClientSession;
+
+use crate::EmbeddedRepository;
+use crate::repository::Shared;
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Checks the collection, and creates nothing, since the pattern needs no [indexes](Self::indexes). It is here so
+    /// that a service can call it for all its repositories at its start.
+    ///
+    /// # Cost
+    /// Two round trips.
+    ///
+    /// # Errors
+    /// [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one, under which
+    /// ids that differ would be equal, and [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a
+    /// view or a time series.
+    pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
+        EnsureIndexes {
+            shared: self.shared(),
+            plan: self.indexes(),
+            session: None,
+        }
+    }
+}
+
+/// Checks the collection; made by [`EmbeddedRepository::ensure_indexes`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct EnsureIndexes<'a> {
+    shared: &'a Shared,
+    plan: IndexPlan,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> EnsureIndexes<'a> {
+    /// Runs in the caller's session. MongoDB does not allow it in a transaction.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for EnsureIndexes<'a> {
+    type Output = Result<EnsuredIndexes>;
+    type IntoFuture = ActionFuture<'a, EnsuredIndexes>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("ensure_indexes"), |_| async move {
+            self.plan.ensure(&self.shared.collection, self.session).await
+        })
+    }
+}

@@ -1,0 +1,67 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::de::DeserializeOwned;
+
+use crate::document::decode_parent;
+use crate::ids::ParentId;
+use crate::repository::Shared;
+use crate::{EmbeddedRepository, query};
+
+impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
+    /// A parent with all its children, if there is one with this `_id`.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an `_id` of a type that none has, and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn get(&self, id: impl Into<Bson>) -> Get<'_, P> {
+        Get {
+            shared: self.shared(),
+            parent: ParentId::new(id.into()),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads a parent; made by [`EmbeddedRepository::get`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Get<'a, P> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> P>,
+}
+
+impl<'a, P: DeserializeOwned> Get<'a, P> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<Option<P>> {
+        let find = self.shared.collection.find_one(query::parent(&self.parent?));
+        let found = match self.session {
+            Some(session) => find.session(session).await?,
+            None => find.await?,
+        };
+        found.map(|found| decode_parent(&found)).transpose()
+    }
+}
+
+impl<'a, P: DeserializeOwned + 'a> IntoFuture for Get<'a, P> {
+    type Output = Result<Option<P>>;
+    type IntoFuture = ActionFuture<'a, Option<P>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("get"), |_| self.execute())
+    }
+}

@@ -1,0 +1,109 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use serde::Serialize;
+
+use crate::EmbeddedRepository;
+use crate::document::{check_parent, encode};
+use crate::repository::Shared;
+use crate::write::refused;
+
+impl<P: Serialize, C> EmbeddedRepository<P, C> {
+    /// Stores a new parent, with the children that it has.
+    ///
+    /// # Cost
+    /// One round trip.
+    ///
+    /// # Errors
+    /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
+    /// is of a type that it cannot have, its children are no array, or one of them is no document,
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`ChildExists`](ErrorKind::ChildExists)
+    /// when two have the same, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
+    ///
+    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`,
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and [`TooLarge`](ErrorKind::TooLarge).
+    pub fn insert(&self, parent: &P) -> Insert<'_> {
+        let shared = self.shared();
+        let checked = encode(parent).and_then(|parent| {
+            check_parent(&shared.settings, &parent)?;
+            Ok(parent)
+        });
+        Insert {
+            shared,
+            parent: checked,
+            session: None,
+        }
+    }
+}
+
+/// Stores a parent; made by [`EmbeddedRepository::insert`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Insert<'a> {
+    shared: &'a Shared,
+    parent: Result<Document>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What an insert did.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Inserted {
+    /// The `_id` of the parent: its own, or the ObjectId that the driver gave to one without.
+    pub id: Bson,
+}
+
+impl<'a> Insert<'a> {
+    /// Stores in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    async fn execute(self) -> Result<Inserted> {
+        let parent = RawDocumentBuf::try_from(&self.parent?).map_err(|error| {
+            let message = "the parent cannot be written as BSON, nothing was stored";
+            Error::from_driver(ErrorKind::Encode, message, error.into())
+        })?;
+        let insert = self.shared.collection.insert_one(parent);
+        let inserted = match self.session {
+            Some(session) => insert.session(session).await,
+            None => insert.await,
+        };
+        match inserted {
+            Ok(inserted) => Ok(Inserted {
+                id: inserted.inserted_id,
+            }),
+            Err(error) if is_of_id(&error) => Err(Error::from_driver(
+                ErrorKind::AlreadyExists,
+                "there is a parent with this `_id` already, nothing was stored: add the children to it",
+                error,
+            )),
+            Err(error) => Err(refused(error)),
+        }
+    }
+}
+
+fn is_of_id(error: &mongodb::error::Error) -> bool {
+    duplicate_key(error)
+        .is_some_and(|duplicate| duplicate.fields == ["_id"] || duplicate.index.as_deref() == Some("_id_"))
+}
+
+impl<'a> IntoFuture for Insert<'a> {
+    type Output = Result<Inserted>;
+    type IntoFuture = ActionFuture<'a, Inserted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("insert"), |_| self.execute())
+    }
+}
+
+/// Does not show the parent.
+impl std::fmt::Debug for Insert<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Insert")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+
+use crate::migrate::embedding::Embedding;
+use crate::migrate::from_references::FromReferences;
+use crate::migrate::run::check_settings;
+use crate::repository::Shared;
+use crate::{EmbeddedRepository, Moved};
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Embeds the children of a collection, where each is a document that holds the `_id` of its parent in a field, in
+    /// their parents. The server does it, and nothing passes through the client.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// let moved = patrons.move_from_references(&addresses, "patron_id").await?;
+    /// println!("{} addresses of {} patrons, {} of none", moved.children, moved.parents, moved.orphans);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A child is its document without the reference: `_id`, and all other fields in their order. The children of a parent
+    /// come in the order of their `_id`, or of a [field](MoveFromReferences::sort_by). A parent without children gets an
+    /// empty array. Documents that refer to no parent are counted, and [`orphans`](Self::orphans) lists them. The source
+    /// is only read, and is yours to drop, when you have looked at its orphans.
+    ///
+    /// # Before
+    /// Stop the writers of the source, and do not write to the children of the parents before it is done. Both
+    /// collections must be in one database, and the source needs an index that starts with the reference.
+    ///
+    /// # When it is interrupted
+    /// Run it again until it returns. Each parent gets all its children at once, and one that has them is passed over, so
+    /// nothing is lost or doubled, also when the server still goes on with the command of a client that was killed.
+    /// Calling it once more changes nothing.
+    ///
+    /// # Cost
+    /// Six round trips, and one more where the child's id is not `_id`. The server reads the source three times, by index
+    /// where it gathers the children of a parent, and the parents three times.
+    ///
+    /// # Errors
+    /// Nothing is written when an error is one of these. It names a [document](mongo_patterns_core::Error::document_id).
+    ///
+    /// - [`Configuration`](mongo_patterns_core::ErrorKind::Configuration): the name of the reference or the sort field is that of no plain
+    ///   field.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): the collections are one, or of two databases, or the reference
+    ///   is the field of the child's id.
+    /// - [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing): the source has no index on the reference.
+    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many children have no id that can be used, or one that another
+    ///   child of their parent has.
+    /// - [`Full`](mongo_patterns_core::ErrorKind::Full): so many parents would have more children than they may.
+    /// - [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge): so many parents would pass 16 MiB.
+    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): so many parents have something else than an array.
+    /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): the server is older than MongoDB 5.0.
+    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): so many parents have other children than those that refer to them.
+    ///
+    /// With these, the move is unfinished, and can be run again:
+    ///
+    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): at the end a parent does not have as many children as refer to it,
+    ///   because something wrote to one of the collections.
+    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index of your own refused a parent with its children.
+    /// - Those of the driver.
+    pub fn move_from_references<D: Send + Sync>(
+        &self,
+        source: &Collection<D>,
+        reference: impl Into<String>,
+    ) -> MoveFromReferences<'_> {
+        MoveFromReferences {
+            shared: self.shared(),
+            source: source.clone_with_type(),
+            reference: reference.into(),
+            sort: None,
+        }
+    }
+}
+
+/// Embeds children that are documents of their own; made by [`EmbeddedRepository::move_from_references`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct MoveFromReferences<'a> {
+    shared: &'a Shared,
+    source: Collection<RawDocumentBuf>,
+    reference: String,
+    sort: Option<String>,
+}
+
+impl MoveFromReferences<'_> {
+    /// The field by which the children of a parent are ordered, ascending; where it is equal, by their `_id`.
+    pub fn sort_by(mut self, field: impl Into<String>) -> Self {
+        self.sort = Some(field.into());
+        self
+    }
+
+    async fn execute(self) -> Result<Moved> {
+        let Shared { collection, settings } = self.shared;
+        let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
+        let sort = self.sort.map(FieldName::of_element).transpose()?;
+        let form = FromReferences {
+            settings,
+            parents: collection.name(),
+            source: self.source.name(),
+            reference: &reference,
+            sort: sort.as_ref(),
+        };
+        let moving = Embedding {
+            form,
+            parents: collection,
+            source: &self.source,
+        };
+        moving.run().await
+    }
+}
+
+impl<'a> IntoFuture for MoveFromReferences<'a> {
+    type Output = Result<Moved>;
+    type IntoFuture = ActionFuture<'a, Moved>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("move_from_references"), |_| self.execute())
+    }
+}

@@ -1,0 +1,75 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+
+use crate::ids::{ChildId, ParentId};
+use crate::repository::Shared;
+use crate::write::{Needs, Write};
+use crate::{EmbeddedRepository, query};
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Removes the child of a parent that has this id; all of them, where a damaged parent has several. The others keep
+    /// their order.
+    ///
+    /// When it is called again since its outcome was unknown, `ChildNotFound` says that the first call did remove it.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
+    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has,
+    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) and
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
+    pub fn remove_child(&self, parent: impl Into<Bson>, child: impl Into<Bson>) -> RemoveChild<'_> {
+        RemoveChild {
+            shared: self.shared(),
+            parent: ParentId::new(parent.into()),
+            child: ChildId::new(child.into()),
+            session: None,
+        }
+    }
+}
+
+/// Removes a child; made by [`EmbeddedRepository::remove_child`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct RemoveChild<'a> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    child: Result<ChildId>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> RemoveChild<'a> {
+    /// Writes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for RemoveChild<'a> {
+    type Output = Result<()>;
+    type IntoFuture = ActionFuture<'a, ()>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("remove_child"), |span| async move {
+            let settings = &self.shared.settings;
+            let (parent, child) = (self.parent?, self.child?);
+            let write = Write {
+                shared: self.shared,
+                span: &span,
+                parent: &parent,
+                needs: Needs::Child(&child),
+                filter: query::parent_with(settings, &parent, &child),
+                update: query::pull(settings, &child).into(),
+            };
+            write.run(self.session).await?;
+            Ok(())
+        })
+    }
+}

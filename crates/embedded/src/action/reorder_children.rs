@@ -1,0 +1,88 @@
+use std::collections::HashSet;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+
+use crate::ids::{ChildId, ParentId};
+use crate::repository::Shared;
+use crate::write::{Needs, Write};
+use crate::{EmbeddedRepository, query};
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Puts the children of a parent in the order of these ids, which must be those of all of them, each once.
+    ///
+    /// It is one command that looks and writes at once, on the server: no child that others add, remove or change at the
+    /// same time is lost or comes back.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document, and compares each id with each child: some milliseconds
+    /// for a hundred. A second one, to say why, when it finds no place.
+    ///
+    /// # Errors
+    /// With nothing changed: [`ChildrenDiffer`](ErrorKind::ChildrenDiffer) when the ids are not those of all children,
+    /// perhaps since another writer added or removed one; [`NotFound`](ErrorKind::NotFound) when there is no such parent,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when an id comes twice or the parent's is none,
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Corrupt`](ErrorKind::Corrupt) and
+    /// [`Contention`](ErrorKind::Contention).
+    pub fn reorder_children<I: Into<Bson>>(
+        &self,
+        parent: impl Into<Bson>,
+        children: impl IntoIterator<Item = I>,
+    ) -> ReorderChildren<'_> {
+        ReorderChildren {
+            shared: self.shared(),
+            parent: ParentId::new(parent.into()),
+            children: children.into_iter().map(|child| ChildId::new(child.into())).collect(),
+            session: None,
+        }
+    }
+}
+
+/// Orders the children of a parent anew; made by [`EmbeddedRepository::reorder_children`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct ReorderChildren<'a> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    children: Result<Vec<ChildId>>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> ReorderChildren<'a> {
+    /// Writes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for ReorderChildren<'a> {
+    type Output = Result<()>;
+    type IntoFuture = ActionFuture<'a, ()>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("reorder_children"), |span| async move {
+            let settings = &self.shared.settings;
+            let (parent, children) = (self.parent?, self.children?);
+            let forms: HashSet<&[u8]> = children.iter().map(ChildId::form).collect();
+            if forms.len() < children.len() {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "the id of a child comes twice, and nothing was sent: list each once",
+                ));
+            }
+            let write = Write {
+                shared: self.shared,
+                span: &span,
+                parent: &parent,
+                needs: Needs::Exactly(&children),
+                filter: query::parent_with_exactly(settings, &parent, &children),
+                update: query::reorder(settings, &children).to_vec().into(),
+            };
+            write.run(self.session).await?;
+            Ok(())
+        })
+    }
+}

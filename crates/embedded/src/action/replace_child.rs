@@ -1,0 +1,82 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document};
+use serde::Serialize;
+
+use super::change_child::Changed;
+use crate::document::encode;
+use crate::ids::{ChildId, ParentId};
+use crate::repository::Shared;
+use crate::write::{Needs, Write};
+use crate::{EmbeddedRepository, query};
+
+impl<P, C: Serialize> EmbeddedRepository<P, C> {
+    /// Puts a child in the place of the one of the parent that has the same id. It may be called again when its outcome
+    /// was unknown.
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of
+    /// [`add_child`](Self::add_child) but `Full` and `ChildExists`.
+    pub fn replace_child(&self, parent: impl Into<Bson>, child: &C) -> ReplaceChild<'_> {
+        ReplaceChild {
+            shared: self.shared(),
+            parent: ParentId::new(parent.into()),
+            child: encode(child),
+            session: None,
+        }
+    }
+}
+
+/// Replaces a child; made by [`EmbeddedRepository::replace_child`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct ReplaceChild<'a> {
+    shared: &'a Shared,
+    parent: Result<ParentId>,
+    child: Result<Document>,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> ReplaceChild<'a> {
+    /// Writes in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for ReplaceChild<'a> {
+    type Output = Result<Changed>;
+    type IntoFuture = ActionFuture<'a, Changed>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("replace_child"), |span| async move {
+            let settings = &self.shared.settings;
+            let (parent, child) = (self.parent?, self.child?);
+            let id = ChildId::of_child(settings, &child)?;
+            let write = Write {
+                shared: self.shared,
+                span: &span,
+                parent: &parent,
+                needs: Needs::Child(&id),
+                filter: query::parent_with(settings, &parent, &id),
+                update: query::replace(settings, child).into(),
+            };
+            let modified = write.run(self.session).await?;
+            Ok(Changed { modified })
+        })
+    }
+}
+
+/// Does not show the child.
+impl std::fmt::Debug for ReplaceChild<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplaceChild")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! Parents and children as they are written and read.
+
+use std::collections::HashSet;
+
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{self, Bson, Document, RawDocument};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ids::{ChildId, ParentId};
+use crate::settings::Settings;
+
+/// A value that is to be stored as a document.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
+    let encoded = bson::serialize_to_bson(value).map_err(|error| {
+        Error::from_driver(
+            ErrorKind::Encode,
+            "the value cannot be written as BSON, nothing was stored: see as_driver_error() for the reason",
+            error.into(),
+        )
+    })?;
+    match encoded {
+        Bson::Document(document) => Ok(document),
+        _ => Err(Error::new(
+            ErrorKind::Encode,
+            "parents and children must be written as documents, nothing was stored: use a type with named fields",
+        )),
+    }
+}
+
+/// Checks a parent that is to be stored: its `_id`, where it has one, and its children.
+pub(crate) fn check_parent(settings: &Settings, parent: &Document) -> Result<()> {
+    if let Some(id) = parent.get("_id") {
+        ParentId::new(id.clone())?;
+    }
+    let Some(Bson::Array(children)) = parent.get(settings.children.as_str()) else {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the parent has no array in its field `{}`, nothing was stored: write an empty one for no children",
+                settings.children
+            ),
+        ));
+    };
+    if children.len() > settings.max_children as usize {
+        return Err(full(settings));
+    }
+    let mut forms = HashSet::new();
+    for child in children {
+        let Bson::Document(child) = child else {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a child is no document, nothing was stored: use a type with named fields",
+            ));
+        };
+        if !forms.insert(ChildId::of_child(settings, child)?.form().to_vec()) {
+            return Err(Error::new(
+                ErrorKind::ChildExists,
+                "two children of the parent have the same id, nothing was stored",
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn full(settings: &Settings) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "a parent may have {} children, and this is one more, nothing was stored: remove one, or use a pattern for longer lists",
+            settings.max_children
+        ),
+    )
+}
+
+/// A parent as the repository's type.
+pub(crate) fn decode_parent<P: DeserializeOwned>(document: &RawDocument) -> Result<P> {
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
+        Error::from_driver(
+            ErrorKind::Decode,
+            "a stored parent cannot be read as the repository's parent type: change the type, or mend the document",
+            error.into(),
+        )
+        .at(id_of(document), "_id")
+    })
+}
+
+/// The one child of a parent that was read without the others.
+pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &RawDocument) -> Result<Option<C>> {
+    let children = parent.get_array(settings.children.as_str()).ok();
+    let child = children.and_then(|children| children.get_document(0).ok());
+    let Some(child) = child else { return Ok(None) };
+    bson::deserialize_from_slice(child.as_bytes())
+        .map(Some)
+        .map_err(|error| {
+            Error::from_driver(
+                ErrorKind::Decode,
+                "a stored child cannot be read as the repository's child type: change the type, or mend the child",
+                error.into(),
+            )
+            .at(id_of(parent), settings.children.as_str())
+        })
+}
+
+fn id_of(document: &RawDocument) -> Bson {
+    let id = document.get("_id").ok().flatten();
+    id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null)
+}

@@ -1,0 +1,224 @@
+//! The ids of parents and children.
+
+use std::fmt;
+
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document};
+
+use crate::settings::Settings;
+
+/// The types of a child's id, by their names in `$type` and `bsonType`.
+///
+/// No decimal128: here an id is equal to another when it is to the server, and that takes decimal arithmetic.
+pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
+    "string",
+    "int",
+    "long",
+    "double",
+    "bool",
+    "objectId",
+    "binData",
+    "date",
+    "timestamp",
+    "object",
+];
+
+/// The `_id` of a parent.
+#[derive(Clone, PartialEq)]
+pub(crate) struct ParentId(Bson);
+
+impl ParentId {
+    pub(crate) fn new(id: Bson) -> Result<Self> {
+        match id {
+            Bson::Null
+            | Bson::Undefined
+            | Bson::Array(_)
+            | Bson::RegularExpression(_)
+            | Bson::MinKey
+            | Bson::MaxKey => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the `_id` of a parent must not be null, undefined, an array, a regular expression, or a min or max key; nothing was sent",
+            )),
+            id => Ok(Self(id)),
+        }
+    }
+
+    pub(crate) fn to_bson(&self) -> Bson {
+        self.0.clone()
+    }
+}
+
+/// Does not show the id, which is a user value.
+impl fmt::Debug for ParentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ParentId")
+    }
+}
+
+/// The id of a child among those of its parent.
+#[derive(Clone)]
+pub(crate) struct ChildId {
+    id: Bson,
+    /// What is equal when the server takes ids for equal, under the simple collation.
+    form: Vec<u8>,
+}
+
+impl ChildId {
+    pub(crate) fn new(id: Bson) -> Result<Self> {
+        let mut form = Vec::new();
+        let usable = !matches!(id, Bson::Null | Bson::Array(_)) && write_form(&mut form, &id);
+        if usable {
+            Ok(Self { id, form })
+        } else {
+            Err(Error::new(
+                ErrorKind::InvalidItemId,
+                "a child's id must be a string, a number that is no decimal128, a boolean, an ObjectId, binary data, a date, a timestamp, or a document; nothing was changed",
+            ))
+        }
+    }
+
+    /// The id in a child that is to be stored.
+    pub(crate) fn of_child(settings: &Settings, child: &Document) -> Result<Self> {
+        let id = child.get(settings.child_id.as_str()).ok_or_else(|| {
+            let message = format!(
+                "the child has no field `{}`, which is to identify it; nothing was changed",
+                settings.child_id
+            );
+            Error::new(ErrorKind::InvalidItemId, message)
+        })?;
+        Self::new(id.clone())
+    }
+
+    pub(crate) fn to_bson(&self) -> Bson {
+        self.id.clone()
+    }
+
+    pub(crate) fn form(&self) -> &[u8] {
+        &self.form
+    }
+}
+
+/// Does not show the id, which is a user value.
+impl fmt::Debug for ChildId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChildId")
+    }
+}
+
+/// Writes what values have in common that the server takes for equal: a tag, and bytes whose end is known. Returns
+/// whether the value can be in an id.
+fn write_form(form: &mut Vec<u8>, value: &Bson) -> bool {
+    let sized = |form: &mut Vec<u8>, tag: u8, bytes: &[u8]| {
+        form.push(tag);
+        form.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+        form.extend_from_slice(bytes);
+    };
+    match value {
+        Bson::Null => form.push(0),
+        Bson::Int32(number) => sized(form, 1, &i64::from(*number).to_be_bytes()),
+        Bson::Int64(number) => sized(form, 1, &number.to_be_bytes()),
+        Bson::Double(number) => match whole(*number) {
+            Some(number) => sized(form, 1, &number.to_be_bytes()),
+            None if number.is_nan() => sized(form, 2, &[]),
+            None => sized(form, 2, &number.to_be_bytes()),
+        },
+        Bson::String(text) => sized(form, 3, text.as_bytes()),
+        Bson::Boolean(boolean) => form.extend_from_slice(&[4, u8::from(*boolean)]),
+        Bson::ObjectId(id) => sized(form, 5, &id.bytes()),
+        Bson::Binary(binary) => {
+            sized(form, 6, &binary.bytes);
+            form.push(binary.subtype.into());
+        }
+        Bson::DateTime(time) => sized(form, 7, &time.timestamp_millis().to_be_bytes()),
+        Bson::Timestamp(stamp) => {
+            sized(form, 8, &stamp.time.to_be_bytes());
+            form.extend_from_slice(&stamp.increment.to_be_bytes());
+        }
+        Bson::Array(values) => {
+            sized(form, 9, &(values.len() as u64).to_be_bytes());
+            return values.iter().all(|value| write_form(form, value));
+        }
+        Bson::Document(fields) => {
+            sized(form, 10, &(fields.len() as u64).to_be_bytes());
+            return fields.iter().all(|(name, value)| {
+                sized(form, 11, name.as_bytes());
+                write_form(form, value)
+            });
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// The integer that a double is equal to.
+#[allow(clippy::cast_possible_truncation)] // it is in the range, and whole
+fn whole(number: f64) -> Option<i64> {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    (number.fract() == 0.0 && (-BOUND..BOUND).contains(&number)).then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::{Decimal128, Regex, cstr, doc};
+
+    use super::*;
+
+    fn form(id: impl Into<Bson>) -> Vec<u8> {
+        ChildId::new(id.into()).unwrap().form().to_vec()
+    }
+
+    #[test]
+    fn ids_are_equal_as_the_server_compares_them() {
+        assert_eq!(form(1), form(1_i64));
+        assert_eq!(form(1), form(1.0));
+        assert_eq!(form(0.0), form(-0.0));
+        assert_eq!(
+            form(doc! { "a": [1, { "b": 2.0 }] }),
+            form(doc! { "a": [1.0, { "b": 2 }] })
+        );
+        for (a, b) in [
+            (Bson::from(1), Bson::from("1")),
+            (1.into(), 1.5.into()),
+            (1.into(), true.into()),
+            (doc! { "a": 1, "b": 2 }.into(), doc! { "b": 2, "a": 1 }.into()),
+            (doc! { "a": ["b", "c"] }.into(), doc! { "a": ["bc"] }.into()),
+            (i64::MAX.into(), 9_223_372_036_854_775_808.0.into()),
+        ] {
+            assert_ne!(form(a.clone()), form(b.clone()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_an_id_is_refused() {
+        let regex = || {
+            Bson::RegularExpression(Regex {
+                pattern: cstr!("a").into(),
+                options: cstr!("").into(),
+            })
+        };
+        let never = [
+            Bson::Null,
+            Bson::Undefined,
+            Bson::Array(vec![]),
+            regex(),
+            Bson::MinKey,
+            Bson::MaxKey,
+        ];
+        for id in never {
+            assert_eq!(
+                ParentId::new(id.clone()).unwrap_err().kind(),
+                ErrorKind::InvalidArgument
+            );
+            assert_eq!(ChildId::new(id).unwrap_err().kind(), ErrorKind::InvalidItemId);
+        }
+        let decimal = Bson::Decimal128("1".parse::<Decimal128>().unwrap());
+        for id in [
+            decimal.clone(),
+            doc! { "a": decimal.clone() }.into(),
+            doc! { "a": regex() }.into(),
+        ] {
+            assert_eq!(ChildId::new(id).unwrap_err().kind(), ErrorKind::InvalidItemId);
+        }
+        assert!(ParentId::new(decimal).is_ok());
+    }
+}

@@ -1,0 +1,122 @@
+//! The way from references to embedded children: check, write, count.
+
+use mongo_patterns_core::index::list_indexes;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+
+use super::Moved;
+use super::from_references::FromReferences;
+use super::run::{look, number, refuse, write};
+
+/// A move of all children into their parents.
+pub(crate) struct Embedding<'a> {
+    pub(crate) form: FromReferences<'a>,
+    pub(crate) parents: &'a Collection<RawDocumentBuf>,
+    pub(crate) source: &'a Collection<RawDocumentBuf>,
+}
+
+impl Embedding<'_> {
+    pub(crate) async fn run(&self) -> Result<Moved> {
+        self.check_index().await?;
+        let before = look(self.source, self.form.inspection()).await?;
+        self.check_source(&before).await?;
+        self.check_parents().await?;
+        write(self.parents, self.parents, self.form.transfer()).await?;
+
+        let after = look(self.source, self.form.inspection()).await?;
+        let parents = look(self.parents, self.form.totals()).await?;
+        let moved = Moved {
+            parents: number(&parents, "parents"),
+            children: number(&parents, "children"),
+            orphans: number(&after, "orphans"),
+        };
+        let complete = number(&after, "unequal") == 0
+            && number(&parents, "without") == 0
+            && number(&after, "children") == number(&before, "children")
+            && moved.children + moved.orphans == number(&after, "children");
+        if complete {
+            return Ok(moved);
+        }
+        Err(Error::new(
+            ErrorKind::CountMismatch,
+            format!(
+                "{} parents do not have as many children as refer to them, and {} have no array: stop all writers to both collections, remove the array from parents whose references changed meanwhile, then move again",
+                number(&after, "unequal"),
+                number(&parents, "without")
+            ),
+        ))
+    }
+
+    /// Without an index, each parent would take a scan of all children.
+    async fn check_index(&self) -> Result<()> {
+        let reference = self.form.reference.as_str();
+        let indexes = list_indexes(self.source, None).await?;
+        if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::IndexMissing,
+            format!(
+                "the collection of the references has no index on `{reference}`, by which the children of a parent are found, nothing was moved: create {{ {reference}: 1 }} there"
+            ),
+        ))
+    }
+
+    async fn check_source(&self, found: &Document) -> Result<()> {
+        let settings = self.form.settings;
+        let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
+        let what = "children have no id, or one of a type that it cannot have";
+        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
+        let what = format!(
+            "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
+            settings.max_children
+        );
+        refuse(found, "over", ErrorKind::Full, children, &what)?;
+        let what = "parents would pass MongoDB's limit of 16 MiB with their children: use a pattern for longer lists";
+        refuse(found, "large", ErrorKind::TooLarge, children, what)?;
+        if child_id != "_id" {
+            let found = look(self.source, self.form.repeated_ids()).await?;
+            let what = "ids are those of several children of one parent";
+            refuse(&found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
+        }
+        Ok(())
+    }
+
+    async fn check_parents(&self) -> Result<()> {
+        let found = look(self.parents, self.form.occupied()).await?;
+        let children = self.form.settings.children.as_str();
+        let what = "parents have something else than an array in the field of the children";
+        refuse(&found, "bad", ErrorKind::Corrupt, children, what)?;
+        let what = "parents have children already, and others than those that refer to them: remove either";
+        refuse(&found, "occupied", ErrorKind::TargetNotEmpty, children, what)
+    }
+}
+
+/// Whether an index has every document in the order of the field, by the simple collation.
+fn serves(index: &Document, field: &str) -> bool {
+    const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
+    let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
+    let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
+    ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn an_index_serves_when_it_has_all_documents_in_order() {
+        let index = doc! { "v": 2, "key": { "k": -1.0, "date": 1 }, "name": "k" };
+        assert!(serves(&index, "k"));
+        assert!(!serves(&index, "date"));
+        assert!(!serves(&doc! { "key": { "k": "hashed" } }, "k"));
+        for option in ["partialFilterExpression", "sparse", "collation", "hidden"] {
+            let mut index = index.clone();
+            index.insert(option, true);
+            assert!(!serves(&index, "k"), "{option}");
+        }
+    }
+}

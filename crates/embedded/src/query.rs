@@ -1,0 +1,308 @@
+//! The BSON that goes over the wire, built by pure functions. Ids are values of `$eq` or `$literal` everywhere, so that
+//! one such as `{ $gt: 1 }` is never read as an operator.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::ids::{CHILD_ID_TYPES, ChildId, ParentId};
+use crate::settings::Settings;
+
+/// The parent.
+pub(crate) fn parent(id: &ParentId) -> Document {
+    doc! { "_id": { "$eq": id.to_bson() } }
+}
+
+/// A child by its id, as an element of the array. Only such a condition makes `$` in an update mean this child.
+pub(crate) fn this_child(settings: &Settings, child: &ChildId) -> Document {
+    doc! { "$elemMatch": { settings.child_id.as_str(): { "$eq": child.to_bson() } } }
+}
+
+/// The parent, if it has this child.
+pub(crate) fn parent_with(settings: &Settings, id: &ParentId, child: &ChildId) -> Document {
+    let mut filter = parent(id);
+    filter.insert(settings.children.as_str(), this_child(settings, child));
+    filter
+}
+
+/// The parent, if it has room, and not this child.
+///
+/// The usual `{ "addresses.4": { $exists: false } }` for the room is also false for a child with a field named `4`.
+/// A schema is not, and matches an array or nothing, and no other value.
+pub(crate) fn parent_with_room(settings: &Settings, id: &ParentId, child: &ChildId) -> Document {
+    let children = settings.children.as_str();
+    let room = doc! { "bsonType": "array", "maxItems": settings.max_bson() - 1 };
+    let mut filter = parent(id);
+    filter.insert("$jsonSchema", doc! { "properties": { children: room } });
+    filter.insert(children, doc! { "$not": this_child(settings, child) });
+    filter
+}
+
+/// Adds a child at the end.
+pub(crate) fn push(settings: &Settings, child: Document) -> Document {
+    // A document with a field such as `$each` would be read as modifiers of the push.
+    let has_operators = child.keys().any(|field| field.starts_with('$'));
+    let child = if has_operators {
+        doc! { "$each": [child] }
+    } else {
+        child
+    };
+    doc! { "$push": { settings.children.as_str(): child } }
+}
+
+/// Puts a child in the place of the one that the filter found.
+pub(crate) fn replace(settings: &Settings, child: Document) -> Document {
+    doc! { "$set": { format!("{}.$", settings.children): child } }
+}
+
+/// Sets and removes fields of the child that the filter found. The names are those of plain fields.
+pub(crate) fn change(settings: &Settings, set: Document, unset: Vec<String>) -> Document {
+    let path = |field: String| format!("{}.$.{field}", settings.children);
+    let mut update = Document::new();
+    if !set.is_empty() {
+        let set: Document = set.into_iter().map(|(field, value)| (path(field), value)).collect();
+        update.insert("$set", set);
+    }
+    if !unset.is_empty() {
+        let unset: Document = unset.into_iter().map(|field| (path(field), "".into())).collect();
+        update.insert("$unset", unset);
+    }
+    update
+}
+
+/// Removes a child.
+pub(crate) fn pull(settings: &Settings, child: &ChildId) -> Document {
+    let this = doc! { settings.child_id.as_str(): { "$eq": child.to_bson() } };
+    doc! { "$pull": { settings.children.as_str(): this } }
+}
+
+/// An expression for the ids of an array's elements, with null for one without.
+pub(crate) fn child_ids(settings: &Settings, array: &str) -> Document {
+    let id = doc! { "$ifNull": [format!("$$child.{}", settings.child_id), null] };
+    doc! { "$map": { "input": array, "as": "child", "in": id } }
+}
+
+fn literal(ids: &[ChildId]) -> Document {
+    doc! { "$literal": ids.iter().map(ChildId::to_bson).collect::<Vec<Bson>>() }
+}
+
+/// An expression for whether the children are exactly those with these ids: as many, as many different ones, and the
+/// same. Two ids that are one to the server, such as 1 and 1.0, would else double a child and lose another.
+pub(crate) fn has_exactly(settings: &Settings, ids: &[ChildId]) -> Document {
+    let array = format!("${}", settings.children);
+    let number = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    let as_many = doc! { "$eq": [{ "$size": &array }, number] };
+    let all_different = doc! { "$eq": [{ "$size": { "$setUnion": [literal(ids), []] } }, number] };
+    let same = doc! { "$setEquals": [child_ids(settings, &array), literal(ids)] };
+    doc! { "$cond": [{ "$isArray": &array }, { "$and": [as_many, all_different, same] }, false] }
+}
+
+/// The parent, if its children are exactly these.
+pub(crate) fn parent_with_exactly(settings: &Settings, id: &ParentId, ids: &[ChildId]) -> Document {
+    let mut filter = parent(id);
+    filter.insert("$expr", has_exactly(settings, ids));
+    filter
+}
+
+/// Puts the children, which are exactly these, in this order. None of their bytes passes through the client.
+pub(crate) fn reorder(settings: &Settings, ids: &[ChildId]) -> [Document; 1] {
+    let this = doc! { "$eq": [format!("$$child.{}", settings.child_id), "$$id"] };
+    let found = doc! { "$filter": { "input": format!("${}", settings.children), "as": "child", "cond": this } };
+    let child = doc! { "$arrayElemAt": [found, 0] };
+    let ordered = doc! { "$map": { "input": literal(ids), "as": "id", "in": child } };
+    [doc! { "$set": { settings.children.as_str(): ordered } }]
+}
+
+/// The one child of a parent, without the others.
+pub(crate) fn only(settings: &Settings, child: &ChildId) -> Document {
+    doc! { settings.children.as_str(): this_child(settings, child) }
+}
+
+/// The name of what a [look](look) computes. It is not that of the array.
+pub(crate) fn look_field(settings: &Settings) -> &'static str {
+    if settings.children.as_str() == "look" {
+        "looked"
+    } else {
+        "look"
+    }
+}
+
+/// A projection that tells why a write found no place: the type of the array, its size, this one child, and whether the
+/// children are exactly those listed.
+pub(crate) fn look(settings: &Settings, child: Option<&ChildId>, listed: Option<&[ChildId]>) -> Document {
+    let array = format!("${}", settings.children);
+    let mut look = doc! {
+        "type": { "$type": &array },
+        "size": { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] },
+    };
+    if let Some(listed) = listed {
+        look.insert("exactly", has_exactly(settings, listed));
+    }
+    let mut projection = doc! { "_id": 1 };
+    if let Some(child) = child {
+        projection.extend(only(settings, child));
+    }
+    projection.insert(look_field(settings), look);
+    projection
+}
+
+/// The parents in which something is wrong, with the numbers that tell what.
+pub(crate) fn faults(settings: &Settings) -> [Document; 2] {
+    let array = format!("${}", settings.children);
+    let such = |condition: Document| doc! { "$filter": { "input": &array, "as": "child", "cond": condition } };
+    let is_document = doc! { "$eq": [{ "$type": "$$child" }, "object"] };
+    let id = format!("$$child.{}", settings.child_id);
+    let usable = doc! { "$in": [{ "$type": &id }, CHILD_ID_TYPES.to_vec()] };
+    let documents = such(is_document.clone());
+    let with_id = such(doc! { "$and": [is_document, usable] });
+    let ids = doc! { "$map": { "input": &with_id, "as": "child", "in": id } };
+    let number = |of: Document| doc! { "$cond": [{ "$isArray": &array }, { "$size": of }, 0] };
+    let look = doc! {
+        "type": { "$type": &array },
+        "size": { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] },
+        "documents": number(documents),
+        "withId": number(with_id),
+        "different": number(doc! { "$setUnion": [ids, []] }),
+    };
+    let sound = doc! { "$and": [
+        { "$eq": ["$type", "array"] },
+        { "$lte": ["$size", settings.max_bson()] },
+        { "$eq": ["$size", "$different"] },
+    ] };
+    [
+        doc! { "$project": look },
+        doc! { "$match": { "$expr": { "$not": [sound] } } },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joe() -> ParentId {
+        ParentId::new("joe".into()).unwrap()
+    }
+
+    fn home() -> ChildId {
+        ChildId::new("home".into()).unwrap()
+    }
+
+    #[test]
+    fn a_child_goes_in_where_there_is_room_and_it_is_not_there() {
+        assert_eq!(
+            parent_with_room(&Settings::example(), &joe(), &home()),
+            doc! {
+                "_id": { "$eq": "joe" },
+                "$jsonSchema": { "properties": { "addresses": { "bsonType": "array", "maxItems": 4 } } },
+                "addresses": { "$not": { "$elemMatch": { "id": { "$eq": "home" } } } },
+            }
+        );
+        let child = doc! { "id": "home", "zip": "12345" };
+        assert_eq!(
+            push(&Settings::example(), child.clone()),
+            doc! { "$push": { "addresses": child } }
+        );
+        let hostile = doc! { "id": "home", "$each": [1, 2, 3] };
+        assert_eq!(
+            push(&Settings::example(), hostile.clone()),
+            doc! { "$push": { "addresses": { "$each": [hostile] } } }
+        );
+    }
+
+    #[test]
+    fn a_child_is_found_as_one_element() {
+        let settings = Settings::example();
+        assert_eq!(
+            parent_with(&settings, &joe(), &home()),
+            doc! { "_id": { "$eq": "joe" }, "addresses": { "$elemMatch": { "id": { "$eq": "home" } } } }
+        );
+        assert_eq!(
+            replace(&settings, doc! { "id": "home" }),
+            doc! { "$set": { "addresses.$": { "id": "home" } } }
+        );
+        assert_eq!(
+            change(&settings, doc! { "zip": "$zip" }, vec!["state".into()]),
+            doc! { "$set": { "addresses.$.zip": "$zip" }, "$unset": { "addresses.$.state": "" } }
+        );
+        assert_eq!(
+            change(&settings, doc! { "zip": 1 }, vec![]),
+            doc! { "$set": { "addresses.$.zip": 1 } }
+        );
+        assert_eq!(
+            pull(&settings, &home()),
+            doc! { "$pull": { "addresses": { "id": { "$eq": "home" } } } }
+        );
+    }
+
+    #[test]
+    fn a_hostile_id_is_a_value_everywhere() {
+        let settings = Settings::example();
+        let id = doc! { "$gt": "" };
+        let (parent_id, child) = (
+            ParentId::new(id.clone().into()).unwrap(),
+            ChildId::new(id.clone().into()).unwrap(),
+        );
+        assert_eq!(
+            parent_with(&settings, &parent_id, &child),
+            doc! { "_id": { "$eq": &id }, "addresses": { "$elemMatch": { "id": { "$eq": &id } } } }
+        );
+        let [stage] = reorder(&settings, &[ChildId::new("$name".into()).unwrap(), child]);
+        let map = stage.get_document("$set").unwrap().get_document("addresses").unwrap();
+        let input = map.get_document("$map").unwrap().get("input");
+        assert_eq!(input, Some(&doc! { "$literal": ["$name", id] }.into()));
+    }
+
+    #[test]
+    fn children_are_reordered_only_when_they_are_exactly_these() {
+        let settings = Settings::example();
+        let ids = [home(), ChildId::new(2.into()).unwrap()];
+        let listed = doc! { "$literal": ["home", 2] };
+        let stored = doc! { "$map": {
+            "input": "$addresses", "as": "child", "in": { "$ifNull": ["$$child.id", null] },
+        } };
+        let exactly = doc! { "$and": [
+            { "$eq": [{ "$size": "$addresses" }, 2_i64] },
+            { "$eq": [{ "$size": { "$setUnion": [&listed, []] } }, 2_i64] },
+            { "$setEquals": [stored, &listed] },
+        ] };
+        let expected = doc! { "$cond": [{ "$isArray": "$addresses" }, exactly, false] };
+        assert_eq!(
+            parent_with_exactly(&settings, &joe(), &ids),
+            doc! { "_id": { "$eq": "joe" }, "$expr": expected }
+        );
+        let found = doc! { "$filter": {
+            "input": "$addresses", "as": "child", "cond": { "$eq": ["$$child.id", "$$id"] },
+        } };
+        assert_eq!(
+            reorder(&settings, &ids),
+            [doc! { "$set": { "addresses": { "$map": {
+                "input": &listed, "as": "id", "in": { "$arrayElemAt": [found, 0] },
+            } } } }]
+        );
+    }
+
+    #[test]
+    fn a_look_never_uses_the_name_of_the_array() {
+        use mongo_patterns_core::FieldName;
+
+        let settings = Settings {
+            children: FieldName::new("look").unwrap(),
+            ..Settings::example()
+        };
+        let projection = look(&settings, Some(&home()), None);
+        assert_eq!(projection.keys().collect::<Vec<_>>(), ["_id", "look", "looked"]);
+    }
+
+    #[test]
+    fn only_parents_in_which_something_is_wrong_are_sent() {
+        let [look, filter] = faults(&Settings::example());
+        let look = look.get_document("$project").unwrap();
+        assert_eq!(look.get("type"), Some(&doc! { "$type": "$addresses" }.into()));
+        let fields: Vec<&String> = look.keys().collect();
+        assert_eq!(fields, ["type", "size", "documents", "withId", "different"]);
+        let sound = doc! { "$and": [
+            { "$eq": ["$type", "array"] },
+            { "$lte": ["$size", 5] },
+            { "$eq": ["$size", "$different"] },
+        ] };
+        assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [sound] } } });
+    }
+}

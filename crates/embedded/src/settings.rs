@@ -1,0 +1,33 @@
+//! What a builder was told, checked.
+
+use mongo_patterns_core::{FieldName, RetryPolicy};
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The array of the parent.
+    pub(crate) children: FieldName,
+    /// The field of a child that identifies it among those of its parent.
+    pub(crate) child_id: FieldName,
+    pub(crate) max_children: u32,
+    pub(crate) retry: RetryPolicy,
+}
+
+impl Settings {
+    /// The bound as it stands in filters and in the validator.
+    pub(crate) fn max_bson(&self) -> i32 {
+        i32::try_from(self.max_children).unwrap_or(i32::MAX)
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// Those of the manual's example, of at most five addresses.
+    pub(crate) fn example() -> Self {
+        Self {
+            children: FieldName::new("addresses").expect("a plain name"),
+            child_id: FieldName::of_element("id").expect("a plain name"),
+            max_children: 5,
+            retry: RetryPolicy::default(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the tests of the embedded pattern share: patrons with their addresses.
+
+use mongo_patterns::embedded::{EmbeddedRepository, EmbeddedRepositoryBuilder};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+pub type Patrons = EmbeddedRepository<Document, Document>;
+
+pub fn builder(db: &TestDatabase) -> EmbeddedRepositoryBuilder<Document, Document> {
+    Patrons::builder(db.collection::<Document>("patron"))
+        .children_field("addresses")
+        .child_id_field("id")
+}
+
+/// At most five addresses a patron.
+pub fn patrons(db: &TestDatabase) -> Patrons {
+    builder(db).max_children(5).build().unwrap()
+}
+
+/// The same collection, by a client that is not recorded.
+pub fn stored(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("patron")
+}
+
+pub fn address(id: impl Into<Bson>) -> Document {
+    doc! { "id": id, "street": "123 Fake Street", "zip": "12345" }
+}
+
+pub fn patron(id: impl Into<Bson>, addresses: impl IntoIterator<Item = Document>) -> Document {
+    let addresses: Vec<Document> = addresses.into_iter().collect();
+    doc! { "_id": id, "name": "Joe Bookreader", "addresses": addresses }
+}
+
+/// Stores a patron, and forgets that it was recorded.
+pub async fn plant(db: &TestDatabase, patron: &Document) {
+    stored(db).insert_one(patron).await.unwrap();
+    db.recorder().clear();
+}
+
+/// What is stored in the place of the array.
+pub async fn addresses(db: &TestDatabase, id: impl Into<Bson>) -> Option<Bson> {
+    let id: Bson = id.into();
+    let patron = stored(db).find_one(doc! { "_id": { "$eq": id } }).await.unwrap();
+    patron.unwrap().get("addresses").cloned()
+}
+
+/// The ids of the addresses, in their order.
+pub async fn ids(db: &TestDatabase, id: impl Into<Bson>) -> Vec<Bson> {
+    let Some(Bson::Array(addresses)) = addresses(db, id).await else {
+        panic!("no array")
+    };
+    let id = |address: &Bson| address.as_document().unwrap().get("id").unwrap().clone();
+    addresses.iter().map(id).collect()
+}

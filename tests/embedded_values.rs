@@ -1,0 +1,256 @@
+//! Ids and values that look like operators, paths or expressions are what they are.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, Uuid, doc, oid::ObjectId};
+
+use crate::embedded_support::*;
+use crate::support::{all, at_least};
+
+fn ids_of_all_types() -> Vec<Bson> {
+    vec![
+        "$name".into(),
+        "$$ROOT".into(),
+        "".into(),
+        "a.b".into(),
+        0.into(),
+        (1_i64 << 60).into(),
+        (-1.5).into(),
+        f64::NAN.into(),
+        false.into(),
+        ObjectId::from_bytes([7; 12]).into(),
+        Uuid::from_bytes([7; 16]).into(),
+        DateTime::from_millis(-1).into(),
+        Bson::Timestamp(Timestamp { time: 7, increment: 7 }),
+        doc! {}.into(),
+        doc! { "a": [1, Bson::Null], "b": { "c": "$name" } }.into(),
+    ]
+}
+
+#[tokio::test]
+async fn ids_of_every_type_name_one_child_and_no_other() {
+    testkit::run(async |db| {
+        let patrons = builder(db).build().unwrap();
+        let ids = ids_of_all_types();
+        for (n, id) in ids.iter().enumerate() {
+            patrons.insert(&patron(id.clone(), [])).await.unwrap();
+            for child in &ids[..=n] {
+                patrons.add_child(id.clone(), &address(child.clone())).await.unwrap();
+                let again = patrons
+                    .add_child(id.clone(), &address(child.clone()))
+                    .await
+                    .unwrap_err();
+                assert_eq!(again.kind(), ErrorKind::ChildExists, "{child}");
+            }
+        }
+        let parent = ids.last().unwrap();
+        for (n, id) in ids.iter().enumerate() {
+            let n = i32::try_from(n).unwrap();
+            patrons
+                .change_child(parent.clone(), id.clone(), doc! { "n": n })
+                .await
+                .unwrap();
+        }
+        let reversed: Vec<Bson> = ids.iter().rev().cloned().collect();
+        patrons.reorder_children(parent.clone(), reversed).await.unwrap();
+        let stored = patrons.get(parent.clone()).await.unwrap().unwrap();
+        let order: Vec<i32> = stored
+            .get_array("addresses")
+            .unwrap()
+            .iter()
+            .map(|address| address.as_document().unwrap().get_i32("n").unwrap())
+            .collect();
+        assert_eq!(order, (0..i32::try_from(ids.len()).unwrap()).rev().collect::<Vec<_>>());
+        for (left, id) in ids.iter().enumerate().rev() {
+            let child = patrons.child(parent.clone(), id.clone()).await.unwrap().unwrap();
+            assert_eq!(child.get_i32("n").unwrap(), i32::try_from(left).unwrap());
+            patrons.remove_child(parent.clone(), id.clone()).await.unwrap();
+            assert_eq!(super::embedded_support::ids(db, parent.clone()).await.len(), left);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let joe = patron("joe", [address("a"), address("b")]);
+        plant(db, &joe).await;
+        for hostile in [
+            doc! { "$gt": "" },
+            doc! { "$ne": 1 },
+            doc! { "$exists": true },
+            doc! { "$literal": "a" },
+        ] {
+            let id = || Bson::from(hostile.clone());
+            let kinds = [
+                patrons.add_child(id(), &address(1)).await.unwrap_err().kind(),
+                patrons.replace_child(id(), &address("a")).await.unwrap_err().kind(),
+                patrons
+                    .change_child(id(), "a", doc! { "zip": 1 })
+                    .await
+                    .unwrap_err()
+                    .kind(),
+                patrons.remove_child(id(), "a").await.unwrap_err().kind(),
+                patrons.reorder_children(id(), ["b", "a"]).await.unwrap_err().kind(),
+            ];
+            assert_eq!(kinds, [ErrorKind::NotFound; 5], "{hostile}");
+            let kinds = [
+                patrons.replace_child("joe", &address(id())).await.unwrap_err().kind(),
+                patrons
+                    .change_child("joe", id(), doc! { "zip": 1 })
+                    .await
+                    .unwrap_err()
+                    .kind(),
+                patrons.remove_child("joe", id()).await.unwrap_err().kind(),
+            ];
+            assert_eq!(kinds, [ErrorKind::ChildNotFound; 3], "{hostile}");
+            let error = patrons.reorder_children("joe", [id(), "a".into()]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ChildrenDiffer);
+            assert_eq!(patrons.get(id()).await.unwrap(), None);
+            assert_eq!(patrons.child("joe", id()).await.unwrap(), None);
+            assert_eq!(all(&stored(db)).await, std::slice::from_ref(&joe));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn children_with_dollars_and_dots_are_stored_as_they_are() {
+    testkit::run(async |db| {
+        let patrons = builder(db).build().unwrap();
+        plant(db, &patron("joe", [])).await;
+        let hostile: Vec<Document> = vec![
+            doc! { "id": doc! { "$gt": "" }, "$each": [1, 2], "$position": 0 },
+            doc! { "$each": [1], "id": "each" },
+            doc! { "id": 3, "a.b": 1, "$set": { "name": "$name" } },
+            doc! { "id": "$name", "x": "$$ROOT", "deep": { "$literal": [{ "$inc": 1 }] } },
+        ];
+        if !at_least(db, 5) {
+            for child in &hostile {
+                let error = patrons.add_child("joe", child).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Driver, "{error}");
+            }
+            assert_eq!(addresses(db, "joe").await, Some(Bson::Array(vec![])));
+            return;
+        }
+        let id = |child: &Document| child.get("id").unwrap().clone();
+        for child in &hostile {
+            patrons.add_child("joe", child).await.unwrap();
+            patrons.replace_child("joe", child).await.unwrap();
+        }
+        let reversed: Vec<Document> = hostile.iter().rev().cloned().collect();
+        patrons.reorder_children("joe", reversed.iter().map(id)).await.unwrap();
+        assert_eq!(addresses(db, "joe").await, Some(reversed.clone().into()));
+        for child in &hostile {
+            assert_eq!(patrons.child("joe", id(child)).await.unwrap().as_ref(), Some(child));
+            let value = doc! { "$inc": { "a.b": 1 } };
+            patrons
+                .change_child("joe", id(child), doc! { "v": &value })
+                .await
+                .unwrap();
+            let mut changed = child.clone();
+            changed.insert("v", value);
+            assert_eq!(patrons.child("joe", id(child)).await.unwrap(), Some(changed));
+            patrons.remove_child("joe", id(child)).await.unwrap();
+        }
+        patrons.insert(&patron("jim", hostile.clone())).await.unwrap();
+        assert_eq!(addresses(db, "jim").await, Some(hostile.into()));
+    })
+    .await;
+}
+
+/// In a path, a number is a place in an array, and also a field of its elements.
+#[tokio::test]
+async fn fields_that_are_numbers_are_no_places() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let number = doc! { "id": 1, "4": "four", "0": { "id": 9 } };
+        plant(db, &patron("joe", [number.clone()])).await;
+        let usual = doc! { "_id": "joe", "addresses.4": { "$exists": false } };
+        assert_eq!(
+            stored(db).count_documents(usual).await.unwrap(),
+            0,
+            "the usual guard takes one child for a full array"
+        );
+        for id in 2..=5 {
+            patrons.add_child("joe", &address(id)).await.unwrap();
+        }
+        assert_eq!(
+            patrons.add_child("joe", &address(6)).await.unwrap_err().kind(),
+            ErrorKind::Full
+        );
+        patrons.change_child("joe", 3, doc! { "0": "zero" }).await.unwrap();
+        let child = patrons.child("joe", 3).await.unwrap().unwrap();
+        assert_eq!(child.get_str("0").unwrap(), "zero");
+        assert_eq!(patrons.child("joe", 1).await.unwrap(), Some(number));
+        let error = builder(db).child_id_field("0").build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+    })
+    .await;
+}
+
+/// With two conditions that are no `$elemMatch`, and with `arrayFilters`, MongoDB does what is not meant.
+#[tokio::test]
+async fn the_usual_ways_change_the_wrong_child_or_hide_that_none_was_there() {
+    testkit::run(async |db| {
+        let naive = stored(db);
+        plant(
+            db,
+            &patron("joe", [doc! { "id": 1, "zip": "a" }, doc! { "id": 2, "zip": "b" }]),
+        )
+        .await;
+        let filter = doc! { "_id": "joe", "addresses.id": 2, "addresses.zip": { "$in": ["a", "b"] } };
+        naive
+            .update_one(filter, doc! { "$set": { "addresses.$.zip": "x" } })
+            .await
+            .unwrap();
+        let wrong = naive
+            .find_one(doc! { "addresses": { "id": 1, "zip": "x" } })
+            .await
+            .unwrap();
+        assert!(wrong.is_some(), "the condition on child 2 changed child 1");
+        let filters = [doc! { "this.id": 3 }];
+        let set = doc! { "$set": { "addresses.$[this].zip": "y" } };
+        let absent = naive
+            .update_one(doc! { "_id": "joe" }, set)
+            .array_filters(filters)
+            .await
+            .unwrap();
+        assert_eq!(
+            (absent.matched_count, absent.modified_count),
+            (1, 0),
+            "as if child 3 were so already"
+        );
+
+        let error = patrons(db)
+            .change_child("joe", 3, doc! { "zip": "y" })
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChildNotFound);
+    })
+    .await;
+}
+
+/// To a server these ids are one in the expressions of an update, and two in those of its filter: one child would come
+/// twice, and the other be lost.
+#[tokio::test]
+async fn ids_that_are_one_by_a_collation_lose_no_child() {
+    testkit::run(async |db| {
+        let collation = mongodb::options::Collation::builder()
+            .locale("en")
+            .strength(mongodb::options::CollationStrength::Primary);
+        let database = db.plain_client().database(db.database().name());
+        database
+            .create_collection("patron")
+            .collation(collation.build())
+            .await
+            .unwrap();
+        let (small, capital) = (doc! { "id": "a", "n": 1 }, doc! { "id": "A", "n": 2 });
+        plant(db, &patron("joe", [small.clone(), capital.clone()])).await;
+        patrons(db).reorder_children("joe", ["A", "a"]).await.unwrap();
+        assert_eq!(addresses(db, "joe").await, Some(vec![capital, small].into()));
+    })
+    .await;
+}
