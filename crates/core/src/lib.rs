@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`error`] | one typed error that never prints user values |
 //! | [`key`] | keys as `_id` prefixes of which none is the prefix of another |
+//! | [`document_id`] | an `_id` of any type that a document can have |
 //! | [`field`] | field names that cannot become paths or operators |
 //! | [`retry`] | retry bounded by count and by time, with jitter |
 //! | [`index`] | index plans that are created but never dropped |
@@ -19,6 +20,7 @@
 
 pub mod action;
 pub mod array;
+pub mod document_id;
 pub mod error;
 pub mod field;
 pub mod find;
@@ -29,6 +31,7 @@ pub mod retry;
 pub mod rewrite;
 pub mod transaction;
 
+pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
 pub use key::{EncodeKey, EncodedKey, Key};

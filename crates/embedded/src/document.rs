@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{self, Bson, Document, RawDocument};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::settings::Settings;
 
 /// A value that is to be stored as a document.
@@ -31,7 +31,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
 /// Checks a parent that is to be stored: its `_id`, where it has one, and its children.
 pub(crate) fn check_parent(settings: &Settings, parent: &Document) -> Result<()> {
     if let Some(id) = parent.get("_id") {
-        ParentId::new(id.clone())?;
+        DocumentId::new(id.clone())?;
     }
     let Some(Bson::Array(children)) = parent.get(settings.children.as_str()) else {
         return Err(Error::new(

@@ -1,4 +1,4 @@
-//! The ids of parents and children.
+//! The ids of children.
 
 use std::fmt;
 
@@ -22,38 +22,6 @@ pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
     "timestamp",
     "object",
 ];
-
-/// The `_id` of a parent.
-#[derive(Clone, PartialEq)]
-pub(crate) struct ParentId(Bson);
-
-impl ParentId {
-    pub(crate) fn new(id: Bson) -> Result<Self> {
-        match id {
-            Bson::Null
-            | Bson::Undefined
-            | Bson::Array(_)
-            | Bson::RegularExpression(_)
-            | Bson::MinKey
-            | Bson::MaxKey => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the `_id` of a parent must not be null, undefined, an array, a regular expression, or a min or max key; nothing was sent",
-            )),
-            id => Ok(Self(id)),
-        }
-    }
-
-    pub(crate) fn to_bson(&self) -> Bson {
-        self.0.clone()
-    }
-}
-
-/// Does not show the id, which is a user value.
-impl fmt::Debug for ParentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ParentId")
-    }
-}
 
 /// The id of a child among those of its parent.
 #[derive(Clone)]
@@ -159,6 +127,7 @@ fn whole(number: f64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::DocumentId;
     use mongodb::bson::{Decimal128, Regex, cstr, doc};
 
     use super::*;
@@ -206,7 +175,7 @@ mod tests {
         ];
         for id in never {
             assert_eq!(
-                ParentId::new(id.clone()).unwrap_err().kind(),
+                DocumentId::new(id.clone()).unwrap_err().kind(),
                 ErrorKind::InvalidArgument
             );
             assert_eq!(ChildId::new(id).unwrap_err().kind(), ErrorKind::InvalidItemId);
@@ -219,6 +188,6 @@ mod tests {
         ] {
             assert_eq!(ChildId::new(id).unwrap_err().kind(), ErrorKind::InvalidItemId);
         }
-        assert!(ParentId::new(decimal).is_ok());
+        assert!(DocumentId::new(decimal).is_ok());
     }
 }

@@ -1,13 +1,14 @@
 //! The BSON that goes over the wire, built by pure functions. Ids are values of `$eq` or `$literal` everywhere, so that
 //! one such as `{ $gt: 1 }` is never read as an operator.
 
+use mongo_patterns_core::DocumentId;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::ids::{CHILD_ID_TYPES, ChildId, ParentId};
+use crate::ids::{CHILD_ID_TYPES, ChildId};
 use crate::settings::Settings;
 
 /// The parent.
-pub(crate) fn parent(id: &ParentId) -> Document {
+pub(crate) fn parent(id: &DocumentId) -> Document {
     doc! { "_id": { "$eq": id.to_bson() } }
 }
 
@@ -17,7 +18,7 @@ pub(crate) fn this_child(settings: &Settings, child: &ChildId) -> Document {
 }
 
 /// The parent, if it has this child.
-pub(crate) fn parent_with(settings: &Settings, id: &ParentId, child: &ChildId) -> Document {
+pub(crate) fn parent_with(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
     let mut filter = parent(id);
     filter.insert(settings.children.as_str(), this_child(settings, child));
     filter
@@ -27,7 +28,7 @@ pub(crate) fn parent_with(settings: &Settings, id: &ParentId, child: &ChildId) -
 ///
 /// The usual `{ "addresses.4": { $exists: false } }` for the room is also false for a child with a field named `4`.
 /// A schema is not, and matches an array or nothing, and no other value.
-pub(crate) fn parent_with_room(settings: &Settings, id: &ParentId, child: &ChildId) -> Document {
+pub(crate) fn parent_with_room(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
     let children = settings.children.as_str();
     let room = doc! { "bsonType": "array", "maxItems": settings.max_bson() - 1 };
     let mut filter = parent(id);
@@ -96,7 +97,7 @@ pub(crate) fn has_exactly(settings: &Settings, ids: &[ChildId]) -> Document {
 }
 
 /// The parent, if its children are exactly these.
-pub(crate) fn parent_with_exactly(settings: &Settings, id: &ParentId, ids: &[ChildId]) -> Document {
+pub(crate) fn parent_with_exactly(settings: &Settings, id: &DocumentId, ids: &[ChildId]) -> Document {
     let mut filter = parent(id);
     filter.insert("$expr", has_exactly(settings, ids));
     filter
@@ -177,8 +178,8 @@ pub(crate) fn faults(settings: &Settings) -> [Document; 2] {
 mod tests {
     use super::*;
 
-    fn joe() -> ParentId {
-        ParentId::new("joe".into()).unwrap()
+    fn joe() -> DocumentId {
+        DocumentId::new("joe").unwrap()
     }
 
     fn home() -> ChildId {
@@ -237,7 +238,7 @@ mod tests {
         let settings = Settings::example();
         let id = doc! { "$gt": "" };
         let (parent_id, child) = (
-            ParentId::new(id.clone().into()).unwrap(),
+            DocumentId::new(id.clone()).unwrap(),
             ChildId::new(id.clone().into()).unwrap(),
         );
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
@@ -10,7 +10,7 @@ use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria
 use tracing::Span;
 
 use crate::document::full;
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::query;
 use crate::repository::Shared;
 use crate::settings::Settings;
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 pub(crate) struct Write<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) span: &'a Span,
-    pub(crate) parent: &'a ParentId,
+    pub(crate) parent: &'a DocumentId,
     pub(crate) needs: Needs<'a>,
     /// Matches the parent when it has what is needed.
     pub(crate) filter: Document,

@@ -24,10 +24,10 @@
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::{Error, ErrorKind, Key, Result, RetryPolicy, index, key};
-#[cfg(feature = "outlier")]
-pub use mongo_patterns_outlier as outlier;
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;
+#[cfg(feature = "outlier")]
+pub use mongo_patterns_outlier as outlier;
 pub use mongodb;
 
 #[cfg(doctest)]

@@ -1,11 +1,11 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 use serde::Serialize;
 
 use crate::document::encode;
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::repository::Shared;
 use crate::write::{Needs, Write};
 use crate::{EmbeddedRepository, query};
@@ -51,7 +51,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     pub fn add_child(&self, parent: impl Into<Bson>, child: &C) -> AddChild<'_> {
         AddChild {
             shared: self.shared(),
-            parent: ParentId::new(parent.into()),
+            parent: DocumentId::new(parent.into()),
             child: encode(child),
             session: None,
         }
@@ -62,7 +62,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AddChild<'a> {
     shared: &'a Shared,
-    parent: Result<ParentId>,
+    parent: Result<DocumentId>,
     child: Result<Document>,
     session: Option<&'a mut ClientSession>,
 }

@@ -1,9 +1,9 @@
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::write::{Needs, Write};
@@ -38,7 +38,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     pub fn change_child(&self, parent: impl Into<Bson>, child: impl Into<Bson>, set: Document) -> ChangeChild<'_> {
         ChangeChild {
             shared: self.shared(),
-            parent: ParentId::new(parent.into()),
+            parent: DocumentId::new(parent.into()),
             child: ChildId::new(child.into()),
             set,
             unset: Vec::new(),
@@ -51,7 +51,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ChangeChild<'a> {
     shared: &'a Shared,
-    parent: Result<ParentId>,
+    parent: Result<DocumentId>,
     child: Result<ChildId>,
     set: Document,
     unset: Vec<String>,

@@ -1,13 +1,13 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
 
 use crate::document::decode_child;
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::repository::Shared;
 use crate::{EmbeddedRepository, query};
 
@@ -24,7 +24,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     pub fn child(&self, parent: impl Into<Bson>, child: impl Into<Bson>) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),
-            parent: ParentId::new(parent.into()),
+            parent: DocumentId::new(parent.into()),
             child: ChildId::new(child.into()),
             session: None,
             types: PhantomData,
@@ -37,7 +37,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindChild<'a, C> {
     shared: &'a Shared,
-    parent: Result<ParentId>,
+    parent: Result<DocumentId>,
     child: Result<ChildId>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> C>,

@@ -1,13 +1,12 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
 
 use crate::document::decode_parent;
-use crate::ids::ParentId;
 use crate::repository::Shared;
 use crate::{EmbeddedRepository, query};
 
@@ -23,7 +22,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     pub fn get(&self, id: impl Into<Bson>) -> Get<'_, P> {
         Get {
             shared: self.shared(),
-            parent: ParentId::new(id.into()),
+            parent: DocumentId::new(id.into()),
             session: None,
             types: PhantomData,
         }
@@ -35,7 +34,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, P> {
     shared: &'a Shared,
-    parent: Result<ParentId>,
+    parent: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> P>,
 }

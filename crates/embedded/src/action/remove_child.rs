@@ -1,9 +1,9 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::repository::Shared;
 use crate::write::{Needs, Write};
 use crate::{EmbeddedRepository, query};
@@ -27,7 +27,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     pub fn remove_child(&self, parent: impl Into<Bson>, child: impl Into<Bson>) -> RemoveChild<'_> {
         RemoveChild {
             shared: self.shared(),
-            parent: ParentId::new(parent.into()),
+            parent: DocumentId::new(parent.into()),
             child: ChildId::new(child.into()),
             session: None,
         }
@@ -39,7 +39,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RemoveChild<'a> {
     shared: &'a Shared,
-    parent: Result<ParentId>,
+    parent: Result<DocumentId>,
     child: Result<ChildId>,
     session: Option<&'a mut ClientSession>,
 }

@@ -1,11 +1,11 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
-use crate::ids::{ChildId, ParentId};
+use crate::ids::ChildId;
 use crate::repository::Shared;
 use crate::write::{Needs, Write};
 use crate::{EmbeddedRepository, query};
@@ -33,7 +33,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ) -> ReorderChildren<'_> {
         ReorderChildren {
             shared: self.shared(),
-            parent: ParentId::new(parent.into()),
+            parent: DocumentId::new(parent.into()),
             children: children.into_iter().map(|child| ChildId::new(child.into())).collect(),
             session: None,
         }
@@ -45,7 +45,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReorderChildren<'a> {
     shared: &'a Shared,
-    parent: Result<ParentId>,
+    parent: Result<DocumentId>,
     children: Result<Vec<ChildId>>,
     session: Option<&'a mut ClientSession>,
 }
