@@ -28,6 +28,7 @@ mod moving_killed;
 mod moving_refused;
 mod naive;
 mod one_item;
+mod outlier_analyze;
 mod outlier_push;
 mod outlier_support;
 mod page_size;

@@ -1,5 +1,6 @@
 //! TODO
 pub mod action;
+mod analysis;
 mod builder;
 mod id;
 mod query;
@@ -10,6 +11,7 @@ mod store;
 mod validator;
 
 pub use action::{Counts, Deleted, Inserted, Pushed, PushedMany};
+pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
 pub use builder::OutlierRepositoryBuilder;
 pub use read::Found;
 pub use repository::OutlierRepository;
