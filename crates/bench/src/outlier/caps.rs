@@ -69,6 +69,7 @@ async fn prepare(place: Place, cap: u64, length: u64, pushes: u64) -> Result<Wor
     let full = (length / cap).saturating_sub(1) * cap;
     let length = THRESHOLD + full + (cap / 2).saturating_sub(pushes / 2).max(1);
     books.insert(&book(2, length)).await?;
+    place.settle().await?;
     let push = operation(move |n| {
         let books = books.clone();
         async move {

@@ -62,6 +62,7 @@ async fn prepare(pipeline: bool, place: Place, length: u64) -> Result<Operation>
     for id in 0..BOOKS {
         books.insert(&book(id as i32, THRESHOLD + length)).await?;
     }
+    place.settle().await?;
     Ok(operation(move |n| {
         let place = place.clone();
         async move {

@@ -90,6 +90,7 @@ async fn prepare(form: Form, place: Place, length: u64, operations: u64) -> Resu
             place.insert_as_in_the_manual(2, length).await?;
         }
     }
+    place.settle().await?;
     let books = place.books()?;
     let push = operation(move |n| {
         let (place, books) = (place.clone(), books.clone());

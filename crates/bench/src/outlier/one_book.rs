@@ -78,6 +78,7 @@ async fn prepare(form: Form, place: Place, operations: u64) -> Result<Work> {
         _ => place.fresh().await?,
     };
     books.insert(&book(2, 0)).await?;
+    place.settle().await?;
     let push = operation(move |n| {
         let (place, books) = (place.clone(), books.clone());
         async move {

@@ -120,6 +120,13 @@ impl Place {
         Ok(())
     }
 
+    /// Has all that was written go to the disk, so that it is not in the server's CPU time of what comes next.
+    pub(super) async fn settle(&self) -> Result<()> {
+        let admin = self.sales.client().database("admin");
+        admin.run_command(doc! { "fsync": 1 }).await?;
+        Ok(())
+    }
+
     fn database(&self) -> Database {
         self.sales.client().database(&self.sales.namespace().db)
     }

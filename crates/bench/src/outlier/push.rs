@@ -1,6 +1,7 @@
 //! A push: ours, by hand, and as the manual has it.
 
 use anyhow::{Result, ensure};
+use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::Document;
 
 use super::by_hand;
@@ -94,6 +95,7 @@ async fn prepare(form: Form, place: Place, purchases: u64) -> Result<Operation> 
             }
         }
     }
+    place.settle().await?;
     Ok(operation(move |n| {
         let (place, books) = (place.clone(), books.clone());
         async move {
@@ -118,7 +120,7 @@ async fn ensure_the_same(bench: &Bench<'_>, purchases: u64) -> Result<()> {
         bench.db.recorder().clear();
         push(0).await?;
         let commands = bench.db.recorder().commands();
-        sent.push(commands.iter().map(|command| command.essence()).collect());
+        sent.push(commands.iter().map(RecordedCommand::essence).collect());
     }
     ensure!(
         sent[0] == sent[1],
