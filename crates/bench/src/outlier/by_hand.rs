@@ -1,9 +1,10 @@
 //! The pattern as one writes it with the driver alone.
 
 use anyhow::{Context, Result};
+use futures::FutureExt;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
-use mongodb::error::{Error, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use mongodb::error::Error;
 use mongodb::options::{Hint, ReturnDocument};
 
 use super::place::{Book, CAP, Place, THRESHOLD};
@@ -148,20 +149,16 @@ pub(super) async fn check_then_push(place: &Place, id: i32, user: &str) -> Resul
     push_as_in_the_manual(place, id, user).await
 }
 
-/// A transaction on every append, which is run again when it loses.
+/// A transaction on every append, which the driver runs again when it loses.
 pub(super) async fn push_in_a_transaction(place: &Place, id: i32, user: &str) -> Result<()> {
     let mut session = place.sales.client().start_session().await?;
-    loop {
-        session.start_transaction().await?;
-        match in_transaction(place, id, user, &mut session).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => {
-                // Where the server has aborted it already, this fails.
-                let _ = session.abort_transaction().await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let context = (place.clone(), user.to_owned());
+    let run = session
+        .start_transaction()
+        .and_run(context, move |session, (place, user)| {
+            in_transaction(place, id, user, session).boxed()
+        });
+    Ok(run.await?)
 }
 
 async fn in_transaction(place: &Place, id: i32, user: &str, session: &mut ClientSession) -> Result<(), Error> {
@@ -194,10 +191,5 @@ async fn in_transaction(place: &Place, id: i32, user: &str, session: &mut Client
             update.session(&mut *session).await?;
         }
     }
-    loop {
-        match session.commit_transaction().await {
-            Err(error) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) => {}
-            outcome => return outcome,
-        }
-    }
+    Ok(())
 }
