@@ -22,7 +22,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for cap in CAPS {
         let place = Place::timed(bench, &format!("caps_{cap}"));
         let reading = reading(&place, cap, length).await?;
-        let operations = bench.pick(40, 2);
+        let operations = bench.pick(200, 2);
         let contestant = Contestant::new(name(cap), operations, move || {
             let reading = reading.clone();
             async move { Ok(in_tasks(1, operations, reading)) }

@@ -38,7 +38,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     }
     let mut contestants = Vec::new();
     for length in lengths {
-        let operations = bench.pick((400_000 / length).clamp(20, 1000), 2);
+        let operations = bench.pick((4_000_000 / length).clamp(200, 4000), 2);
         for ours in [true, false] {
             let reading = reading(ours, &timed, length)?;
             let contestant = Contestant::new(name(ours, length), operations, move || {
