@@ -37,6 +37,7 @@ mod moving_killed;
 mod moving_refused;
 mod naive;
 mod one_item;
+mod outlier_analyze;
 mod outlier_faults;
 mod outlier_insert;
 mod outlier_mixed;

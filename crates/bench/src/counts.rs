@@ -1,7 +1,7 @@
 //! What the server and the wire say: in passes of their own, since recording costs time.
 
 use anyhow::{Context, Result};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, doc, serialize_to_vec};
 
 use crate::Bench;
 
@@ -17,6 +17,19 @@ pub(crate) async fn round_trips(
     let made = recorder.round_trips();
     recorder.clear();
     Ok(made as f64 / operations as f64)
+}
+
+/// How many bytes of replies something makes the server send to the recorded client.
+pub(crate) async fn bytes_sent(bench: &Bench<'_>, work: impl Future<Output = Result<()>>) -> Result<f64> {
+    let recorder = bench.db.recorder();
+    recorder.clear();
+    work.await?;
+    let mut sent = 0;
+    for reply in recorder.commands().iter().filter_map(|command| command.reply.as_ref()) {
+        sent += serialize_to_vec(reply)?.len();
+    }
+    recorder.clear();
+    Ok(sent as f64)
 }
 
 /// What the server examines for one command.

@@ -7,6 +7,7 @@ mod bucket;
 mod counts;
 mod cpu;
 mod measure;
+mod outlier;
 mod page;
 mod report;
 mod svg;
@@ -31,7 +32,7 @@ struct Args {
     /// How many rounds count, after one to warm up. By default 5, and 1 with --quick.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Only the sections of this name; can be given several times.
+    /// Only the section of this name, or the sections of this pattern; can be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// The folder for the page, the charts and the raw figures. By default docs/benchmarks for a whole run, and none
@@ -39,6 +40,28 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
+
+/// The benchmarks of one pattern.
+struct Part {
+    name: &'static str,
+    /// The file of its page.
+    page: &'static str,
+    /// In the order in which they run. No two parts have one of the same name.
+    sections: &'static [&'static str],
+}
+
+const PARTS: [Part; 2] = [
+    Part {
+        name: "bucket",
+        page: "README.md",
+        sections: &bucket::SECTIONS,
+    },
+    Part {
+        name: "outlier",
+        page: "outlier.md",
+        sections: &outlier::SECTIONS,
+    },
+];
 
 /// What all sections need.
 struct Bench<'a> {
@@ -68,11 +91,14 @@ impl Bench<'_> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    if let Some(unknown) = args.only.iter().find(|name| !bucket::SECTIONS.contains(&name.as_str())) {
-        bail!(
-            "there is no section `{unknown}`; there are: {}",
-            bucket::SECTIONS.join(", ")
-        );
+    let known = |name: &str| {
+        PARTS
+            .iter()
+            .any(|part| part.name == name || part.sections.contains(&name))
+    };
+    if let Some(unknown) = args.only.iter().find(|name| !known(name)) {
+        let sections = PARTS.map(|part| format!("{}: {}", part.name, part.sections.join(", ")));
+        bail!("there is no section `{unknown}`; there are\n{}", sections.join("\n"));
     }
     testkit::run(async |db| run(&args, db).await).await
 }
@@ -85,22 +111,27 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     };
     let run = Run::new(&bench);
     println!("{}", run.summary());
-    let mut sections: Vec<Section> = Vec::new();
-    for name in bucket::SECTIONS {
-        if args.only.is_empty() || args.only.iter().any(|only| only == name) {
-            let section = bucket::section(&bench, name).await?;
-            println!("\n{}", section.terminal());
-            sections.push(section);
-        }
-    }
     let whole = !args.quick && args.only.is_empty();
     let out = args
         .out
         .clone()
         .or_else(|| whole.then(|| PathBuf::from("docs/benchmarks")));
-    if let Some(out) = out {
-        page::write(&out, &run, &sections)?;
-        println!("\nWritten to {}", out.display());
+    for part in &PARTS {
+        let mut sections: Vec<Section> = Vec::new();
+        for name in part.sections {
+            if args.only.is_empty() || args.only.iter().any(|only| only == name || only == part.name) {
+                let section = match part.name {
+                    "bucket" => bucket::section(&bench, name).await?,
+                    _ => outlier::section(&bench, name).await?,
+                };
+                println!("\n{}", section.terminal());
+                sections.push(section);
+            }
+        }
+        if let Some(out) = out.as_ref().filter(|_| !sections.is_empty()) {
+            page::write(out, &run, part, &sections)?;
+            println!("\nWritten to {}", out.display());
+        }
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use mongodb::bson::DateTime;
 use serde_json::json;
 
-use crate::Bench;
 use crate::report::Section;
+use crate::{Bench, Part};
 
 /// Under which conditions the figures came about.
 pub(crate) struct Run {
@@ -69,7 +69,7 @@ cargo run --release -p mongo-patterns-bench
 ```
 
 which is also the way to have it for your machine and server. `--quick` tries it, `--only NAME` runs one section. All \
-figures are in [bucket.json](bucket.json).
+figures are in [PART.json](PART.json).
 
 Absolute figures are those of one machine, with the server and the client on the same cores. Ratios are what to look \
 at. In every round all rows of a table take turns, a ratio is that of two rows in one round, and the table has the \
@@ -80,17 +80,17 @@ index keys examined are those of the server's `explain`; both in passes of their
 `majority`, the server's default. In the charts, blue is this project.
 ";
 
-/// Writes all files of a run into a folder.
-pub(crate) fn write(folder: &Path, run: &Run, sections: &[Section]) -> Result<()> {
+/// Writes all files of a part into a folder.
+pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section]) -> Result<()> {
     let save = |file: &str, text: &str| {
         let path = folder.join(file);
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for chart in sections.iter().flat_map(|section| &section.charts) {
-        save(&chart.file, &chart.svg())?;
+        save(&format!("{}-{}", part.name, chart.file), &chart.svg())?;
     }
-    save("README.md", &page(run, sections))?;
+    save(part.page, &page(run, part, sections))?;
     let figures: Vec<_> = sections
         .iter()
         .map(|section| json!({ "name": section.name, "title": section.title, "comparisons": section.raw }))
@@ -104,18 +104,22 @@ pub(crate) fn write(folder: &Path, run: &Run, sections: &[Section]) -> Result<()
         "optimised_build": !cfg!(debug_assertions),
         "sections": figures,
     });
-    save("bucket.json", &(serde_json::to_string_pretty(&json)? + "\n"))
+    save(
+        &format!("{}.json", part.name),
+        &(serde_json::to_string_pretty(&json)? + "\n"),
+    )
 }
 
-fn page(run: &Run, sections: &[Section]) -> String {
-    let mut text = format!("# Benchmarks: the bucket pattern\n\n{}\n\n{HOW}", run.summary());
+fn page(run: &Run, part: &Part, sections: &[Section]) -> String {
+    let how = HOW.replace("PART", part.name);
+    let mut text = format!("# Benchmarks: the {} pattern\n\n{}\n\n{how}", part.name, run.summary());
     for section in sections {
         text += &format!("\n## {}\n\n{}\n", section.title, section.text);
         let mut charts = section.charts.iter();
         for table in &section.tables {
             text += &format!("\n**{}**\n\n{}", table.title, table.markdown());
             if let Some(chart) = charts.next() {
-                text += &format!("\n![{}]({})\n", chart.title, chart.file);
+                text += &format!("\n![{}]({}-{})\n", chart.title, part.name, chart.file);
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct Section {
     pub(crate) text: String,
     pub(crate) tables: Vec<Table>,
     pub(crate) charts: Vec<Chart>,
-    /// All figures, for `bucket.json`.
+    /// All figures, for the JSON of the run.
     pub(crate) raw: Vec<Value>,
 }
 
@@ -33,7 +33,7 @@ impl Section {
     /// Adds what contestants did: a table, a chart of their rates, and the raw figures.
     pub(crate) fn add(&mut self, comparison: &Comparison) {
         self.tables.push(comparison.table());
-        let file = format!("bucket-{}-{}.svg", self.name, self.charts.len() + 1);
+        let file = format!("{}-{}.svg", self.name, self.charts.len() + 1);
         self.charts.push(comparison.chart(file));
         self.raw.push(json!({
             "title": comparison.title,
@@ -84,6 +84,19 @@ impl Comparison {
         for (entry, ratio) in self.entries.iter_mut().zip(ratios) {
             entry.figures.extend(ratio.map(|ratio| (column.to_owned(), ratio)));
         }
+    }
+
+    /// Adds a column of the server's CPU time compared with the baseline.
+    pub(crate) fn with_server_ratios(mut self) -> Self {
+        let entries = self.entries.iter();
+        let ratios: Vec<_> = entries
+            .map(|entry| median(self.ratios(entry, &entry.baseline, Sample::server_us)))
+            .collect();
+        for (entry, ratio) in self.entries.iter_mut().zip(ratios) {
+            let ratio = ratio.map(|ratio| ("server CPU ratio".to_owned(), ratio));
+            entry.figures.extend(ratio);
+        }
+        self
     }
 
     /// The ratio of an entry to a baseline in each round.

@@ -11,6 +11,7 @@ const BAR: f64 = 16.0;
 
 /// Horizontal bars, each labelled with its value.
 pub(crate) struct Chart {
+    /// Its name, after that of the part.
     pub(crate) file: String,
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,

@@ -1,5 +1,6 @@
 //! The calls as structs: each has the setters of its options, and is awaited.
 
+mod analyze;
 mod contains;
 mod count;
 mod delete;
@@ -13,6 +14,7 @@ mod push_many;
 mod push_unique;
 mod remove;
 
+pub use analyze::Analyze;
 pub use contains::Contains;
 pub use count::{Count, Counts};
 pub use delete::{Delete, Deleted};

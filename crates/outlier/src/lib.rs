@@ -111,6 +111,7 @@
 //! Shard the documents by `_id` and the extras by the parent field. Every read and write has both by equality.
 
 pub mod action;
+mod analysis;
 mod builder;
 mod extras;
 mod id;
@@ -122,6 +123,7 @@ mod store;
 mod validator;
 
 pub use action::{Counts, Deleted, Inserted, Pushed, PushedMany};
+pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
 pub use builder::OutlierRepositoryBuilder;
 pub use read::Found;
 pub use repository::OutlierRepository;

@@ -125,7 +125,7 @@ fn section(items: u64, measured: &[(Form, Sizes)]) -> Section {
     let mut section = Section::new("storage", "Storage", TEXT);
     section.raw.push(json!({ "title": title, "entries": raw }));
     section.charts.push(Chart {
-        file: "bucket-storage-1.svg".to_owned(),
+        file: "storage-1.svg".to_owned(),
         title: format!("{title}: MiB on disk"),
         bars,
         parts: vec!["documents", "indexes"],

@@ -30,6 +30,7 @@ pub fn call(command: &RecordedCommand) -> String {
     let collection = sent.get_str(&command.name).unwrap_or_default();
     match command.name.as_str() {
         "update" => update_call(collection, &sent),
+        "findAndModify" => find_and_modify_call(collection, &sent),
         "find" => find_call(collection, &sent),
         _ => None,
     }
@@ -49,6 +50,21 @@ fn update_call(collection: &str, sent: &Document) -> Option<String> {
     }
     text.push(')');
     Some(text)
+}
+
+fn find_and_modify_call(collection: &str, sent: &Document) -> Option<String> {
+    let mut options = Document::new();
+    for (option, name) in [("sort", "sort"), ("fields", "projection"), ("hint", "hint")] {
+        if let Some(value) = sent.get(option) {
+            options.insert(name, value);
+        }
+    }
+    Some(format!(
+        "db.{collection}.findOneAndUpdate({}, {}, {})",
+        compact(sent.get("query")?),
+        compact(sent.get("update")?),
+        compact(&Bson::Document(options))
+    ))
 }
 
 fn find_call(collection: &str, sent: &Document) -> Option<String> {

@@ -1,0 +1,36 @@
+//! The outlier pattern.
+
+mod by_hand;
+mod caps;
+mod extras;
+mod growth;
+mod hazards;
+mod lists;
+mod one_book;
+mod place;
+mod push;
+mod reads;
+
+use anyhow::{Result, bail};
+
+use crate::Bench;
+use crate::report::Section;
+
+/// In the order in which they run.
+pub(crate) const SECTIONS: [&str; 8] = [
+    "reads", "growth", "push", "one-book", "caps", "extras", "lists", "hazards",
+];
+
+pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
+    match name {
+        "reads" => reads::run(bench).await,
+        "growth" => growth::run(bench).await,
+        "push" => push::run(bench).await,
+        "one-book" => one_book::run(bench).await,
+        "caps" => caps::run(bench).await,
+        "extras" => extras::run(bench).await,
+        "lists" => lists::run(bench).await,
+        "hazards" => hazards::run(bench).await,
+        _ => bail!("there is no section `{name}`"),
+    }
+}

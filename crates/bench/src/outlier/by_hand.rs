@@ -1,0 +1,195 @@
+//! The pattern as one writes it with the driver alone.
+
+use anyhow::{Context, Result};
+use futures::FutureExt;
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+use mongodb::error::Error;
+use mongodb::options::{Hint, ReturnDocument};
+
+use super::place::{Book, CAP, Place, THRESHOLD};
+
+/// The repository's index, by the name that it gives it.
+const SEQ_INDEX: &str = "book_id_1_seq_1";
+
+fn is_flagged() -> Document {
+    doc! { "$eq": ["$has_extras", true] }
+}
+
+fn stored(field: &str) -> Document {
+    doc! { "$ifNull": [field, []] }
+}
+
+/// The repository's push: the same commands.
+pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
+    let array = "$customers_purchased";
+    let size = doc! { "$size": stored(array) };
+    let room = doc! { "$cond": [is_flagged(), 0, { "$subtract": [50, &size] }] };
+    let with_room = |value: Document| doc! { "$let": { "vars": { "room": &room }, "in": value } };
+    let all = doc! { "$concatArrays": [stored(array), { "$literal": [user] }] };
+    let pushed = with_room(doc! { "$cond": [{ "$gt": ["$$room", 0] }, all, array] });
+    let flagged = with_room(doc! { "$cond": [{ "$lt": ["$$room", 1] }, true, "$has_extras"] });
+    let either = [
+        doc! { "customers_purchased": { "$type": "array" } },
+        doc! { "customers_purchased": null },
+    ];
+    let before = place
+        .sales
+        .find_one_and_update(
+            doc! { "_id": { "$eq": id }, "$or": either.to_vec() },
+            vec![doc! { "$set": { "customers_purchased": pushed, "has_extras": flagged } }],
+        )
+        .projection(doc! { "_id": 0, "flagged": is_flagged(), "size": size })
+        .await?
+        .context("there is no such book")?;
+    if before.get_bool("flagged")? {
+        fill(place, id, user, i32::try_from(CAP)?).await?;
+    }
+    Ok(())
+}
+
+/// The second of its commands, to extras that have room.
+pub(super) async fn fill(place: &Place, id: i32, user: &str, cap: i32) -> Result<()> {
+    let extras = "$customers_purchased_extra";
+    let is_array = doc! { "$isArray": stored(extras) };
+    let size = doc! { "$size": stored(extras) };
+    let room = doc! { "$subtract": [cap, &size] };
+    let all = doc! { "$concatArrays": [stored(extras), { "$literal": [user] }] };
+    let pushed = doc! { "$cond": [{ "$gt": ["$$room", 0] }, all, extras] };
+    let pushed = doc! { "$let": { "vars": { "room": room }, "in": pushed } };
+    let count = doc! { "$cond": [{ "$isArray": extras }, { "$size": extras }, "$count"] };
+    place
+        .extras
+        .find_one_and_update(
+            doc! { "book_id": { "$eq": id } },
+            vec![
+                doc! { "$set": { "customers_purchased_extra": { "$cond": [&is_array, pushed, extras] } } },
+                doc! { "$set": { "count": count } },
+            ],
+        )
+        .sort(doc! { "seq": -1 })
+        .projection(doc! { "seq": "$seq", "size": { "$cond": [is_array, size, null] } })
+        .hint(Hint::Name(SEQ_INDEX.to_owned()))
+        .await?
+        .context("the book has no extras")?;
+    Ok(())
+}
+
+/// To the extras at a place, without looking for the newest ones and without an aggregation.
+pub(super) async fn push_extra(place: &Place, id: i32, seq: i32, user: &str, cap: i32) -> Result<bool> {
+    let filter = doc! { "book_id": id, "seq": seq, "count": { "$lt": cap } };
+    let update = doc! { "$push": { "customers_purchased_extra": user }, "$inc": { "count": 1 } };
+    let hint = Hint::Name(SEQ_INDEX.to_owned());
+    let updated = place.extras.update_one(filter, update).hint(hint).await?;
+    Ok(updated.matched_count > 0)
+}
+
+/// To an array without a bound.
+pub(super) async fn push_unbounded(place: &Place, id: i32, user: &str) -> Result<()> {
+    let push = doc! { "$push": { "customers_purchased": user } };
+    place.sales.update_one(doc! { "_id": id }, push).await?;
+    Ok(())
+}
+
+/// The manual's logic: looks at the flag, pushes to one of both collections, and sets the flag when there are too many.
+pub(super) async fn push_as_in_the_manual(place: &Place, id: i32, user: &str) -> Result<()> {
+    let flag = doc! { "has_extras": 1 };
+    let found = place.sales.find_one(doc! { "_id": id }).projection(flag).await?;
+    let found = found.context("there is no such book")?;
+    if found.get_bool("has_extras").unwrap_or(false) {
+        return push_to_the_manuals_extras(place, id, user).await;
+    }
+    let push = doc! { "$push": { "customers_purchased": user } };
+    let after = place
+        .sales
+        .find_one_and_update(doc! { "_id": id }, push)
+        .projection(doc! { "customers_purchased": 1 })
+        .return_document(ReturnDocument::After)
+        .await?
+        .context("there is no such book")?;
+    if after.get_array("customers_purchased")?.len() as u64 > THRESHOLD {
+        let flag = doc! { "$set": { "has_extras": true } };
+        place.sales.update_one(doc! { "_id": id }, flag).await?;
+    }
+    Ok(())
+}
+
+async fn push_to_the_manuals_extras(place: &Place, id: i32, user: &str) -> Result<()> {
+    let push = doc! { "$push": { "customers_purchased_extra": user } };
+    let update = place.extras.update_one(doc! { "book_id": id }, push);
+    update.upsert(true).await?;
+    Ok(())
+}
+
+/// The manual's logic in an application that reads the book, adds the purchase, and writes the array back.
+pub(super) async fn write_back(place: &Place, id: i32, user: &str) -> Result<()> {
+    let found = place.sales.find_one(doc! { "_id": id }).await?;
+    let found = found.context("there is no such book")?;
+    if found.get_bool("has_extras").unwrap_or(false) {
+        return push_to_the_manuals_extras(place, id, user).await;
+    }
+    let book: Book = mongodb::bson::deserialize_from_document(found)?;
+    let mut customers = book.customers_purchased;
+    customers.push(user.to_owned());
+    let mut set = doc! { "customers_purchased": &customers };
+    if customers.len() as u64 > THRESHOLD {
+        set.insert("has_extras", true);
+    }
+    place.sales.update_one(doc! { "_id": id }, doc! { "$set": set }).await?;
+    Ok(())
+}
+
+/// The manual's logic where a customer is to be there once: looks for them first.
+pub(super) async fn check_then_push(place: &Place, id: i32, user: &str) -> Result<()> {
+    let there = doc! { "_id": id, "customers_purchased": user };
+    let extra = doc! { "book_id": id, "customers_purchased_extra": user };
+    if place.sales.find_one(there).await?.is_some() || place.extras.find_one(extra).await?.is_some() {
+        return Ok(());
+    }
+    push_as_in_the_manual(place, id, user).await
+}
+
+/// A transaction on every append, which the driver runs again when it loses.
+pub(super) async fn push_in_a_transaction(place: &Place, id: i32, user: &str) -> Result<()> {
+    let mut session = place.sales.client().start_session().await?;
+    let context = (place.clone(), user.to_owned());
+    let run = session
+        .start_transaction()
+        .and_run(context, move |session, (place, user)| {
+            in_transaction(place, id, user, session).boxed()
+        });
+    Ok(run.await?)
+}
+
+async fn in_transaction(place: &Place, id: i32, user: &str, session: &mut ClientSession) -> Result<(), Error> {
+    let flag = place.sales.find_one(doc! { "_id": id });
+    let found = flag.projection(doc! { "has_extras": 1 }).session(&mut *session).await?;
+    let flagged = found.is_some_and(|found| found.get_bool("has_extras").unwrap_or(false));
+    if flagged {
+        let newest = place.extras.find_one(doc! { "book_id": id }).sort(doc! { "seq": -1 });
+        let newest = newest
+            .projection(doc! { "seq": 1, "count": 1 })
+            .session(&mut *session)
+            .await?;
+        let number = |field: &str| newest.as_ref().and_then(|newest| newest.get_i32(field).ok());
+        let seq = match (number("seq"), number("count")) {
+            (Some(seq), Some(count)) => seq + i32::from(count as u64 >= CAP),
+            _ => 0,
+        };
+        let push = doc! { "$push": { "customers_purchased_extra": user }, "$inc": { "count": 1 } };
+        let update = place.extras.update_one(doc! { "book_id": id, "seq": seq }, push);
+        update.upsert(true).session(&mut *session).await?;
+    } else {
+        let push = doc! { "$push": { "customers_purchased": user } };
+        let update = place.sales.find_one_and_update(doc! { "_id": id }, push);
+        let update = update.projection(doc! { "customers_purchased": 1 });
+        let before = update.session(&mut *session).await?;
+        let size = before.and_then(|before| before.get_array("customers_purchased").ok().map(Vec::len));
+        if size.unwrap_or(0) as u64 + 1 == THRESHOLD {
+            let flag = doc! { "$set": { "has_extras": true } };
+            let update = place.sales.update_one(doc! { "_id": id }, flag);
+            update.session(&mut *session).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! A push: ours, by hand, and as the manual has it.
+
+use anyhow::{Result, ensure};
+use mongo_patterns_testkit::RecordedCommand;
+use mongodb::bson::Document;
+
+use super::by_hand;
+use super::place::{Place, book, operation, user};
+use crate::Bench;
+use crate::counts::round_trips;
+use crate::measure::{Contestant, Operation, compare, in_tasks};
+use crate::report::{Comparison, Section};
+
+const BOOKS: u64 = 64;
+
+const TEXT: &str = "\
+One writer pushes to 64 books in turn, made anew in every round: first to typical ones, which have no purchases yet, then \
+to known outliers, whose newest extras document is half full. All rows are compared with the same commands written by \
+hand with the driver. The manual's logic looks at the flag first. `push_unique` also sees to it that a customer is there \
+once: its extras have an index of the customers.";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Ours,
+    Unique,
+    ByHand,
+    Manual,
+    Unbounded,
+}
+
+impl Form {
+    const ALL: [Self; 5] = [Self::Ours, Self::Unique, Self::ByHand, Self::Manual, Self::Unbounded];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "push",
+            Self::Unique => "push_unique",
+            Self::ByHand => "the same commands by hand",
+            Self::Manual => "the manual's logic",
+            Self::Unbounded => "$push, one array",
+        }
+    }
+}
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
+    let mut section = Section::new("push", "Push", TEXT);
+    let operations = bench.pick(1600, 64);
+    for (title, purchases) in [("A typical book", 0), ("A known outlier", 300)] {
+        let contestants = Form::ALL.map(|form| {
+            let place = Place::timed(bench, "push");
+            let contestant = Contestant::new(form.name(), operations, move || {
+                let place = place.clone();
+                async move { Ok(in_tasks(1, operations, prepare(form, place, purchases).await?)) }
+            });
+            let contestant = contestant.against(Form::ByHand.name());
+            match form {
+                Form::Ours | Form::Unique => contestant.ours(),
+                _ => contestant,
+            }
+        });
+        let entries = compare(bench, title, contestants.into()).await?;
+        let mut comparison = Comparison::new(title, "purchase", entries).with_server_ratios();
+        for form in Form::ALL {
+            let push = prepare(form, Place::recorded(bench, "push"), purchases).await?;
+            let trips = round_trips(bench, BOOKS, in_tasks(1, BOOKS, push)).await?;
+            comparison.figure(form.name(), "round trips", trips);
+        }
+        ensure_the_same(bench, purchases).await?;
+        section.add(&comparison);
+    }
+    Ok(section)
+}
+
+/// Makes the books and returns the push.
+async fn prepare(form: Form, place: Place, purchases: u64) -> Result<Operation> {
+    let all = (0..BOOKS).map(|id| id as i32);
+    let books = match form {
+        Form::Unique => place.fresh_of(place.builder().unique()).await?,
+        Form::Manual => {
+            place.as_in_the_manual().await?;
+            place.books()?
+        }
+        _ => place.fresh().await?,
+    };
+    match form {
+        Form::Manual => {
+            for id in all {
+                place.insert_as_in_the_manual(id, purchases).await?;
+            }
+        }
+        Form::Unbounded => place.insert_unbounded(all.map(|id| book(id, purchases))).await?,
+        _ => {
+            for id in all {
+                books.insert(&book(id, purchases)).await?;
+            }
+        }
+    }
+    place.settle().await?;
+    Ok(operation(move |n| {
+        let (place, books) = (place.clone(), books.clone());
+        async move {
+            let (id, user) = ((n % BOOKS) as i32, user(purchases + n / BOOKS));
+            match form {
+                Form::Ours => drop(books.push(id, &user).await?),
+                Form::Unique => drop(books.push_unique(id, &user).await?),
+                Form::ByHand => by_hand::push(&place, id, &user).await?,
+                Form::Manual => by_hand::push_as_in_the_manual(&place, id, &user).await?,
+                Form::Unbounded => by_hand::push_unbounded(&place, id, &user).await?,
+            }
+            Ok(())
+        }
+    }))
+}
+
+/// Whether what is sent by hand is what the repository sends.
+async fn ensure_the_same(bench: &Bench<'_>, purchases: u64) -> Result<()> {
+    let mut sent: Vec<Vec<Document>> = Vec::new();
+    for form in [Form::Ours, Form::ByHand] {
+        let push = prepare(form, Place::recorded(bench, "push"), purchases).await?;
+        bench.db.recorder().clear();
+        push(0).await?;
+        let commands = bench.db.recorder().commands();
+        sent.push(commands.iter().map(RecordedCommand::essence).collect());
+    }
+    ensure!(
+        sent[0] == sent[1],
+        "a push sends other commands now: write them in by_hand.rs"
+    );
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The aggregation of an analysis, as pure functions.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::query;
+use crate::settings::Settings;
+
+/// The length of what is no array.
+pub(super) const NO_ARRAY: i64 = -1;
+
+/// What a document and an array have beside the elements: `{ a: [] }` has so many bytes.
+const EMPTY_BYTES: i32 = 13;
+
+/// One row for each length, in order: of all documents, with their extras from the collection of this name.
+pub(super) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
+    let extras = settings.extras.as_str();
+    let of_extras = doc! { "$project": {
+        "_id": 0,
+        "parent": format!("${}", settings.parent),
+        "length": query::size_of(extras),
+        "element_bytes": element_bytes(extras),
+        "extras": { "$literal": true },
+    } };
+    // Outliers meet their extras under their id. All others meet those of their length at once: then the server keeps
+    // a group for each outlier, and not for each document.
+    let is_outlier = doc! { "$and": ["$flagged", { "$gte": ["$length", 0] }] };
+    let meet = doc! { "$switch": {
+        "branches": [
+            { "case": "$extras", "then": { "outlier": "$parent" } },
+            { "case": is_outlier, "then": { "outlier": "$_id" } },
+        ],
+        "default": { "length": "$length" },
+    } };
+    let mut stages = vec![
+        doc! { "$project": of_main(settings) },
+        doc! { "$unionWith": { "coll": overflow, "pipeline": [of_extras] } },
+        doc! { "$group": {
+            "_id": meet,
+            "documents": { "$sum": { "$cond": ["$extras", 0, 1] } },
+            "length": { "$sum": "$length" },
+            "bytes": { "$sum": "$bytes" },
+            "element_bytes": { "$sum": "$element_bytes" },
+            "id": { "$min": "$_id" },
+        } },
+        // Extras that no flagged document has.
+        doc! { "$match": { "documents": { "$gt": 0 } } },
+        doc! { "$set": { "length": { "$ifNull": ["$_id.length", "$length"] } } },
+    ];
+    stages.extend(by_length("$documents".into(), "$id"));
+    stages
+}
+
+/// The same of some documents, taken at random.
+pub(super) fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document> {
+    let extras = settings.extras.as_str();
+    let of_extras = [
+        doc! { "$match": { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } } },
+        doc! { "$group": {
+            "_id": null,
+            "length": { "$sum": query::size_of(extras) },
+            "element_bytes": { "$sum": element_bytes(extras) },
+        } },
+    ];
+    let is_outlier = doc! { "$and": ["$flagged", { "$gte": ["$length", 0] }] };
+    let with_extras = |field: &str| {
+        let extras = doc! { "$cond": [&is_outlier, { "$sum": format!("$extras.{field}") }, 0] };
+        doc! { "$add": [format!("${field}"), extras] }
+    };
+    let mut stages = vec![
+        doc! { "$sample": { "size": i64::from(documents) } },
+        doc! { "$project": of_main(settings) },
+        doc! { "$lookup": { "from": overflow, "let": { "id": "$_id" }, "pipeline": of_extras.to_vec(), "as": "extras" } },
+        doc! { "$set": { "length": with_extras("length"), "element_bytes": with_extras("element_bytes") } },
+    ];
+    stages.extend(by_length(1.into(), "$_id"));
+    stages
+}
+
+/// What is wanted of a main document. One without an array has no elements; what is no array is told apart.
+fn of_main(settings: &Settings) -> Document {
+    let array = settings.array.as_str();
+    let stored = query::stored(array);
+    doc! {
+        "flagged": query::is_flagged(settings),
+        "length": { "$cond": [{ "$isArray": &stored }, { "$size": &stored }, NO_ARRAY] },
+        "bytes": { "$bsonSize": "$$ROOT" },
+        "element_bytes": element_bytes(array),
+    }
+}
+
+/// The bytes of the elements of a field, each with its type and its index.
+fn element_bytes(field: &str) -> Document {
+    let path = format!("${field}");
+    let bytes = doc! { "$subtract": [{ "$bsonSize": { "a": &path } }, EMPTY_BYTES] };
+    doc! { "$cond": [{ "$isArray": [&path] }, bytes, 0] }
+}
+
+fn by_length(documents: Bson, id: &str) -> [Document; 2] {
+    [
+        doc! { "$group": {
+            "_id": "$length",
+            "documents": { "$sum": documents },
+            "bytes": { "$sum": "$bytes" },
+            "element_bytes": { "$sum": "$element_bytes" },
+            "id": { "$min": id },
+        } },
+        doc! { "$sort": { "_id": 1 } },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages(pipeline: &[Document]) -> Vec<&str> {
+        let names = pipeline.iter().filter_map(|stage| stage.keys().next());
+        names.map(String::as_str).collect()
+    }
+
+    #[test]
+    fn it_reads_the_extras_once_and_groups_outliers_alone_by_id() {
+        let pipeline = all(&Settings::example(), "extra_sales");
+        assert_eq!(
+            stages(&pipeline),
+            ["$project", "$unionWith", "$group", "$match", "$set", "$group", "$sort"]
+        );
+        let union = doc! { "$unionWith": { "coll": "extra_sales", "pipeline": [{ "$project": {
+            "_id": 0,
+            "parent": "$book_id",
+            "length": { "$cond": [
+                { "$isArray": "$customers_purchased_extra" },
+                { "$size": "$customers_purchased_extra" },
+                0,
+            ] },
+            "element_bytes": { "$cond": [
+                { "$isArray": ["$customers_purchased_extra"] },
+                { "$subtract": [{ "$bsonSize": { "a": "$customers_purchased_extra" } }, 13] },
+                0,
+            ] },
+            "extras": { "$literal": true },
+        } }] } };
+        assert_eq!(pipeline[1], union);
+        let group = pipeline[2].get_document("$group").expect("a stage");
+        let meet = doc! { "$switch": {
+            "branches": [
+                { "case": "$extras", "then": { "outlier": "$parent" } },
+                { "case": { "$and": ["$flagged", { "$gte": ["$length", 0] }] }, "then": { "outlier": "$_id" } },
+            ],
+            "default": { "length": "$length" },
+        } };
+        assert_eq!(group.get_document("_id").ok(), Some(&meet));
+    }
+
+    #[test]
+    fn a_sample_looks_extras_up() {
+        let pipeline = sampled(&Settings::example(), "extra_sales", 1000);
+        assert_eq!(
+            stages(&pipeline),
+            ["$sample", "$project", "$lookup", "$set", "$group", "$sort"]
+        );
+        assert_eq!(pipeline[0], doc! { "$sample": { "size": 1000_i64 } });
+        let lookup = pipeline[2].get_document("$lookup").expect("a stage");
+        let matched = doc! { "$match": { "$expr": { "$eq": ["$book_id", "$$id"] } } };
+        let first = lookup
+            .get_array("pipeline")
+            .ok()
+            .and_then(|stages| stages[0].as_document());
+        assert_eq!(first, Some(&matched));
+    }
+}
