@@ -84,34 +84,37 @@ pub(crate) fn main_before(settings: &Settings, element: Option<&Bson>) -> Docume
     before
 }
 
-/// Adds as many of the elements to an extras document as there is room for. With `once`, nothing when it has the first
-/// of them.
-pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Document; 2] {
+/// Adds as many of the elements to an extras document as there is room for by its count: none where it has no count, as
+/// in the manual's form. With `once`, nothing when it has the first of them.
+pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Document; 1] {
     let (extras, count) = (settings.extras.as_str(), settings.count.as_str());
-    let path = format!("${extras}");
-    let size = doc! { "$size": stored(extras) };
-    let room = doc! { "$subtract": [settings.extras_cap_bson(), size] };
-    let once = elements.first().filter(|_| once).cloned();
-    let mut filled = taken(extras, "$$room", elements);
-    if let Some(element) = once {
+    let (cap, offered) = (
+        settings.extras_cap_bson(),
+        i32::try_from(elements.len()).unwrap_or(i32::MAX),
+    );
+    let counted = format!("${count}");
+    let room = doc! { "$cond": [{ "$isNumber": &counted }, { "$subtract": [cap, &counted] }, 0] };
+    let mut takes = doc! { "$gt": ["$$room", 0] };
+    if let Some(element) = elements.first().filter(|_| once) {
         let is_there = doc! { "$in": [{ "$literal": element }, stored(extras)] };
-        filled = doc! { "$cond": [is_there, &path, filled] };
+        takes = doc! { "$and": [takes, { "$not": [is_there] }] };
     }
-    let filled = doc! { "$let": { "vars": { "room": room }, "in": filled } };
-    // What is no array stays as it is.
-    let is_array = doc! { "$isArray": stored(extras) };
-    let filled = doc! { "$cond": [is_array, filled, &path] };
-    let size = doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, format!("${count}")] };
-    [doc! { "$set": { extras: filled } }, doc! { "$set": { count: size } }]
+    let if_taken = |value: Document, stored: String| {
+        doc! { "$let": { "vars": { "room": &room }, "in": { "$cond": [&takes, value, stored] } } }
+    };
+    let total = doc! { "$min": [cap, { "$add": [&counted, offered] }] };
+    let filled = filled(extras, elements, "$$room");
+    [doc! { "$set": { count: if_taken(total, counted.clone()), extras: if_taken(filled, format!("${extras}")) } }]
 }
 
-/// What a push must know of an extras document as it was. No size where the array is none.
+/// What a push must know of an extras document as it was.
 pub(crate) fn extras_before(settings: &Settings, element: Option<&Bson>) -> Document {
-    let extras = stored(settings.extras.as_str());
-    let if_array = |value: Document| doc! { "$cond": [{ "$isArray": &extras }, value, null] };
-    let mut before = doc! { "seq": format!("${}", settings.seq), "size": if_array(doc! { "$size": &extras }) };
+    let mut before = doc! { settings.seq.as_str(): 1, settings.count.as_str(): 1 };
     if let Some(element) = element {
-        before.insert("has", if_array(doc! { "$in": [{ "$literal": element }, &extras] }));
+        before.insert(
+            "has",
+            doc! { "$in": [{ "$literal": element }, stored(settings.extras.as_str())] },
+        );
     }
     before
 }
@@ -225,6 +228,25 @@ mod tests {
         let flag = stage.get_document("$set").unwrap().get_document("has_extras").unwrap();
         let is_left = doc! { "$cond": [{ "$lt": ["$$room", 700] }, true, "$has_extras"] };
         assert_eq!(flag.get_document("$let").unwrap().get_document("in").unwrap(), &is_left);
+    }
+
+    #[test]
+    fn extras_take_what_fits_by_their_count() {
+        let room = doc! { "$cond": [{ "$isNumber": "$count" }, { "$subtract": [500, "$count"] }, 0] };
+        let if_taken = |value: Document, stored: &str| {
+            let takes = doc! { "$gt": ["$$room", 0] };
+            doc! { "$let": { "vars": { "room": &room }, "in": { "$cond": [takes, value, stored] } } }
+        };
+        let array = doc! { "$concatArrays": [
+            { "$ifNull": ["$customers_purchased_extra", []] },
+            { "$slice": [{ "$literal": ["user50"] }, "$$room"] },
+        ] };
+        let expected = doc! { "$set": {
+            "count": if_taken(doc! { "$min": [500, { "$add": ["$count", 1] }] }, "$count"),
+            "customers_purchased_extra": if_taken(array, "$customers_purchased_extra"),
+        } };
+        assert_eq!(fill(&Settings::example(), vec!["user50".into()], false), [expected]);
+        assert_eq!(extras_before(&Settings::example(), None), doc! { "seq": 1, "count": 1 });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Stores elements: in the main document while there is room, then in the newest of the extras.
 
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::error::{duplicate_key, is_bad_hint, refused_document};
+use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{Error, ErrorKind, Result};
@@ -14,6 +14,9 @@ use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
 use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
+
+/// The server's code for an array expression on what is no array.
+const NO_ARRAY: i32 = 28664;
 
 /// Elements on their way to one document.
 pub(crate) struct Store<'a> {
@@ -193,22 +196,24 @@ impl<'a> Store<'a> {
             Err(error) if session.is_none() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
                 return self.newest().await;
             }
+            Err(error) if code(&error) == Some(NO_ARRAY) => {
+                return Err(Error::corrupt(
+                    self.id.clone(),
+                    settings.extras.as_str(),
+                    "the elements of the newest extras of the document are not an array, the rest was not stored: correct it by hand",
+                ));
+            }
             Err(error) => return Err(self.failed(error)),
         };
         if is_true(&before, "has") {
             self.is_there = true;
         }
-        let seq = self.place(&before)?;
-        let Some(size) = integer(&before, "size") else {
-            return Err(Error::corrupt(
-                id_of(&before),
-                settings.extras.as_str(),
-                "the elements of an extras document are not an array, the rest was not stored: correct it by hand",
-            ));
-        };
-        let room = usize::try_from(i64::from(settings.extras_cap) - size).unwrap_or(0);
-        let taken = room.min(number);
-        Ok(Some(Newest { seq, taken }))
+        let room = integer(&before, settings.count.as_str()).map(|count| i64::from(settings.extras_cap) - count);
+        let room = room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0);
+        Ok(Some(Newest {
+            seq: self.place(&before)?,
+            taken: room.min(number),
+        }))
     }
 
     /// The newest of the extras, to which nothing more fits.
@@ -217,7 +222,7 @@ impl<'a> Store<'a> {
         let find = overflow
             .find_one(query::extras_of(settings, self.id))
             .sort(doc! { settings.seq.as_str(): -1 })
-            .projection(doc! { "seq": format!("${}", settings.seq) })
+            .projection(doc! { settings.seq.as_str(): 1 })
             .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
         let Some(newest) = find.read_concern(ReadConcern::local()).await? else {
             return Ok(None);
@@ -228,7 +233,7 @@ impl<'a> Store<'a> {
 
     /// The place of an extras document. One of the manual's form has none, and comes before all others.
     fn place(&self, extras: &RawDocument) -> Result<i32> {
-        match extras.get("seq").ok().flatten() {
+        match extras.get(self.shared.settings.seq.as_str()).ok().flatten() {
             None | Some(RawBsonRef::Null) => Ok(-1),
             Some(seq) => stored_integer(seq).and_then(|seq| seq.try_into().ok()).ok_or_else(|| {
                 Error::corrupt(

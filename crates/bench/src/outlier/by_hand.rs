@@ -20,14 +20,17 @@ fn stored(field: &str) -> Document {
     doc! { "$ifNull": [field, []] }
 }
 
+fn with_user(array: &str, user: &str) -> Document {
+    doc! { "$concatArrays": [stored(array), { "$slice": [{ "$literal": [user] }, "$$room"] }] }
+}
+
 /// The repository's push: the same commands.
 pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
     let array = "$customers_purchased";
     let size = doc! { "$size": stored(array) };
     let room = doc! { "$cond": [is_flagged(), 0, { "$subtract": [50, &size] }] };
     let with_room = |value: Document| doc! { "$let": { "vars": { "room": &room }, "in": value } };
-    let all = doc! { "$concatArrays": [stored(array), { "$literal": [user] }] };
-    let pushed = with_room(doc! { "$cond": [{ "$gt": ["$$room", 0] }, all, array] });
+    let pushed = with_room(doc! { "$cond": [{ "$gt": ["$$room", 0] }, with_user(array, user), array] });
     let flagged = with_room(doc! { "$cond": [{ "$lt": ["$$room", 1] }, true, "$has_extras"] });
     let either = [
         doc! { "customers_purchased": { "$type": "array" } },
@@ -51,24 +54,21 @@ pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
 /// The second of its commands, to extras that have room.
 pub(super) async fn fill(place: &Place, id: i32, user: &str, cap: i32) -> Result<()> {
     let extras = "$customers_purchased_extra";
-    let is_array = doc! { "$isArray": stored(extras) };
-    let size = doc! { "$size": stored(extras) };
-    let room = doc! { "$subtract": [cap, &size] };
-    let all = doc! { "$concatArrays": [stored(extras), { "$literal": [user] }] };
-    let pushed = doc! { "$cond": [{ "$gt": ["$$room", 0] }, all, extras] };
-    let pushed = doc! { "$let": { "vars": { "room": room }, "in": pushed } };
-    let count = doc! { "$cond": [{ "$isArray": extras }, { "$size": extras }, "$count"] };
+    let room = doc! { "$cond": [{ "$isNumber": "$count" }, { "$subtract": [cap, "$count"] }, 0] };
+    let if_taken = |value: Document, stored: &str| {
+        let value = doc! { "$cond": [{ "$gt": ["$$room", 0] }, value, stored] };
+        doc! { "$let": { "vars": { "room": &room }, "in": value } }
+    };
+    let total = doc! { "$min": [cap, { "$add": ["$count", 1] }] };
+    let set = doc! {
+        "count": if_taken(total, "$count"),
+        "customers_purchased_extra": if_taken(with_user(extras, user), extras),
+    };
     place
         .extras
-        .find_one_and_update(
-            doc! { "book_id": { "$eq": id } },
-            vec![
-                doc! { "$set": { "customers_purchased_extra": { "$cond": [&is_array, pushed, extras] } } },
-                doc! { "$set": { "count": count } },
-            ],
-        )
+        .find_one_and_update(doc! { "book_id": { "$eq": id } }, vec![doc! { "$set": set }])
         .sort(doc! { "seq": -1 })
-        .projection(doc! { "seq": "$seq", "size": { "$cond": [is_array, size, null] } })
+        .projection(doc! { "seq": 1, "count": 1 })
         .hint(Hint::Name(SEQ_INDEX.to_owned()))
         .await?
         .context("the book has no extras")?;

@@ -79,7 +79,7 @@ pub(super) fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Ve
 /// What is wanted of a main document. One without an array has no elements; what is no array is told apart.
 fn of_main(settings: &Settings) -> Document {
     let array = settings.array.as_str();
-    let stored = query::stored(array);
+    let stored = mongo_patterns_core::array::stored(array);
     doc! {
         "flagged": query::is_flagged(settings),
         "length": { "$cond": [{ "$isArray": &stored }, { "$size": &stored }, NO_ARRAY] },
