@@ -1,5 +1,6 @@
 //! The calls as structs: each has the setters of its options, and is awaited.
 
+mod adopt;
 mod contains;
 mod count;
 mod delete;
@@ -11,8 +12,12 @@ mod insert;
 mod push;
 mod push_many;
 mod push_unique;
+mod rebalance;
 mod remove;
+mod repair;
+mod verify;
 
+pub use adopt::{Adopt, Adopted};
 pub use contains::Contains;
 pub use count::{Count, Counts};
 pub use delete::{Delete, Deleted};
@@ -24,4 +29,7 @@ pub use insert::{Insert, Inserted};
 pub use push::{Push, Pushed};
 pub use push_many::{PushMany, PushedMany};
 pub use push_unique::PushUnique;
+pub use rebalance::{Rebalance, Rebalanced};
 pub use remove::Remove;
+pub use repair::{Left, Repair, Repaired, RepairedStream};
+pub use verify::{FindingStream, Verify};

@@ -1,0 +1,303 @@
+//! Rebalance puts elements where they belong, and loses none while others write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::Pushed;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::outlier_damage::*;
+use crate::outlier_support::*;
+use crate::support::all;
+
+#[tokio::test]
+async fn what_removals_leave_is_filled_up_in_order() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        books.insert(&book(1, 38)).await.unwrap();
+        let gone = [0, 3, 7, 16, 25, 37];
+        for n in gone {
+            assert!(books.remove(1, &users(n..n + 1)[0]).await.unwrap());
+        }
+        let mut expected = users(0..38);
+        expected.retain(|user| !gone.iter().any(|n| *user == users(*n..n + 1)[0]));
+        let rebalanced = books.rebalance(1).await.unwrap();
+        assert_eq!(
+            (rebalanced.inline, rebalanced.overflow, rebalanced.changed),
+            (5, 27, true)
+        );
+        assert_eq!(stored(db, 1).await, expected);
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+
+        db.recorder().clear();
+        assert!(!books.rebalance(1).await.unwrap().changed);
+        assert_eq!(db.recorder().names(), ["find", "find", "commitTransaction"]);
+        println!("nothing to do: {:?}", db.recorder().names());
+
+        for user in &expected[4..] {
+            assert!(books.remove(1, user).await.unwrap());
+        }
+        db.recorder().clear();
+        let rebalanced = books.rebalance(1).await.unwrap();
+        println!("the flag goes: {:?}", db.recorder().names());
+        assert_eq!(
+            (rebalanced.inline, rebalanced.overflow, rebalanced.changed),
+            (4, 0, true)
+        );
+        assert_eq!(stored(db, 1).await, expected[..4]);
+        assert_eq!(all(&extra_sales(db)).await, []);
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert!(!main.contains_key("has_extras"));
+        assert_eq!(books.push(1, &"next".to_owned()).await.unwrap(), Pushed::Inline);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let main = with(flagged(1, 0..2), "blurb", "x".repeat(100_000));
+        plant(db, vec![main], vec![with(extra(1, 0, 2..9), "note", "mine")]).await;
+        db.recorder().clear();
+        books.rebalance(1).await.unwrap();
+        for command in db.recorder().commands() {
+            let reply = command.reply.unwrap_or_default();
+            assert!(!command.command.to_string().contains("xxxx") && !reply.to_string().contains("xxxx"));
+        }
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(main.get_str("blurb").unwrap().len(), 100_000);
+        assert_eq!(
+            main.keys().collect::<Vec<_>>(),
+            ["_id", "title", "customers_purchased", "has_extras", "blurb"]
+        );
+        assert_eq!(all(&extra_sales(db)).await, [with(extra(1, 0, 5..9), "note", "mine")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_rebalanced_is_an_error_and_stays() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let refused = [
+            (vec![], vec![extra(1, 0, 0..3)], ErrorKind::NotFound),
+            (
+                vec![with(main_of(1, 0..1), "customers_purchased", 7)],
+                vec![],
+                ErrorKind::Corrupt,
+            ),
+            (
+                vec![flagged(1, 0..2)],
+                vec![with(extra(1, 0, 0..3), "customers_purchased_extra", "nobody")],
+                ErrorKind::Corrupt,
+            ),
+            (
+                vec![flagged(1, 0..2)],
+                vec![with(extra(1, 0, 2..4), "note", "mine")],
+                ErrorKind::Unsupported,
+            ),
+        ];
+        for (main, extras, kind) in refused {
+            plant(db, main.clone(), extras.clone()).await;
+            let error = books.rebalance(1).await.unwrap_err();
+            assert_eq!((error.kind(), error.operation()), (kind, Some("rebalance")));
+            assert!(!format!("{error} {error:?}").contains("nobody"));
+            assert_eq!(all(&sales(db)).await, main);
+            assert_eq!(all(&extra_sales(db)).await, extras);
+        }
+        let error = books.rebalance(Bson::Null).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let planted = (vec![flagged(1, 0..2)], vec![extra(1, 0, 2..4)]);
+        for commit in [false, true] {
+            plant(db, planted.0.clone(), planted.1.clone()).await;
+            let mut session = db.client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            books.push(1, &"user04".to_owned()).session(&mut session).await.unwrap();
+            let rebalanced = books.rebalance(1).session(&mut session).await.unwrap();
+            assert_eq!((rebalanced.inline, rebalanced.overflow), (5, 0));
+            if commit {
+                session.commit_transaction().await.unwrap();
+                assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
+                assert_eq!(all(&extra_sales(db)).await, [] as [Document; 0]);
+            } else {
+                session.abort_transaction().await.unwrap();
+                assert_eq!(all(&sales(db)).await, planted.0);
+                assert_eq!(all(&extra_sales(db)).await, planted.1);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn large_elements_fill_the_array_as_far_as_they_should() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let large: Vec<String> = (0..7).map(|n| n.to_string().repeat(3 << 20)).collect();
+        books
+            .insert(&Book {
+                _id: 1,
+                title: String::new(),
+                customers_purchased: vec![],
+            })
+            .await
+            .unwrap();
+        for element in &large {
+            books.push(1, element).await.unwrap();
+        }
+        let before = books.count(1).await.unwrap();
+        assert_eq!((before.inline, before.overflow), (5, 2));
+        assert!(!books.rebalance(1).await.unwrap().changed, "they are where they fit");
+        for element in &large[..4] {
+            assert!(books.remove(1, element).await.unwrap());
+        }
+        let rebalanced = books.rebalance(1).await.unwrap();
+        assert_eq!((rebalanced.inline, rebalanced.overflow), (2, 1));
+        assert!(!books.rebalance(1).await.unwrap().changed);
+        assert_eq!(stored(db, 1).await, large[4..]);
+    })
+    .await;
+}
+
+/// By another repository, so that no gate keeps them apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(4)).await;
+        for id in 0..2 {
+            books.insert(&book(id, 0)).await.unwrap();
+        }
+        let writing = Arc::new(AtomicUsize::new(32));
+        let writers: Vec<_> = (0..32)
+            .map(|writer| {
+                let (books, writing) = (books.clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    let mut kept = Vec::new();
+                    for n in 0..40 {
+                        let (id, user) = (n % 2, format!("w{writer}-{n}"));
+                        books.push(id, &user).await.unwrap();
+                        // Most go again, so that the list is short and the flag comes and goes.
+                        if n % 20 == 0 {
+                            kept.push((id, user));
+                        } else {
+                            assert!(books.remove(id, &user).await.unwrap(), "{user} of {id}");
+                        }
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                    kept
+                })
+            })
+            .collect();
+        let movers: Vec<_> = (0..2)
+            .map(|id| {
+                let (other, writing) = (mover(db), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    let (mut changed, mut cleared) = (0, 0);
+                    while writing.load(Ordering::Relaxed) > 0 {
+                        let rebalanced = other.rebalance(id).await.unwrap();
+                        changed += usize::from(rebalanced.changed);
+                        cleared += usize::from(rebalanced.changed && rebalanced.overflow == 0);
+                    }
+                    (changed, cleared)
+                })
+            })
+            .collect();
+        let mut expected: Vec<BTreeSet<String>> = vec![BTreeSet::new(); 2];
+        for writer in writers {
+            for (id, user) in writer.await.unwrap() {
+                expected[usize::try_from(id).unwrap()].insert(user);
+            }
+        }
+        for mover in movers {
+            let (changed, cleared) = mover.await.unwrap();
+            println!("{changed} rebalances that moved, {cleared} that cleared the flag");
+            assert!(changed > 0);
+        }
+        for id in 0..2 {
+            let seen = books.get_full(id).await.unwrap().unwrap().customers_purchased;
+            assert_eq!(seen.len(), expected[usize::try_from(id).unwrap()].len(), "{seen:?}");
+            assert_eq!(BTreeSet::from_iter(seen), expected[usize::try_from(id).unwrap()]);
+            books.rebalance(id).await.unwrap();
+        }
+        assert_eq!(findings(&books).await, []);
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// A repository by a client of its own.
+fn mover(db: &testkit::TestDatabase) -> Books {
+    Books::builder(sales(db), extra_sales(db))
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .threshold(5)
+        .extras_cap(4)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unique_elements_stay_so_while_another_process_moves_them() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(4).unique()).await;
+        let other = Books::builder(sales(db), extra_sales(db))
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .threshold(5)
+            .extras_cap(4)
+            .unique()
+            .build()
+            .unwrap();
+        books.insert(&book(1, 0)).await.unwrap();
+        let writing = Arc::new(AtomicUsize::new(16));
+        let writers: Vec<_> = (0..16)
+            .map(|writer| {
+                let (books, writing) = (books.clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    for n in 0..60_usize {
+                        let user = format!("u{}", (n * 7 + writer * 13) % 12);
+                        if (n + writer) % 3 == 0 {
+                            books.remove(1, &user).await.unwrap();
+                        } else {
+                            books.push_unique(1, &user).await.unwrap();
+                        }
+                    }
+                    for n in 0..12 {
+                        books.push_unique(1, &format!("u{n}")).await.unwrap();
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        let mut changed = 0;
+        while writing.load(Ordering::Relaxed) > 0 {
+            changed += usize::from(other.rebalance(1).await.unwrap().changed);
+        }
+        println!("{changed} rebalances that moved");
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        for n in 0..12 {
+            books.push_unique(1, &format!("u{n}")).await.unwrap();
+        }
+        let mut expected: Vec<String> = (0..12).map(|n| format!("u{n}")).collect();
+        expected.sort_unstable();
+        assert_eq!(sorted(db, 1).await, expected);
+        books.rebalance(1).await.unwrap();
+        assert_eq!(sorted(db, 1).await, expected);
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
+    })
+    .await;
+}
