@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::Pushed;
-use mongo_patterns_testkit as testkit;
+use mongo_patterns::outlier::{Problem, Pushed};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::outlier_damage::*;
@@ -167,6 +168,65 @@ async fn large_elements_fill_the_array_as_far_as_they_should() {
         assert_eq!((rebalanced.inline, rebalanced.overflow), (2, 1));
         assert!(!books.rebalance(1).await.unwrap().changed);
         assert_eq!(stored(db, 1).await, large[4..]);
+    })
+    .await;
+}
+
+/// The push has seen that the newest extras are full, and opens the place after them, which the rebalance does not see.
+#[tokio::test]
+async fn a_push_that_opens_extras_waits_for_a_rebalance_that_takes_the_flag_away() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(4)).await;
+        plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
+        let other = mover(db);
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let rebalanced = other.rebalance(1).session(&mut session).await.unwrap();
+        assert_eq!((rebalanced.inline, rebalanced.overflow), (5, 0));
+        let mut push = tokio::spawn({
+            let books = books.clone();
+            async move { books.push(1, &"user05".to_owned()).await }
+        });
+        db.recorder().sent(3).await;
+        assert_eq!(db.recorder().names(), ["findAndModify", "findAndModify", "update"]);
+        let early = tokio::time::timeout(Duration::from_millis(200), &mut push).await;
+        assert!(early.is_err(), "it does not get between");
+        session.commit_transaction().await.unwrap();
+        assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
+        assert_eq!(books.elements(1).await.unwrap(), users(0..6));
+        books.rebalance(1).await.unwrap();
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// The rebalance is done before the push opens its extras, and after it has seen the flag.
+#[tokio::test]
+async fn a_push_that_opens_extras_after_the_flag_is_gone_sets_it_again() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(4)).await;
+        plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
+        let other = mover(db);
+        let fault = FailPoint::on(&["update"])
+            .times(1)
+            .block(Duration::from_millis(1500))
+            .enable(db)
+            .await;
+        let push = tokio::spawn({
+            let books = books.clone();
+            async move { books.push(1, &"user05".to_owned()).await }
+        });
+        db.recorder().sent(3).await;
+        assert_eq!(other.rebalance(1).await.unwrap().overflow, 0);
+        assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
+        assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
+        fault.disable().await;
+        assert_eq!(books.elements(1).await.unwrap(), users(0..6));
+        // a place is empty, and nothing is lost
+        assert_eq!(findings(&books).await[0].problem, Problem::Gap { places: 1 });
+        books.rebalance(1).await.unwrap();
+        assert_eq!(findings(&books).await, []);
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })
     .await;
 }
