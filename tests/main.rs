@@ -30,6 +30,7 @@ mod naive;
 mod one_item;
 mod outlier_adopt;
 mod outlier_damage;
+mod outlier_killed;
 mod outlier_push;
 mod outlier_rebalance;
 mod outlier_repair;

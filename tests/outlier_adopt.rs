@@ -72,7 +72,10 @@ async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
         // each new one continues an old one
         let extras = all(&extra_sales(db)).await;
         for name in ["a", "b", "c", "d"] {
-            assert!(extras.iter().any(|extra| extra.get_str("_id").ok() == Some(name)), "{name}");
+            assert!(
+                extras.iter().any(|extra| extra.get_str("_id").ok() == Some(name)),
+                "{name}"
+            );
         }
         books.ensure_indexes().await.unwrap();
         books.push(2, &"user32".to_owned()).await.unwrap();
