@@ -34,6 +34,7 @@ mod outlier_killed;
 mod outlier_push;
 mod outlier_rebalance;
 mod outlier_repair;
+mod outlier_repair_live;
 mod outlier_support;
 mod outlier_verify;
 mod page_size;

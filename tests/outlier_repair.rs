@@ -1,16 +1,14 @@
 //! What is wrong with documents and their extras is mended, and no element is lost.
 
-use std::time::Duration;
-
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{FoundIn, Left, Problem, Repaired};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::outlier_damage::*;
 use crate::outlier_support::*;
-use crate::support::{all, end_transactions};
+use crate::support::all;
 
 async fn repair(books: &Books) -> Vec<Repaired> {
     books.repair().stream().try_collect().await.unwrap()
@@ -229,110 +227,6 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
         }
         books.adopt().await.unwrap();
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-    })
-    .await;
-}
-
-const COMMANDS: [&str; 7] = [
-    "aggregate",
-    "getMore",
-    "find",
-    "delete",
-    "insert",
-    "update",
-    "commitTransaction",
-];
-
-async fn plant_three(db: &TestDatabase) {
-    let main = vec![main_of(0, 0..17), flagged(1, 0..5), main_of(2, 0..3)];
-    let extras = vec![naive(1, "naive", 5..30), extra(2, 0, 3..5)];
-    plant(db, main, extras).await;
-}
-
-async fn check_three(db: &TestDatabase, books: &Books, after: u32) {
-    for (id, number) in [(0, 17), (1, 30), (2, 5)] {
-        assert_eq!(stored(db, id).await, users(0..number), "{id} after {after} commands");
-    }
-    assert_eq!(problems(&findings(books).await), [], "after {after} commands");
-    assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-}
-
-/// Each command fails in turn, and all after it: as when the server refuses to go on.
-#[tokio::test]
-async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
-    testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
-        let mut failures = 0;
-        for skip in 0.. {
-            plant_three(db).await;
-            db.recorder().clear();
-            let fault = FailPoint::on(&COMMANDS).skip(skip).error_code(8000).enable(db).await;
-            let outcome: Result<Vec<_>, _> = books.repair().concurrency(1).stream().try_collect().await;
-            fault.disable().await;
-            end_transactions(db).await;
-            failures += u32::from(outcome.is_err());
-            repair(&books).await;
-            check_three(db, &books, skip).await;
-            if outcome.is_ok() {
-                break;
-            }
-        }
-        assert!(failures >= 15, "{failures}");
-    })
-    .await;
-}
-
-/// The process ends while a command is on its way.
-#[tokio::test]
-async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
-    testkit::run(async |db| {
-        let mut dropped = 0;
-        for skip in 0.. {
-            let books: Books = again(db, 5, 10);
-            plant_three(db).await;
-            db.recorder().clear();
-            let fault = FailPoint::on(&COMMANDS)
-                .skip(skip)
-                .block(Duration::from_millis(30))
-                .enable(db)
-                .await;
-            let sent = db.recorder().sent(skip as usize + 1);
-            let in_turn = books.repair().concurrency(1).stream().try_collect::<Vec<_>>();
-            let done = tokio::select! {
-                biased;
-                () = sent => false,
-                done = in_turn => done.map(|_| true).unwrap(),
-            };
-            dropped += u32::from(!done);
-            fault.disable().await;
-            end_transactions(db).await;
-            repair(&books).await;
-            check_three(db, &books, skip).await;
-            if done {
-                break;
-            }
-        }
-        assert!(dropped >= 15, "{dropped}");
-    })
-    .await;
-}
-
-/// The commit was done, and its answer says that it is not certain. The driver asks again.
-#[tokio::test]
-async fn a_commit_of_unknown_outcome_is_done_once() {
-    testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
-        for fault in [
-            FailPoint::on(&["commitTransaction"]).times(1).write_concern_error(91),
-            FailPoint::on(&["commitTransaction"]).times(2).close_connection(),
-            FailPoint::on(&["insert"]).times(1).close_connection(),
-        ] {
-            plant_three(db).await;
-            let fault = fault.enable(db).await;
-            assert_eq!(repair(&books).await.len(), 3);
-            fault.disable().await;
-            check_three(db, &books, 0).await;
-        }
     })
     .await;
 }

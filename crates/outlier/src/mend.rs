@@ -352,3 +352,6 @@ fn extras_document(
     }
     Ok(document)
 }
+
+#[cfg(test)]
+mod tests;
