@@ -50,17 +50,8 @@ impl Place {
 
     /// Until the server has done with what it was sent.
     async fn settle(&self) {
+        self.end_transactions().await;
         let admin = self.plain.database("admin");
-        let sessions: Vec<_> = self
-            .recorder
-            .commands()
-            .iter()
-            .filter(|command| command.command.contains_key("autocommit"))
-            .filter_map(|command| command.command.get("lsid").cloned())
-            .collect();
-        if !sessions.is_empty() {
-            admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
-        }
         let of_books = ["sales", "extra_sales"].map(|name| format!("{}.{name}", self.database));
         loop {
             let pipeline = [
@@ -72,6 +63,32 @@ impl Place {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    async fn end_transactions(&self) {
+        let commands = self.recorder.commands().into_iter();
+        let of_transactions = commands.filter(|command| command.command.contains_key("autocommit"));
+        let sessions: Vec<_> = of_transactions
+            .filter_map(|command| command.command.get("lsid").cloned())
+            .collect();
+        if !sessions.is_empty() {
+            let admin = self.plain.database("admin");
+            admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+        }
+    }
+
+    /// A command can reach the server after its transaction was ended, and begin it again.
+    async fn undisturbed<T>(&self, work: impl Future<Output = T>) -> T {
+        let end_again = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                self.end_transactions().await;
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            () = end_again => unreachable!("it does not end"),
         }
     }
 }
@@ -110,7 +127,7 @@ async fn killed_anywhere(place: &Place) -> usize {
     ];
     for (what, before) in calls {
         for commands in 1.. {
-            place.plant(before).await;
+            place.undisturbed(place.plant(before)).await;
             place.recorder.clear();
             let books = place.books(&place.recorded);
             let sent = place.recorder.sent(commands);
@@ -121,39 +138,43 @@ async fn killed_anywhere(place: &Place) -> usize {
             };
             killed += usize::from(!done);
             place.settle().await;
-            let at = format!("{what:?} of {before}, killed at {commands}");
-            let books = place.books(&place.plain);
-            let read = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
-            let number = read.as_ref().map_or(0, Vec::len);
-            assert_eq!(read.clone().unwrap_or_default(), users(0..number), "{at}");
-            match what {
-                Call::Push | Call::PushMany => assert!(number >= before, "{at}: {number}"),
-                Call::Remove => assert!(number == before || number == before - 1, "{at}: {number}"),
-                Call::Insert => assert!(number <= 28, "{at}: {number}"),
-                Call::Delete => assert!(read.is_none() || number == before, "{at}: {number}"),
-            }
-            for finding in findings(&books).await {
-                let expected = match what {
-                    Call::Delete => Problem::Orphaned,
-                    _ => Problem::FlagWithoutExtras,
-                };
-                assert_eq!(finding.problem, expected, "{at}");
-            }
-            let repaired: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
-            assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{at}");
-            assert_eq!(findings(&books).await, [], "{at}");
-            let again = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
-            assert_eq!(again, read, "{at}");
-            if read.is_none() {
-                // nothing is in the way of a new one
-                books.insert(&book(2, 28)).await.unwrap();
-            }
+            place.undisturbed(check(place, what, before, commands)).await;
             if done {
                 break;
             }
         }
     }
     killed
+}
+
+async fn check(place: &Place, what: Call, before: usize, commands: usize) {
+    let at = format!("{what:?} of {before}, killed at {commands}");
+    let books = place.books(&place.plain);
+    let read = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
+    let number = read.as_ref().map_or(0, Vec::len);
+    assert_eq!(read.clone().unwrap_or_default(), users(0..number), "{at}");
+    match what {
+        Call::Push | Call::PushMany => assert!(number >= before, "{at}: {number}"),
+        Call::Remove => assert!(number == before || number == before - 1, "{at}: {number}"),
+        Call::Insert => assert!(number <= 28, "{at}: {number}"),
+        Call::Delete => assert!(read.is_none() || number == before, "{at}: {number}"),
+    }
+    for finding in findings(&books).await {
+        let expected = match what {
+            Call::Delete => Problem::Orphaned,
+            _ => Problem::FlagWithoutExtras,
+        };
+        assert_eq!(finding.problem, expected, "{at}");
+    }
+    let repaired: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
+    assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{at}");
+    assert_eq!(findings(&books).await, [], "{at}");
+    let again = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
+    assert_eq!(again, read, "{at}");
+    if read.is_none() {
+        // nothing is in the way of a new one
+        books.insert(&book(2, 28)).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod id;
 mod layout;
 mod mend;
 mod mend_query;
+mod open;
 mod query;
 mod read;
 mod repository;
