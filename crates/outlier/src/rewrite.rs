@@ -1,16 +1,15 @@
 //! Writes a document and its extras anew, in a transaction: what moves elements between them goes through here.
 //!
-//! A push of another process can be between two of its commands at any moment, so that a transaction of ours does not
-//! see what it is about to do:
+//! A push of another process can be between two of its commands at any moment. It opens extras in one transaction with
+//! the flag, by a write that conflicts with ours, so there are never extras without a flag. Whatever it saw before:
 //!
-//! - It has seen the flag, or set it, and will look for the newest of the extras. Where we took them away, it opens new
-//!   ones, and sets the flag again.
-//! - It has seen the newest of the extras to be full, and will open the place after it. That write and ours have no
-//!   document in common, so ours [claims](Mending::claim) that place: of two that do so at the same moment, one waits or
-//!   runs again. A push that comes after us sets the flag again.
-//! - It set the flag again before we took it away. To set what is set is no write, and no conflict. The claim tells us of
-//!   its extras, but for a push that saw the newest extras before an earlier transaction took some away. So whoever took
-//!   the flag away looks for extras once more.
+//! - It looks for the newest of the extras. Where we took them away, it opens new ones.
+//! - It has seen the newest of the extras to be full, and opens the place after it. Ours [claims](Mending::claim) that
+//!   place, so that of two that do so at the same moment one waits or runs again. Where it comes after us, and we took
+//!   some away, places between are empty: nothing is lost, and the next rebalance closes them.
+//!
+//! A caller's session without a transaction may open extras without that. So whoever took the flag away looks
+//! for extras once more.
 
 use mongo_patterns_core::transaction::hold;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
