@@ -33,6 +33,7 @@ mod outlier_damage;
 mod outlier_killed;
 mod outlier_push;
 mod outlier_rebalance;
+mod outlier_rebalance_live;
 mod outlier_repair;
 mod outlier_repair_live;
 mod outlier_support;
