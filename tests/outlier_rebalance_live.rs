@@ -58,11 +58,13 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
                 expected[usize::try_from(id).unwrap()].insert(user);
             }
         }
+        let mut moved = 0;
         for mover in movers {
             let (changed, cleared) = mover.await.unwrap();
             println!("{changed} rebalances that moved, {cleared} that cleared the flag");
-            assert!(changed > 0);
+            moved += changed;
         }
+        assert!(moved > 0);
         for id in 0..2 {
             let seen = books.get_full(id).await.unwrap().unwrap().customers_purchased;
             assert_eq!(seen.len(), expected[usize::try_from(id).unwrap()].len(), "{seen:?}");

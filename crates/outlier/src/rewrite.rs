@@ -21,9 +21,13 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::check;
 use crate::mend::{Mending, Stored, mend};
+use crate::read::id_of;
 use crate::repository::Shared;
 use crate::scan::{look_at, of_primary};
 use crate::{id, mend_query, query};
+
+/// A field that an extras document has for a moment, within a transaction.
+const HELD: &str = "mongo_patterns_held";
 
 /// The rewriting of one document.
 pub(crate) struct Work<'a> {
@@ -113,6 +117,7 @@ impl<'a> Work<'a> {
     async fn run(&mut self, session: &mut ClientSession) -> Result<Mending> {
         let Shared { main, overflow, .. } = self.shared;
         if self.is_again {
+            self.hold_newest(&mut *session).await?;
             hold(main, query::by_id(self.id), &mut *session).await?;
         }
         self.is_again = true;
@@ -135,6 +140,24 @@ impl<'a> Work<'a> {
         mending.changes.apply(overflow, &mut *session).await?;
         self.check_again(&mending, session).await?;
         Ok(mending)
+    }
+
+    /// Pushes to an outlier write to the newest of its extras, and not to the main document: they wait for us then.
+    async fn hold_newest(&self, session: &mut ClientSession) -> Result<()> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let newest = overflow
+            .find_one_and_update(query::extras_of(settings, self.id), doc! { "$set": { HELD: true } })
+            .sort(doc! { settings.seq.as_str(): -1 })
+            .projection(doc! { "_id": 1 })
+            .session(&mut *session)
+            .await?;
+        if let Some(newest) = newest {
+            let mut filter = query::extras_of(settings, self.id);
+            filter.insert("_id", doc! { "$eq": id_of(&newest) });
+            let unset = doc! { "$unset": { HELD: true } };
+            overflow.update_one(filter, unset).session(session).await?;
+        }
+        Ok(())
     }
 
     /// Takes a place among the extras, and gives it back: who opens it at the same moment conflicts.
