@@ -1,11 +1,9 @@
 //! Every operation, failed and dropped at each of its commands: what is stored is a prefix, and reads right.
 
-use std::time::Duration;
-
 use mongo_patterns::Error;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 
 use crate::outlier_support::*;
 use crate::support::{all, end_transactions};
@@ -128,16 +126,16 @@ async fn check(db: &TestDatabase, books: &Books, case: (Operation, usize), conte
 async fn what_fails_at_any_command_stores_a_prefix() {
     testkit::run(async |db| {
         let mut failed = 0;
-        for case in CASES {
+        for (case, broken) in CASES.into_iter().flat_map(|case| [(case, true), (case, false)]) {
             let books = repository(db, case).await;
             for skip in 0.. {
                 fill(db, &books, case).await;
-                let fault = FailPoint::on(&COMMANDS).skip(skip);
-                // The driver tries a transaction on a broken connection again for two minutes.
-                let fault = match case.0 {
-                    Operation::Insert => fault.error_code(96),
-                    _ => fault.close_connection(),
+                // On a broken connection the driver tries a transaction again for two minutes.
+                let fault = match broken {
+                    true => FailPoint::on(&["findAndModify"]).close_connection(),
+                    false => FailPoint::on(&COMMANDS).error_code(96),
                 };
+                let fault = fault.skip(skip);
                 let fault = fault.enable(db).await;
                 let outcome = run(&books, case).await;
                 fault.disable().await;
@@ -157,63 +155,6 @@ async fn what_fails_at_any_command_stores_a_prefix() {
         assert!(failed >= 30, "{failed}");
     })
     .await;
-}
-
-/// As when the process is killed: nothing is sent after the command that was under way.
-#[tokio::test]
-async fn what_is_dropped_at_any_command_stores_a_prefix() {
-    testkit::run(async |db| {
-        let mut dropped = 0;
-        for case in CASES {
-            let books = repository(db, case).await;
-            for skip in 0.. {
-                fill(db, &books, case).await;
-                let fault = FailPoint::on(&COMMANDS)
-                    .skip(skip)
-                    .block(Duration::from_millis(30))
-                    .enable(db)
-                    .await;
-                let sent = db.recorder().sent(skip as usize + 1);
-                let done = tokio::select! {
-                    biased;
-                    () = sent => false,
-                    outcome = run(&books, case) => {
-                        outcome.unwrap();
-                        true
-                    }
-                };
-                fault.disable().await;
-                end_transactions(db).await;
-                quiet(db).await;
-                check(db, &books, case, &format!("{case:?} dropped after {skip}")).await;
-                dropped += u32::from(!done);
-                if done {
-                    break;
-                }
-            }
-        }
-        assert!(dropped >= 30, "{dropped}");
-    })
-    .await;
-}
-
-/// Waits until the server has no command of the test's client under way.
-async fn quiet(db: &TestDatabase) {
-    let admin = db.plain_client().database("admin");
-    let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };
-    loop {
-        let under_way = admin.run_command(of_test.clone()).await.unwrap();
-        let under_way = under_way.get_array("inprog").unwrap().iter();
-        let under_way = under_way.filter_map(Bson::as_document);
-        let writes = under_way.filter(|operation| {
-            operation
-                .get_str("ns")
-                .is_ok_and(|ns| ns.starts_with(db.database().name()))
-        });
-        if writes.count() == 0 {
-            return;
-        }
-    }
 }
 
 #[tokio::test]

@@ -289,6 +289,9 @@ async fn without_its_index_an_outlier_is_not_pushed_to() {
         books.insert(&book(1, 0)).await.unwrap();
         books.push(1, &"user00".to_owned()).await.unwrap();
         books.push(1, &"user01".to_owned()).await.unwrap();
+        // without the collection, and without the index
+        let error = books.push(1, &"user02".to_owned()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMissing);
         extra_sales(db)
             .insert_one(doc! { "book_id": 9, "seq": 0 })
             .await

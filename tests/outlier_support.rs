@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder};
+use futures::TryStreamExt;
+use mongo_patterns::outlier::{Finding, OutlierRepository, OutlierRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -40,6 +41,16 @@ pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D,
     books.ensure_indexes().await.unwrap();
     db.recorder().clear();
     books
+}
+
+/// Another repository over the same collections, as another process has one: it knows nothing of the first one's writes.
+pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
+    builder(db).threshold(threshold).extras_cap(cap).build().unwrap()
+}
+
+/// What is wrong, as far as it is seen.
+pub async fn findings<D, E>(books: &OutlierRepository<D, E>) -> Vec<Finding> {
+    books.verify().stream().try_collect().await.unwrap()
 }
 
 pub fn users(range: std::ops::Range<usize>) -> Vec<String> {

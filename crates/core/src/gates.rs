@@ -31,6 +31,16 @@ impl Gates {
         self.of(key).write().await
     }
 
+    /// As [`close`](Self::close), if nobody has it. Otherwise it waits until it is free, and closes nothing.
+    pub async fn close_or_wait(&self, key: &(impl Hash + ?Sized)) -> Option<RwLockWriteGuard<'_, ()>> {
+        let gate = self.of(key);
+        if let Ok(closed) = gate.try_write() {
+            return Some(closed);
+        }
+        drop(gate.write().await);
+        None
+    }
+
     fn of(&self, key: &(impl Hash + ?Sized)) -> &RwLock<()> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);

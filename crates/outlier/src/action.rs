@@ -1,5 +1,6 @@
 //! The calls as structs: each has the setters of its options, and is awaited.
 
+mod adopt;
 mod analyze;
 mod contains;
 mod count;
@@ -12,8 +13,12 @@ mod insert;
 mod push;
 mod push_many;
 mod push_unique;
+mod rebalance;
 mod remove;
+mod repair;
+mod verify;
 
+pub use adopt::{Adopt, Adopted};
 pub use analyze::Analyze;
 pub use contains::Contains;
 pub use count::{Count, Counts};
@@ -26,4 +31,7 @@ pub use insert::{Insert, Inserted};
 pub use push::{Push, Pushed};
 pub use push_many::{PushMany, PushedMany};
 pub use push_unique::PushUnique;
+pub use rebalance::{Rebalance, Rebalanced};
 pub use remove::Remove;
+pub use repair::{Left, Repair, Repaired, RepairedStream};
+pub use verify::{FindingStream, Verify};

@@ -87,17 +87,21 @@
 //! |---|---|---|
 //! | [`push`](OutlierRepository::push) to a typical document | 1 | 1 |
 //! | ... to an outlier | 2 | 1 each, however long the list |
-//! | ... that opens an extras document | 4 | 1 each |
+//! | ... that opens an extras document, once for as many elements as the cap | 6 | 1 each |
 //! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to the extras | 1 each |
-//! | [`push_many`](OutlierRepository::push_many) | 1, 2 or 4, and 1 more for each 100 extras documents | 1 each |
+//! | [`push_many`](OutlierRepository::push_many) | 1, or 2, and 4 for each 100 extras documents or 16 MiB that it opens | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or some 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
 //! | [`get_full`](OutlierRepository::get_full), [`elements`](OutlierRepository::elements) | 1, or 2 for an outlier | all of the list |
 //! | ... with [`skip`](action::Elements::skip) or [`limit`](action::Elements::limit) | 1 where the array has them, else 3 | all of the list; those with wanted elements are sent |
 //! | [`contains`](OutlierRepository::contains) | 1, or 2 | all of the list, or 2 where elements are unique |
 //! | [`count`](OutlierRepository::count) | 1, or 2 for an outlier | all of the list |
-//! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 3 where there is none | all of the list, or 3 where elements are unique |
+//! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 5 where there is none | all of the list, or 3 where elements are unique |
 //! | [`delete`](OutlierRepository::delete) | 1, or 2 for an outlier | all of the list |
+//! | [`rebalance`](OutlierRepository::rebalance) | 3 with nothing to do, else some 10 | all of the list |
+//! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
+//! | [`verify`](OutlierRepository::verify) | 1, and 4 a document in which something is wrong | all of both collections |
+//! | [`adopt`](OutlierRepository::adopt), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each document that needs it | all, and those again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 2, or 3 when it creates | all extras, when it creates |
 //!
 //! # Indexes
@@ -106,6 +110,22 @@
 //! in one step, and gives them in order. [`indexes`](OutlierRepository::indexes) gives its definition. Pushes to extras
 //! name it in a hint, so that they are refused where it is missing. Unique elements need a second one.
 //!
+//! # Cookbook
+//!
+//! **Which threshold?** Call [`analyze`](OutlierRepository::analyze) on the collection as it is. It needs no extras and no
+//! index, and says which thresholds would make how many documents outliers.
+//!
+//! **An existing collection, another threshold or cap.** Build the repository as it shall be, call
+//! [`adopt`](OutlierRepository::adopt), then [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate
+//! may go on meanwhile. When it is interrupted, call it again.
+//!
+//! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the extras again, and clears
+//! the flag when none are left.
+//!
+//! **A collection that others wrote, or damaged.** [`verify`](OutlierRepository::verify) tells everything that is wrong,
+//! with document ids, while others write. [`repair`](OutlierRepository::repair) mends it, and never loses an element
+//! without being asked. Try its dry run first.
+//!
 //! # Sharding
 //!
 //! Shard the documents by `_id` and the extras by the parent field. Every read and write has both by equality.
@@ -113,17 +133,28 @@
 pub mod action;
 mod analysis;
 mod builder;
+mod check;
 mod extras;
+mod finding;
 mod id;
+mod layout;
+mod mend;
+mod mend_query;
+mod open;
 mod query;
 mod read;
 mod repository;
+mod rewrite;
+mod same;
+mod scan;
 mod settings;
+mod steps;
 mod store;
 mod validator;
 
-pub use action::{Counts, Deleted, Inserted, Pushed, PushedMany};
+pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, Rebalanced, Repaired};
 pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
 pub use builder::OutlierRepositoryBuilder;
+pub use finding::{Finding, FoundIn, Problem};
 pub use read::Found;
 pub use repository::OutlierRepository;

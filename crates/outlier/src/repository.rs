@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) overflow: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) gates: Gates,
+    /// Closed by the one task that opens extras of a document.
+    pub(crate) openers: Gates,
 }
 
 impl Shared {
@@ -61,6 +63,7 @@ impl<D, E> OutlierRepository<D, E> {
                 overflow,
                 settings,
                 gates: Gates::default(),
+                openers: Gates::default(),
             }),
             types: PhantomData,
         }

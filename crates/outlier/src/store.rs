@@ -11,6 +11,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
+use crate::open::{Opened, hold_and_flag};
 use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
@@ -60,7 +61,7 @@ impl<'a> Store<'a> {
         self.inline + self.overflow
     }
 
-    fn rest(&self) -> &'a [Encoded] {
+    pub(crate) fn rest(&self) -> &'a [Encoded] {
         &self.elements[self.stored()..]
     }
 
@@ -146,6 +147,30 @@ impl<'a> Store<'a> {
             };
             if self.rest().is_empty() {
                 break;
+            }
+            if session.is_none() {
+                match self.open_with_flag(next).await? {
+                    Opened::Stored(elements) => {
+                        self.overflow += elements;
+                        continue;
+                    }
+                    Opened::Waited => continue,
+                    Opened::Taken => {
+                        attempts
+                            .next(DriverError::custom("another writer opened the extras"))
+                            .await?;
+                        continue;
+                    }
+                    Opened::IsThere => {
+                        self.is_there = true;
+                        break;
+                    }
+                    Opened::Standalone => {}
+                }
+            }
+            if let Some(session) = session.as_deref_mut() {
+                // In the caller's transaction, a rebalance must conflict with it.
+                hold_and_flag(self.shared, self.id, session).await?;
             }
             let Err(error) = self.open(next, session.as_deref_mut()).await else {
                 continue;
@@ -280,8 +305,8 @@ impl<'a> Store<'a> {
         outcome.map(drop)
     }
 
-    /// After extras were opened: the flag once more. A rebalance that found all elements to fit may have cleared it after
-    /// we saw it, and a delete may have taken the document.
+    /// After extras were opened without a transaction of ours: the flag once more. A repair may have cleared it after we
+    /// saw it, and a delete may have taken the document.
     async fn flag_again(&self, session: Option<&mut ClientSession>) -> Result<()> {
         let Shared {
             main,
@@ -341,7 +366,7 @@ impl<'a> Store<'a> {
     }
 
     /// Whether a duplicate key is that of an element.
-    fn is_element(&self, error: &DriverError) -> bool {
+    pub(crate) fn is_element(&self, error: &DriverError) -> bool {
         let Some(index) = self.shared.settings.element_index().filter(|_| self.once) else {
             return false;
         };

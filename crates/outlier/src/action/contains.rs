@@ -68,7 +68,12 @@ impl<'a, E: Serialize> IntoFuture for Contains<'a, E> {
     }
 }
 
-async fn contains(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<&mut ClientSession>) -> Result<bool> {
+pub(super) async fn contains(
+    shared: &Shared,
+    id: &Bson,
+    element: &Bson,
+    mut session: Option<&mut ClientSession>,
+) -> Result<bool> {
     let Shared {
         main,
         overflow,

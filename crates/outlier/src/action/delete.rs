@@ -72,6 +72,7 @@ async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSessi
         overflow,
         settings,
         gates,
+        ..
     } = shared;
     // Not while a push of this process is between its two commands.
     let _gate = match session {

@@ -32,7 +32,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip where the array has all of them, else one more for each 16 MB of extras. With a
-    /// [`limit`](Self::limit), or a [`skip`](Self::skip) beyond the array, one more that tells how many elements each
+    /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more that tells how many elements each
     /// extras document has; then only those are sent that have wanted elements.
     ///
     /// # Errors

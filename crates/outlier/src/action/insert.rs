@@ -205,6 +205,7 @@ async fn insert_in_steps(shared: &Shared, split: &Split) -> Result<()> {
         overflow,
         settings,
         gates,
+        ..
     } = shared;
     let _gate = gates.close(&id::text(&split.id)).await;
     let has_extras = has(overflow, query::extras_of(settings, &split.id)).await?;

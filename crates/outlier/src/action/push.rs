@@ -22,7 +22,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip for a typical document, two for an outlier, however many extras it has: one document is examined
-    /// in each. Two more when an extras document is opened, once for as many elements as the cap.
+    /// in each. Four more when an extras document is opened, in a transaction with the flag: once for as many elements
+    /// as the cap. On a standalone server it is opened without one, and then the flag is set again.
     ///
     /// # In a session
     /// Nothing is retried: an error that ends the transaction goes out with the driver's labels.

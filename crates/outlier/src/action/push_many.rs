@@ -17,8 +17,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// a prefix of the elements. Those of other writers can stand between them.
     ///
     /// # Cost
-    /// One round trip when all fit the array, two when the rest fits the newest extras document, and else two more, and
-    /// one more for each further 100 extras documents or 16 MiB.
+    /// One round trip when all fit the array, two when the rest fits the newest extras document, and else four more for
+    /// each 100 extras documents or 16 MiB.
     ///
     /// # Errors
     /// Those of [`push`](Self::push).

@@ -1,10 +1,12 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::{ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
+use mongodb::error::Error as DriverError;
 use serde::Serialize;
 
+use super::contains::contains;
 use crate::repository::Shared;
 use crate::store::{is_true, not_found};
 use crate::{OutlierRepository, id, query};
@@ -18,13 +20,14 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// no extras are left.
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier, and a third one where it has no such element. The
-    /// server examines all its extras, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique).
+    /// One round trip for a typical document, two for an outlier, and three more where it has no such element: a look at
+    /// one moment, since elements may be moved meanwhile. The server examines all its extras, or one where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique).
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode). Where the outcome is unknown it may be called again.
+    /// [`NotFound`](ErrorKind::NotFound),
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`Encode`](ErrorKind::Encode). Where the outcome is unknown it may be called again.
     pub fn remove<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Remove<'a, E> {
         Remove {
             shared: self.shared(),
@@ -78,21 +81,44 @@ impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
 
 async fn remove(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<&mut ClientSession>) -> Result<bool> {
     let Shared { overflow, settings, .. } = shared;
-    let main = remove_inline(shared, id, element, session.as_deref_mut()).await?;
-    if !main.flagged {
-        return Ok(main.removed);
+    let mut attempts = settings.retry.start();
+    loop {
+        let main = remove_inline(shared, id, element, session.as_deref_mut()).await?;
+        if !main.flagged {
+            return Ok(main.removed);
+        }
+        let filter = query::extras_with(settings, id, element);
+        let mut update = overflow.update_many(filter, query::remove_extra(settings, element).to_vec());
+        if let Some(session) = session.as_deref_mut() {
+            update = update.session(session);
+        }
+        let modified = update.await?.modified_count > 0;
+        if main.removed || modified {
+            return Ok(true);
+        }
+        if session.is_some() || !is_there(shared, id, element).await? {
+            return Ok(false);
+        }
+        attempts.next(DriverError::custom("it was moved each time")).await?;
     }
-    let filter = query::extras_with(settings, id, element);
-    let mut update = overflow.update_many(filter, query::remove_extra(settings, element).to_vec());
-    if let Some(session) = session.as_deref_mut() {
-        update = update.session(session);
+}
+
+/// Whether a snapshot has the element. A rebalance may have moved it, to the main document after we looked there, or from
+/// one of the extras to another. On a standalone there is none.
+async fn is_there(shared: &Shared, id: &Bson, element: &Bson) -> Result<bool> {
+    let Shared { main, settings, .. } = shared;
+    let context = (shared, id, element);
+    let is_there = transaction::run(
+        main,
+        &settings.retry,
+        None,
+        context,
+        |session, (shared, id, element)| Box::pin(contains(shared, id, element, Some(session))),
+    );
+    match is_there.await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        is_there => is_there,
     }
-    let modified = update.await?.modified_count > 0;
-    if main.removed || modified {
-        return Ok(true);
-    }
-    // A rebalance may have moved it from the extras to the main document after we looked there.
-    Ok(remove_inline(shared, id, element, session).await?.removed)
 }
 
 struct Main {

@@ -1,0 +1,151 @@
+use std::fmt;
+
+use futures::TryStreamExt;
+use futures::future::ready;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{Error, Result};
+
+use super::rebalance::refused;
+use super::verify::until_error;
+use crate::OutlierRepository;
+use crate::repository::Shared;
+use crate::rewrite::rewrite;
+use crate::scan::looks;
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Brings all documents of a live collection into the form of the repository: arrays over the threshold are split,
+    /// extras of the manual's form, without place and count, get both, and another threshold or cap than before takes
+    /// hold, in either direction.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let adopted = books.adopt().on_progress(|adopted| println!("{} documents", adopted.documents)).await?;
+    /// books.ensure_indexes().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Writers of this crate may go on meanwhile, with either setting, and readers work all the time. It needs no index:
+    /// where [`ensure_indexes`](Self::ensure_indexes) fails because there are several extras of the manual's form for one
+    /// document, call this first. Stop programs then that write past the repository.
+    ///
+    /// Each document is written in one transaction, as [`rebalance`](Self::rebalance) does it, and one that is as it
+    /// should be is not written. When it ends in the middle, call it again: it goes on where it was. Documents that come
+    /// out of order while it runs are not seen again: call it once more, or [`verify`](Self::verify), after writers with
+    /// other settings have stopped. Extras that belong to no document stay as they are.
+    ///
+    /// # Cost
+    /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document that
+    /// is not in form.
+    ///
+    /// # Errors
+    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone server, with nothing changed,
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention). At the end, when all other documents are in form, the error of
+    /// [`rebalance`](Self::rebalance) for one that could not be written.
+    pub fn adopt(&self) -> Adopt<'_> {
+        Adopt {
+            shared: self.shared(),
+            concurrency: 4,
+            on_progress: None,
+        }
+    }
+}
+
+type OnProgress<'a> = Box<dyn FnMut(Adopted) + Send + 'a>;
+
+/// Brings all documents into form; made by [`OutlierRepository::adopt`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Adopt<'a> {
+    shared: &'a Shared,
+    concurrency: usize,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+/// What was brought into form, or has been so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adopted {
+    /// How many documents were written anew, with their extras.
+    pub documents: u64,
+    /// How many extras documents were written for them.
+    pub extras: u64,
+}
+
+/// What became of one document.
+enum Outcome {
+    InForm,
+    Written { extras: u64 },
+    Refused(Error),
+}
+
+impl<'a> Adopt<'a> {
+    /// How many documents are written at a time, at most; 4 by default. They are held in memory with their extras.
+    pub fn concurrency(mut self, documents: usize) -> Self {
+        self.concurrency = documents;
+        self
+    }
+
+    /// Is called whenever a document has been written.
+    pub fn on_progress(mut self, call: impl FnMut(Adopted) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
+    async fn execute(self) -> Result<Adopted> {
+        let Self {
+            shared,
+            concurrency,
+            mut on_progress,
+        } = self;
+        let outcomes = looks(shared)
+            .try_filter(move |look| ready(!look.is_in_form(&shared.settings)))
+            .map_ok(move |look| async move {
+                let mending = rewrite(shared, &look.id, false, None).await?;
+                Ok(match mending.left {
+                    Some(left) if mending.found => Outcome::Refused(refused(left, &mending, &look.id)),
+                    _ if mending.is_empty() => Outcome::InForm,
+                    _ => Outcome::Written {
+                        extras: mending.changes.written.len() as u64,
+                    },
+                })
+            })
+            .try_buffer_unordered(concurrency.max(1));
+        let mut outcomes = until_error(outcomes);
+        let mut adopted = Adopted::default();
+        let mut error = None;
+        while let Some(outcome) = outcomes.try_next().await? {
+            match outcome {
+                Outcome::InForm => {}
+                Outcome::Refused(refused) => error = error.or(Some(refused)),
+                Outcome::Written { extras } => {
+                    adopted.documents += 1;
+                    adopted.extras += extras;
+                    if let Some(call) = &mut on_progress {
+                        call(adopted);
+                    }
+                }
+            }
+        }
+        error.map_or(Ok(adopted), Err)
+    }
+}
+
+impl<'a> IntoFuture for Adopt<'a> {
+    type Output = Result<Adopted>;
+    type IntoFuture = ActionFuture<'a, Adopted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("adopt"), |_| self.execute())
+    }
+}
+
+impl fmt::Debug for Adopt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adopt")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+
+use crate::mend::{Left, Mending};
+use crate::repository::Shared;
+use crate::rewrite::rewrite;
+use crate::store::not_found;
+use crate::{OutlierRepository, id};
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Puts the elements of a document where they belong, after [removals](Self::remove): its array is filled from the
+    /// extras, all extras but the last one are full, and the flag goes where no extras are left.
+    ///
+    /// It is one transaction, so others may write meanwhile, and nobody who reads in a transaction sees it halfway. The
+    /// order of the elements stays. Where elements are [unique](crate::OutlierRepositoryBuilder::unique), one that is
+    /// there twice is there once then. The array grows up to some 8 MiB. Where all is as it should be, nothing is
+    /// written.
+    ///
+    /// # Cost
+    /// Three round trips where nothing is to be done, and else some ten. All extras of the document are read into memory,
+    /// and those that change are written in one transaction, which the server ends after 60 seconds.
+    ///
+    /// # In a session
+    /// It is part of the transaction that is under way there. Nothing is retried, and the caller commits.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`](ErrorKind::NotFound), [`InvalidArgument`](ErrorKind::InvalidArgument) for what
+    /// cannot be an `_id`, [`Unsupported`](ErrorKind::Unsupported) on a standalone server, and when an extras document
+    /// would go away that has fields of your own, [`Corrupt`](ErrorKind::Corrupt) when elements are no array,
+    /// [`TooLarge`](ErrorKind::TooLarge), [`Contention`](ErrorKind::Contention), and
+    /// [`Configuration`](ErrorKind::Configuration) when the two collections are in two databases.
+    pub fn rebalance(&self, id: impl Into<Bson>) -> Rebalance<'_> {
+        Rebalance {
+            shared: self.shared(),
+            id: id::checked(id.into()),
+            session: None,
+        }
+    }
+}
+
+/// Puts elements where they belong; made by [`OutlierRepository::rebalance`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Rebalance<'a> {
+    shared: &'a Shared,
+    id: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// Where the elements of a document are after a rebalance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rebalanced {
+    /// How many elements are in the array of the main document.
+    pub inline: u64,
+    /// How many elements are in the extras.
+    pub overflow: u64,
+    /// Whether anything was written.
+    pub changed: bool,
+}
+
+impl<'a> Rebalance<'a> {
+    /// Rebalances in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for Rebalance<'a> {
+    type Output = Result<Rebalanced>;
+    type IntoFuture = ActionFuture<'a, Rebalanced>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { shared, id, session } = self;
+        run(shared.operation("rebalance"), |_| async move {
+            let id = id?;
+            let mending = rewrite(shared, &id, false, session).await?;
+            if !mending.found {
+                return Err(not_found());
+            }
+            if let Some(left) = mending.left {
+                return Err(refused(left, &mending, &id));
+            }
+            Ok(Rebalanced {
+                inline: mending.inline,
+                overflow: mending.overflow,
+                changed: !mending.is_empty(),
+            })
+        })
+    }
+}
+
+/// Why nothing was changed.
+pub(super) fn refused(left: Left, mending: &Mending, id: &Bson) -> Error {
+    let kind = match left {
+        Left::OwnFields | Left::NeedsTransaction => ErrorKind::Unsupported,
+        Left::TooLarge => ErrorKind::TooLarge,
+        Left::ArrayNotArray | Left::ElementsNotArray | Left::Orphaned => ErrorKind::Corrupt,
+    };
+    let about = mending.findings.iter().find(|finding| finding.problem.is_left());
+    let document_id = about.map_or(id, |finding| &finding.document_id).clone();
+    Error::new(kind, format!("nothing of the document was changed: {left}")).at(document_id, "_id")
+}

@@ -1,0 +1,206 @@
+use std::pin::Pin;
+
+use futures::future::ready;
+use futures::{Stream, TryStreamExt};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::Bson;
+
+use super::verify::{suspects, until_error};
+use crate::check::Look;
+use crate::mend::Mending;
+use crate::repository::Shared;
+use crate::rewrite::{Work, rewrite};
+use crate::scan::confirm;
+use crate::steps::mend_in_steps;
+use crate::{Finding, OutlierRepository, check, id};
+
+pub use crate::mend::Left;
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Mends what [`verify`](Self::verify) finds, document by document, and loses no element. The stream says what was
+    /// done for each document in which something was wrong, and what was left.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let mut documents = books.repair().dry_run().stream();
+    /// while let Some(repaired) = documents.try_next().await? {
+    ///     println!("{}: would write {} extras", repaired.id, repaired.written);
+    ///     if let Some(left) = repaired.left {
+    ///         println!("must be done by hand: {left}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - A document in which something is wrong is written as [`rebalance`](Self::rebalance) writes it: the array up to
+    ///   the threshold, full extras at places from 0, right counts, and a flag where there are extras. Extras that were
+    ///   not read for want of a flag are, then.
+    /// - Extras that belong to no document are left, unless [`delete_orphans`](Repair::delete_orphans) is called: there are
+    ///   elements in them.
+    /// - Fields of your own stay in their documents.
+    ///
+    /// Each document is mended in one transaction, so others may write meanwhile, and nobody sees it halfway. When this
+    /// process ends in the middle, some documents are mended and the others are as they were: run it again.
+    ///
+    /// On a standalone server, which has no transactions, it does what single commands can do safely: it sets and clears
+    /// flags, corrects counts, and deletes orphans. The rest is [left](Left::NeedsTransaction).
+    ///
+    /// A write to a document waits on the server while the transaction is under way, and holds its connection. So where
+    /// as many tasks of another client write as it has connections, they wait for each other. The tasks of this
+    /// repository wait before they send anything.
+    ///
+    /// # Cost
+    /// That of [`verify`](Self::verify), and that of [`rebalance`](Self::rebalance) for each document in which something
+    /// is wrong.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`,
+    /// [`Configuration`](ErrorKind::Configuration) when the two collections are in two databases,
+    /// [`Contention`](ErrorKind::Contention), and those of the driver, as the last item of the stream. Each document is
+    /// mended then, or as it was.
+    pub fn repair(&self) -> Repair<'_> {
+        Repair {
+            shared: self.shared(),
+            id: Ok(None),
+            options: Options {
+                dry_run: false,
+                delete_orphans: false,
+            },
+            concurrency: 4,
+        }
+    }
+}
+
+/// Mends what is wrong; made by [`OutlierRepository::repair`].
+#[derive(Debug)]
+#[must_use = "it does nothing until its stream is read"]
+pub struct Repair<'a> {
+    shared: &'a Shared,
+    id: Result<Option<Bson>>,
+    options: Options,
+    concurrency: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    dry_run: bool,
+    delete_orphans: bool,
+}
+
+/// What was done for a document, or would be done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The `_id` of the main document. It may hold a user value: take care where you log it.
+    pub id: Bson,
+    /// What was wrong.
+    pub findings: Vec<Finding>,
+    /// Whether the main document was written.
+    pub main_changed: bool,
+    /// How many extras documents were written.
+    pub written: u64,
+    /// How many extras documents are no more. Their elements are in those that were written, but for orphans.
+    pub removed: u64,
+    /// Why something was left as it is.
+    pub left: Option<Left>,
+}
+
+/// A stream of what was done; made by [`Repair::stream`].
+pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
+
+impl<'a> Repair<'a> {
+    /// Only the document with this `_id`, and its extras.
+    pub fn document(mut self, id: impl Into<Bson>) -> Self {
+        self.id = id::checked(id.into()).map(Some);
+        self
+    }
+
+    /// Says what it would do, and writes nothing. On a standalone server it says what it would do on a replica set.
+    pub fn dry_run(mut self) -> Self {
+        self.options.dry_run = true;
+        self
+    }
+
+    /// Deletes extras that belong to no document, with their elements.
+    pub fn delete_orphans(mut self) -> Self {
+        self.options.delete_orphans = true;
+        self
+    }
+
+    /// How many documents are mended at a time, at most; 4 by default. Their extras are held in memory.
+    pub fn concurrency(mut self, documents: usize) -> Self {
+        self.concurrency = documents;
+        self
+    }
+
+    /// The stream, in no order. It does nothing before it is read.
+    pub fn stream(self) -> RepairedStream<'a> {
+        let Self {
+            shared,
+            id,
+            options,
+            concurrency,
+        } = self;
+        let operation = shared.operation("repair");
+        let documents = suspects(shared, id)
+            .map_ok(move |look| mend_document(shared, look, options))
+            .try_buffer_unordered(concurrency.max(1))
+            .try_filter_map(|repaired| ready(Ok(repaired)))
+            .map_err(move |error: Error| operation.name(error));
+        until_error(documents)
+    }
+}
+
+/// Mends a document, or says how it would. `None` when nothing is wrong any more.
+async fn mend_document(shared: &Shared, look: Look, options: Options) -> Result<Option<Repaired>> {
+    let Options {
+        dry_run,
+        delete_orphans,
+    } = options;
+    if dry_run {
+        let findings = confirm(shared, &look).await?;
+        let mut mending = Work::new(shared, &look.id, delete_orphans).look(None).await?;
+        mending.findings = check::confirmed(&findings, mending.findings);
+        return Ok(repaired(look.id, mending));
+    }
+    match rewrite(shared, &look.id, delete_orphans, None).await {
+        Ok(mending) => Ok(repaired(look.id, mending)),
+        Err(error) if error.kind() == ErrorKind::Unsupported => in_steps(shared, look, delete_orphans).await,
+        Err(error) => Err(error),
+    }
+}
+
+fn repaired(id: Bson, mending: Mending) -> Option<Repaired> {
+    if mending.findings.is_empty() {
+        return None;
+    }
+    Some(Repaired {
+        id,
+        main_changed: !mending.main.is_empty(),
+        written: mending.changes.written.len() as u64,
+        removed: mending.removed(),
+        left: mending.left,
+        findings: mending.findings,
+    })
+}
+
+/// On a standalone.
+async fn in_steps(shared: &Shared, look: Look, delete_orphans: bool) -> Result<Option<Repaired>> {
+    let findings = confirm(shared, &look).await?;
+    if findings.is_empty() {
+        return Ok(None);
+    }
+    let steps = mend_in_steps(shared, &look.id, &findings, delete_orphans).await?;
+    Ok(Some(Repaired {
+        id: look.id,
+        findings,
+        main_changed: steps.main_changed,
+        written: steps.written,
+        removed: steps.removed,
+        left: steps.left,
+    }))
+}

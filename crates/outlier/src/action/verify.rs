@@ -1,0 +1,107 @@
+use std::pin::Pin;
+
+use futures::future::ready;
+use futures::stream::{iter, once};
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::{Error, Result};
+use mongodb::bson::Bson;
+
+use crate::repository::Shared;
+use crate::scan::{Looks, confirm, look_at, looks};
+use crate::{Finding, OutlierRepository, check, id};
+
+/// How many documents are looked at again at a time.
+const AT_A_TIME: usize = 16;
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Everything that is wrong with the stored documents, as a stream of [findings](Finding), document by document.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let mut findings = books.verify().stream();
+    /// while let Some(finding) = findings.try_next().await? {
+    ///     println!("{:?} {}: {}", finding.collection, finding.document_id, finding.problem);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It writes nothing, and needs no index. It may run while others write: a document in which something seems wrong is
+    /// looked at again, and once more 50 milliseconds later, before it is reported. Only a writer of another process that
+    /// takes longer between two of its commands can be taken for one that has died there.
+    ///
+    /// What a [removal](Self::remove) leaves is right: an array below the threshold beside extras, and extras that are
+    /// not full, or empty. [`rebalance`](Self::rebalance) is for that.
+    ///
+    /// # Cost
+    /// One aggregation. The server reads both collections, and groups some hundred bytes of each extras document, and of
+    /// each main document with a flag, on disk beyond 100 MB. Sizes and ids are sent, and no element. Four more round
+    /// trips a document in which something is wrong, for 16 of them at a time.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`,
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
+    /// and those of the driver, as the last item of the stream.
+    pub fn verify(&self) -> Verify<'_> {
+        Verify {
+            shared: self.shared(),
+            id: Ok(None),
+        }
+    }
+}
+
+/// Looks for what is wrong; made by [`OutlierRepository::verify`].
+#[derive(Debug)]
+#[must_use = "it does nothing until its stream is read"]
+pub struct Verify<'a> {
+    shared: &'a Shared,
+    id: Result<Option<Bson>>,
+}
+
+/// A stream of findings; made by [`Verify::stream`].
+pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
+
+impl<'a> Verify<'a> {
+    /// Only the document with this `_id`, and its extras.
+    pub fn document(mut self, id: impl Into<Bson>) -> Self {
+        self.id = id::checked(id.into()).map(Some);
+        self
+    }
+
+    /// The stream. It sends nothing before it is read.
+    pub fn stream(self) -> FindingStream<'a> {
+        let shared = self.shared;
+        let operation = shared.operation("verify");
+        let findings = suspects(shared, self.id)
+            .map_ok(move |look| async move { confirm(shared, &look).await })
+            .try_buffered(AT_A_TIME)
+            .map_ok(|findings| iter(findings.into_iter().map(Ok)))
+            .try_flatten();
+        Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+    }
+}
+
+/// The documents in which something seems wrong: of one, or of all.
+pub(super) fn suspects(shared: &Shared, id: Result<Option<Bson>>) -> Looks<'_> {
+    let looks: Looks<'_> = match id {
+        Ok(None) => looks(shared),
+        Ok(Some(id)) => Box::pin(once(async move { look_at(shared, &id, None).await })),
+        Err(error) => Box::pin(once(ready(Err(error)))),
+    };
+    Box::pin(looks.try_filter(move |look| ready(!check::check(&shared.settings, look).is_empty())))
+}
+
+/// Ends a stream after its first error.
+pub(super) fn until_error<'a, T: Send + 'a>(
+    stream: impl Stream<Item = Result<T>> + Send + 'a,
+) -> Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>> {
+    let mut failed = false;
+    Box::pin(stream.take_while(move |item| {
+        let goes_on = !failed;
+        failed |= item.is_err();
+        ready(goes_on)
+    }))
+}

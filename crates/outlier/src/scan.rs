@@ -1,0 +1,104 @@
+//! Looks at documents and their extras, all of them or those of one, with a projection of what is checked.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::stream::once;
+use futures::{Stream, TryStreamExt};
+use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::ClientSession;
+use mongodb::action::Find;
+use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+
+use crate::check::{Look, check, confirmed};
+use crate::repository::Shared;
+use crate::{Finding, id, mend_query, query};
+
+/// What a writer of another process needs between two of its commands, when all is well.
+const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
+
+pub(crate) type Looks<'a> = Pin<Box<dyn Stream<Item = Result<Look>> + Send + 'a>>;
+
+/// All documents that have extras, or a flag, or an array that is not as it should be. One without a flag does not tell
+/// that it is there.
+pub(crate) fn looks(shared: &Shared) -> Looks<'_> {
+    let start = async move {
+        check_databases(shared)?;
+        let Shared {
+            main,
+            overflow,
+            settings,
+            ..
+        } = shared;
+        let pipeline = mend_query::looks(settings, overflow.name());
+        let rows = main.aggregate(pipeline).allow_disk_use(true);
+        let rows = rows.with_type::<RawDocumentBuf>().await?;
+        Ok::<_, Error>(rows.map_ok(|row| Look::of_row(&row)).map_err(Error::from))
+    };
+    Box::pin(once(start).try_flatten())
+}
+
+/// One document with its extras, as the primary has them now.
+pub(crate) async fn look_at(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSession>) -> Result<Look> {
+    let Shared {
+        main,
+        overflow,
+        settings,
+        ..
+    } = shared;
+    let of_main = main.find(query::by_id(id)).projection(mend_query::main_sizes(settings));
+    let of_extras = overflow
+        .find(mend_query::true_extras_of(settings, id))
+        .projection(mend_query::extras_sizes(settings));
+    let of_main = of_primary(of_main, session.as_deref_mut()).await?;
+    let of_extras = of_primary(of_extras, session).await?;
+    Ok(Look::of_rows(id.clone(), of_main.first(), &of_extras))
+}
+
+/// What the primary has now, or the transaction sees.
+pub(crate) async fn of_primary(
+    find: Find<'_, RawDocumentBuf>,
+    session: Option<&mut ClientSession>,
+) -> mongodb::error::Result<Vec<RawDocumentBuf>> {
+    if session.is_some() {
+        return find_all(find, session).await;
+    }
+    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+    let find = find.selection_criteria(primary).read_concern(ReadConcern::local());
+    find_all(find, None).await
+}
+
+/// What is wrong with a document when one looks again, too, and once more somewhat later. Not while a write of this
+/// process is between two commands.
+pub(crate) async fn confirm(shared: &Shared, look: &Look) -> Result<Vec<Finding>> {
+    let mut findings = check(&shared.settings, look);
+    for wait in [Duration::ZERO, BETWEEN_COMMANDS] {
+        if findings.is_empty() {
+            break;
+        }
+        tokio::time::sleep(wait).await;
+        let _gate = shared.gates.close(&id::text(&look.id)).await;
+        let again = look_at(shared, &look.id, None).await?;
+        // The first look does not tell a missing document from one without a flag.
+        let so = check(&shared.settings, &again);
+        findings = if wait.is_zero() && look.main.is_none() {
+            so
+        } else {
+            confirmed(&findings, so)
+        };
+    }
+    Ok(findings)
+}
+
+/// One aggregation reads both collections.
+fn check_databases(shared: &Shared) -> Result<()> {
+    if shared.main.namespace().db == shared.overflow.namespace().db {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Configuration,
+        "main documents and extras are in two databases, which no aggregation can read together: move them into one",
+    ))
+}

@@ -1,0 +1,121 @@
+//! What can be mended without a transaction, by single commands each of which is safe on its own.
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::error::duplicate_key;
+use mongodb::bson::{Bson, doc};
+
+use crate::mend::Left;
+use crate::repository::Shared;
+use crate::rewrite::flag_if_extras;
+use crate::{Finding, Problem, id, mend_query, query};
+
+/// What was done.
+#[derive(Default)]
+pub(crate) struct Steps {
+    pub(crate) main_changed: bool,
+    /// How many extras documents were corrected.
+    pub(crate) written: u64,
+    /// How many extras documents were deleted.
+    pub(crate) removed: u64,
+    pub(crate) left: Option<Left>,
+}
+
+/// Mends what was found of one document, as far as that needs no transaction.
+pub(crate) async fn mend_in_steps(
+    shared: &Shared,
+    main_id: &Bson,
+    findings: &[Finding],
+    delete_orphans: bool,
+) -> Result<Steps> {
+    let _gate = shared.gates.close(&id::text(main_id)).await;
+    let mut steps = Steps::default();
+    let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
+    for finding in findings {
+        let left = match finding.problem {
+            Problem::Orphaned if delete_orphans => {
+                delete_orphan(shared, main_id, &finding.document_id, &mut steps).await?
+            }
+            Problem::Orphaned => Some(Left::Orphaned),
+            _ if is_orphaned => None,
+            Problem::FlagNotBoolean | Problem::FlagWithoutExtras => {
+                steps.main_changed |= clear_flag(shared, main_id).await?;
+                None
+            }
+            Problem::ExtrasWithoutFlag { .. } => {
+                let flag = doc! { "$set": { shared.settings.flag.as_str(): true } };
+                let update = shared.main.update_one(query::by_id(main_id), flag).await?;
+                steps.main_changed |= update.modified_count > 0;
+                None
+            }
+            Problem::Count { .. } => recount(shared, main_id, &finding.document_id, &mut steps).await?,
+            Problem::ArrayNotArray => Some(Left::ArrayNotArray),
+            Problem::ElementsNotArray => Some(Left::ElementsNotArray),
+            Problem::OverThreshold { .. }
+            | Problem::OverFull { .. }
+            | Problem::PlaceMissing
+            | Problem::PlaceDoubled
+            | Problem::Gap { .. } => Some(Left::NeedsTransaction),
+        };
+        // What must be done by hand is said first.
+        steps.left = match (steps.left, left) {
+            (None | Some(Left::NeedsTransaction), Some(left)) => Some(left),
+            (left, _) => left,
+        };
+    }
+    Ok(steps)
+}
+
+/// Removes the flag, and sets it where there are extras. A push that set the flag first, and opens extras after we
+/// looked, sets it again.
+async fn clear_flag(shared: &Shared, main_id: &Bson) -> Result<bool> {
+    let flag = doc! { "$unset": { shared.settings.flag.as_str(): 1 } };
+    let update = shared.main.update_one(query::by_id(main_id), flag).await?;
+    flag_if_extras(shared, main_id).await?;
+    Ok(update.modified_count > 0)
+}
+
+async fn recount(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mut Steps) -> Result<Option<Left>> {
+    let Shared { overflow, settings, .. } = shared;
+    let mut filter = query::extras_of(settings, main_id);
+    filter.insert("_id", doc! { "$eq": document_id });
+    let update = overflow.update_one(filter, mend_query::recount(settings).to_vec());
+    match update.await {
+        Ok(update) => steps.written += update.modified_count,
+        // Where elements are unique, and one is in other extras, too.
+        Err(error) if duplicate_key(&error).is_some() => return Ok(Some(Left::NeedsTransaction)),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(None)
+}
+
+/// Deletes an extras document, unless it got a main document, or elements, meanwhile.
+async fn delete_orphan(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mut Steps) -> Result<Option<Left>> {
+    let Shared {
+        main,
+        overflow,
+        settings,
+        ..
+    } = shared;
+    let mut filter = query::extras_of(settings, main_id);
+    filter.insert("_id", doc! { "$eq": document_id });
+    let Some(orphan) = overflow.find_one(filter.clone()).await? else {
+        return Ok(None);
+    };
+    if main
+        .find_one(query::by_id(main_id))
+        .projection(doc! { "_id": 1 })
+        .await?
+        .is_some()
+    {
+        return Ok(None);
+    }
+    let extras = settings.extras.as_str();
+    let elements: Option<Bson> = match orphan.get(extras) {
+        Ok(Some(elements)) => Some(elements.try_into().map_err(mongodb::error::Error::from)?),
+        _ => None,
+    };
+    // As it was seen: a push to a new document of this `_id` would fill it.
+    filter.insert(extras, doc! { "$eq": elements });
+    steps.removed += overflow.delete_one(filter).await?.deleted_count;
+    Ok(None)
+}
