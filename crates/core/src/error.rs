@@ -54,6 +54,10 @@ pub enum ErrorKind {
     TargetNotEmpty,
     /// After a move, the target does not have what the source has.
     CountMismatch,
+    /// The parent has no child with this id.
+    ChildNotFound,
+    /// The parent has a child with this id already.
+    ChildExists,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
     Contention,
     /// No suitable server could be found. Nothing was sent.
