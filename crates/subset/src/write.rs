@@ -289,8 +289,9 @@ impl Write<'_> {
     }
 
     fn not_written(&self, error: DriverError) -> Refused {
+        // Without the driver's error, as a transaction passes on that one alone.
         if is_bad_hint(&error) {
-            return Refused::before(index_missing(&self.shared.settings.child_index).caused_by(error));
+            return Refused::before(index_missing(&self.shared.settings.child_index));
         }
         if code(&error) == Some(IMMUTABLE_FIELD) {
             let message =

@@ -84,6 +84,9 @@ fn write_value(text: &mut String, value: &Bson, depth: Option<usize>) {
         Bson::DateTime(time) => {
             let _ = write!(text, "ISODate(\"{}\")", iso(*time));
         }
+        Bson::Decimal128(number) => {
+            let _ = write!(text, "NumberDecimal(\"{number}\")");
+        }
         Bson::RegularExpression(regex) => {
             let _ = write!(text, "/{}/{}", regex.pattern.as_str(), regex.options.as_str());
         }

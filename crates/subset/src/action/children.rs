@@ -31,7 +31,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, and as many documents as it returns, on any page.
+    /// One round trip, and as many documents as it returns, on any page; one more after a place.
     ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, a limit of 0, and a

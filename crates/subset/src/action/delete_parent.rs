@@ -124,7 +124,7 @@ async fn delete(shared: &Shared, parent: &Bson, mut session: Option<&mut ClientS
         delete = delete.session(session);
     }
     let deleted = delete.await.map_err(|error| match is_bad_hint(&error) {
-        true => index_missing(&settings.child_index).caused_by(error),
+        true => index_missing(&settings.child_index),
         false => Error::from(error),
     })?;
     Ok(DeletedParent {
