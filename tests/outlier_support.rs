@@ -84,7 +84,7 @@ pub async fn violations(db: &TestDatabase, threshold: usize, cap: usize) -> Vec<
         if inline > threshold {
             violations.push(format!("{id} has {inline} in its array"));
         }
-        if flagged != !of_book.is_empty() {
+        if flagged == of_book.is_empty() {
             violations.push(format!("{id} has the flag {flagged} and {} extras", of_book.len()));
         }
         for (seq, document) in of_book.iter().enumerate() {

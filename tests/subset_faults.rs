@@ -104,39 +104,43 @@ async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_
     findings.len()
 }
 
-/// As when the process is killed: nothing is sent after the command that was under way.
+/// As when the process is killed: nothing is sent after the command that was under way. Returns whether it was done.
+async fn drop_after(db: &TestDatabase, products: &Products, operation: Operation, skip: u32) -> bool {
+    let slow = FailPoint::on(&COMMANDS).skip(skip).block(Duration::from_millis(30));
+    let fault = slow.enable(db).await;
+    let sent = db.recorder().sent(skip as usize + 1);
+    let done = tokio::select! {
+        biased;
+        () = sent => false,
+        outcome = run(products, operation) => {
+            outcome.unwrap();
+            true
+        }
+    };
+    fault.disable().await;
+    end_transactions(db).await;
+    quiet(db).await;
+    done
+}
+
+/// Each operation, dropped at each of its commands. Returns how much was wrong.
 async fn dropped(db: &TestDatabase, consistency: Consistency) -> usize {
     let mut damaged = 0;
     for operation in CASES {
-        let mut skip = 0;
-        for by_write in [false, true].into_iter().cycle() {
-            // Gates of its own for each, as another process has.
-            let products = builder(db.database()).consistency(consistency).build().unwrap();
-            products.ensure_indexes().await.unwrap();
-            fill(db, &products).await;
-            let fault = FailPoint::on(&COMMANDS)
-                .skip(skip / 2)
-                .block(Duration::from_millis(30))
-                .enable(db)
-                .await;
-            let sent = db.recorder().sent((skip / 2) as usize + 1);
-            let done = tokio::select! {
-                biased;
-                () = sent => false,
-                outcome = run(&products, operation) => {
-                    outcome.unwrap();
-                    true
-                }
-            };
-            fault.disable().await;
-            end_transactions(db).await;
-            quiet(db).await;
-            let context = format!("{consistency:?} {operation:?} dropped after {}", skip / 2);
-            damaged += check(db, &products, operation, by_write, &context).await;
+        for skip in 0.. {
+            let mut done = false;
+            for by_write in [false, true] {
+                // Gates of its own for each, as another process has.
+                let products = builder(db.database()).consistency(consistency).build().unwrap();
+                products.ensure_indexes().await.unwrap();
+                fill(db, &products).await;
+                done = drop_after(db, &products, operation, skip).await;
+                let context = format!("{consistency:?} {operation:?} dropped after {skip}");
+                damaged += check(db, &products, operation, by_write, &context).await;
+            }
             if done {
                 break;
             }
-            skip += 1;
         }
     }
     damaged

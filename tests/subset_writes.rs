@@ -216,6 +216,15 @@ async fn what_is_refused_stores_nothing() {
                 "{consistency:?}"
             );
 
+            // a child cannot move: it must be deleted, and inserted anew
+            add_product(db, 2).await;
+            let moved = review_of(2, 1, 1);
+            assert_eq!(
+                kind(products.replace(&moved).await.unwrap_err()),
+                ErrorKind::ChildNotFound
+            );
+            assert_eq!(all(&reviews(db)).await, before.1);
+
             // the child that is there stays, and its product is right afterwards
             let error = products.insert(&review(2)).await.unwrap_err();
             assert_eq!((error.stored(), kind(error)), (None, ErrorKind::ChildExists));

@@ -53,7 +53,9 @@ fn update_call(collection: &str, sent: &Document) -> Option<String> {
 
 fn find_call(collection: &str, sent: &Document) -> Option<String> {
     let mut text = format!("db.{collection}.find({})", compact(sent.get("filter")?));
-    for step in ["sort", "skip", "limit"] {
+    // The shell takes bounds of an index only with its name.
+    let bounds = sent.contains_key("min").then_some(["min", "max", "hint"]);
+    for step in bounds.into_iter().flatten().chain(["sort", "skip", "limit"]) {
         if let Some(value) = sent.get(step) {
             write!(text, ".{step}({})", compact(value)).ok()?;
         }
