@@ -77,6 +77,10 @@ async fn any_page_examines_what_it_returns_and_at_most_one_more() {
         let again = products.children(1).limit(3).after(first).await.unwrap();
         assert_eq!(ids(&again.children), [93, 92, 91]);
         assert_eq!(products.children(9).await.unwrap().children, []);
+        db.recorder().clear();
+        let whole = products.children(1).limit(u32::MAX).await.unwrap();
+        assert_eq!((ids(&whole.children), whole.next), (all, None));
+        assert_eq!(db.recorder().names(), ["find"]);
     })
     .await;
 }

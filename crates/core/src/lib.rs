@@ -14,7 +14,7 @@
 //! | [`find`] | reads with or without the caller's session |
 //! | [`transaction`] | transactions of our own |
 //! | [`gates`] | keeps the writes of this process away from such a transaction |
-//! | [`array`] | values that are encoded once, into arrays of documents |
+//! | [`array`](mod@array) | values that are encoded once, into arrays of documents |
 //! | [`rewrite`] | arrays over several documents, written anew |
 
 pub mod action;

@@ -129,7 +129,9 @@ fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Resul
             sort = query::reversed(&sort);
         }
     }
-    let find = children.find(filter).sort(sort).limit(limit.into()).batch_size(limit);
+    let find = children.find(filter).sort(sort).limit(limit.into());
+    // The driver takes no larger number.
+    let find = find.batch_size(limit.min(i32::MAX as u32));
     let find = find.hint(Hint::Name(settings.order_index.clone()));
     Ok(match (min, max) {
         (Some(min), Some(max)) => find.min(min).max(max),
