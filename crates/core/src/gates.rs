@@ -3,6 +3,7 @@
 //! A write that meets a transaction waits on the server, and holds its connection. Those of a few tasks could hold all
 //! connections of the client, and the transaction would be left without one for its next command.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -41,11 +42,27 @@ impl Gates {
         None
     }
 
-    fn of(&self, key: &(impl Hash + ?Sized)) -> &RwLock<()> {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        #[allow(clippy::cast_possible_truncation)] // any of the gates will do
-        let gate = hasher.finish() as usize % GATES;
-        &self.0[gate]
+    /// For a transaction on several keys, alone on each. They are closed in one order by all, so that nobody waits in a
+    /// circle.
+    pub async fn close_all(&self, keys: impl IntoIterator<Item = impl Hash>) -> Vec<RwLockWriteGuard<'_, ()>> {
+        let gates: BTreeSet<usize> = keys.into_iter().map(|key| place(&key)).collect();
+        let mut closed = Vec::with_capacity(gates.len());
+        for gate in gates {
+            closed.push(self.0[gate].write().await);
+        }
+        closed
     }
+
+    fn of(&self, key: &(impl Hash + ?Sized)) -> &RwLock<()> {
+        &self.0[place(key)]
+    }
+}
+
+/// Which gate a key has.
+fn place(key: &(impl Hash + ?Sized)) -> usize {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    #[allow(clippy::cast_possible_truncation)] // any of the gates will do
+    let hash = hasher.finish() as usize;
+    hash % GATES
 }

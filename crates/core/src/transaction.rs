@@ -38,7 +38,7 @@ where
     let mut own;
     let session = match session {
         Some(session) => {
-            if is_in_transaction(session).await? {
+            if is_under_way(session).await? {
                 return body(session, &mut context).await;
             }
             session
@@ -99,23 +99,29 @@ pub async fn hold(
     Ok(())
 }
 
-/// The driver tells by refusing to start a second one. It sends nothing.
-async fn is_in_transaction(session: &mut ClientSession) -> Result<bool> {
+/// Whether a transaction is under way in a caller's session. It sends nothing: the driver tells by refusing to start a
+/// second one.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported) where there are no transactions, and those of the driver.
+pub async fn is_under_way(session: &mut ClientSession) -> Result<bool> {
     match session.start_transaction().await {
         Ok(()) => {
             session.abort_transaction().await?;
             Ok(false)
         }
-        Err(error) if matches!(*error.kind, DriverKind::Transaction { .. }) => Ok(true),
+        Err(error) if matches!(*error.kind, DriverKind::Transaction { .. }) && !is_unsupported(&error) => Ok(true),
         Err(error) => Err(failed(error)),
     }
 }
 
+fn is_unsupported(error: &DriverError) -> bool {
+    let by_server = error::code(error) == Some(ILLEGAL_OPERATION);
+    by_server || matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"))
+}
+
 fn failed(error: DriverError) -> Error {
-    let by_server = error::code(&error) == Some(ILLEGAL_OPERATION);
-    let by_driver =
-        matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"));
-    if by_server || by_driver {
+    if is_unsupported(&error) {
         return Error::from_driver(
             ErrorKind::Unsupported,
             "this needs a transaction, and a standalone server has none, nothing was changed: make it a replica set, of one node if need be",

@@ -9,6 +9,7 @@
 //! | [`bucket`] | `bucket` | the history of a key in pages, one document a page |
 //! | [`outlier`] | `outlier` | an array up to a threshold, the rest of the few long ones in a second collection |
 //! | [`embedded`] | `embedded` | the few children of a parent, in its own document |
+//! | [`subset`] | `subset` | the first few of a document's children in it, all of them in a second collection |
 //!
 //! All patterns share the [`Error`] and the [key types](key), and every call is an action in the driver's own style:
 //! a builder of options that is awaited, and that runs in a session of yours when you give it one.
@@ -28,6 +29,8 @@ pub use mongo_patterns_core::{Error, ErrorKind, Key, Result, RetryPolicy, index,
 pub use mongo_patterns_embedded as embedded;
 #[cfg(feature = "outlier")]
 pub use mongo_patterns_outlier as outlier;
+#[cfg(feature = "subset")]
+pub use mongo_patterns_subset as subset;
 pub use mongodb;
 
 #[cfg(doctest)]

@@ -73,7 +73,9 @@ fn find_call(collection: &str, sent: &Document) -> Option<String> {
         write!(text, ", {}", compact(projection)).ok()?;
     }
     text.push(')');
-    for step in ["sort", "skip", "limit"] {
+    // The shell takes bounds of an index only with its name.
+    let bounds = sent.contains_key("min").then_some(["min", "max", "hint"]);
+    for step in bounds.into_iter().flatten().chain(["sort", "skip", "limit"]) {
         if let Some(value) = sent.get(step) {
             write!(text, ".{step}({})", compact(value)).ok()?;
         }
@@ -103,6 +105,9 @@ fn write_value(text: &mut String, value: &Bson, depth: Option<usize>) {
         Bson::Null => text.push_str("null"),
         Bson::DateTime(time) => {
             let _ = write!(text, "ISODate(\"{}\")", iso(*time));
+        }
+        Bson::Decimal128(number) => {
+            let _ = write!(text, "NumberDecimal(\"{number}\")");
         }
         Bson::RegularExpression(regex) => {
             let _ = write!(text, "/{}/{}", regex.pattern.as_str(), regex.options.as_str());

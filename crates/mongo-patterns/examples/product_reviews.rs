@@ -1,0 +1,202 @@
+//! The subset pattern as MongoDB's manual shows it: a product with its ten newest reviews, and all reviews in a collection
+//! of their own. Then two other orders: the biggest roles of a film, and the best-rated comments of a blog.
+//!
+//! `cargo run --example product_reviews`
+
+mod support;
+
+use anyhow::{Context, Result};
+use mongo_patterns::subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns_testkit::CommandRecorder;
+use mongodb::Database;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use serde::{Deserialize, Serialize};
+use support::shell;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Review {
+    review_id: i32,
+    product_id: i32,
+    review_author: String,
+    review_text: String,
+    published_date: DateTime,
+}
+
+type Products = SubsetRepository<Document, Review>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let (database, recorder) = support::open_recorded("product_reviews").await?;
+    product_reviews(&database, &recorder).await?;
+    film_cast(&database).await?;
+    blog_comments(&database).await
+}
+
+async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Result<()> {
+    let (product, review) = (
+        database.collection::<Document>("product"),
+        database.collection::<Document>("review"),
+    );
+    let products = Products::builder(product.clone(), review)
+        .subset_field("reviews")
+        .parent_field("product_id")
+        .child_id_field("review_id")
+        .order_by("published_date", Direction::Descending)
+        .size(10)
+        // so that this prints the same on a standalone
+        .consistency(Consistency::Eventual)
+        .build()?;
+
+    println!("# Two indexes: the order of the reviews, and their ids\n");
+    products.ensure_indexes().await?;
+    println!("{}\n", products.indexes());
+
+    product
+        .insert_one(doc! {
+            "_id": 1,
+            "name": "Super Widget",
+            "description": "This is the most useful item in your toolbox.",
+            "price": { "value": Bson::Decimal128("119.99".parse()?), "currency": "USD" },
+        })
+        .await?;
+    let mut reviews = reviews()?;
+    let newest = reviews.remove(0);
+    // In no order: the middle first, and the oldest last.
+    for at in [5, 2, 9, 0, 7, 4, 1, 8, 6, 3, 10] {
+        products.insert(&reviews[at]).await?;
+    }
+    recorder.clear();
+    println!("# Eleven reviews are there, in no order, and the newest one comes\n");
+    let inserted = products.insert(&newest).await?;
+    print_wire(recorder);
+    println!("In the subset: {}\n", inserted.in_subset);
+    print_product(&products).await?;
+
+    recorder.clear();
+    println!("# One is edited\n");
+    let text = doc! { "review_text": "Nice product. Slow shipping, but they apologized." };
+    products.update(1, 785, text).await?;
+    print_wire(recorder);
+
+    recorder.clear();
+    println!("# The newest is deleted, and the eleventh comes back\n");
+    products.delete(1, 786).await?;
+    print_wire(recorder);
+    print_product(&products).await?;
+
+    println!("# All reviews, by cursor\n");
+    let first = products.children(1).limit(10).await?;
+    recorder.clear();
+    let next = first.next.context("there are more than ten")?;
+    let second = products.children(1).limit(10).after(next).await?;
+    print_wire(recorder);
+    for review in &second.children {
+        println!("{} {}: {}", review.review_id, review.review_author, review.review_text);
+    }
+    println!();
+    Ok(())
+}
+
+/// The manual's four, and those in between, newest first.
+fn reviews() -> Result<Vec<Review>> {
+    let mut reviews = vec![
+        review(786, "Kristina", "This is indeed an amazing widget.", "2019-02-18")?,
+        review(785, "Trina", "Nice product. Slow shipping.", "2019-02-17")?,
+    ];
+    for (review_id, author) in (777..=784)
+        .rev()
+        .zip(["Ana", "Ben", "Cho", "Dina", "Eli", "Fay", "Gus", "Ida"])
+    {
+        reviews.push(review(review_id, author, "Does what it says.", "2019-02-16")?);
+    }
+    reviews.push(review(776, "Pablo", "Amazing!", "2019-02-16")?);
+    reviews.push(review(1, "Hans", "Meh, it's okay.", "2017-12-06")?);
+    Ok(reviews)
+}
+
+fn review(review_id: i32, author: &str, text: &str, date: &str) -> Result<Review> {
+    Ok(Review {
+        review_id,
+        product_id: 1,
+        review_author: author.to_owned(),
+        review_text: text.to_owned(),
+        published_date: DateTime::parse_rfc3339_str(format!("{date}T00:00:00Z"))?,
+    })
+}
+
+async fn film_cast(database: &Database) -> Result<()> {
+    println!("# A film with its three biggest roles\n");
+    let films = SubsetRepository::<Document, Document>::builder(
+        database.collection::<Document>("film"),
+        database.collection::<Document>("role"),
+    )
+    .subset_field("cast")
+    .parent_field("film_id")
+    .child_id_field("_id")
+    .order_by("minutes", Direction::Descending)
+    .size(3)
+    .embed(["actor", "character"])
+    .build()?;
+    films.ensure_indexes().await?;
+    let film = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": "casablanca", "title": "Casablanca" })?;
+    films.collection().insert_one(film).await?;
+    let roles = [
+        ("sam", "Dooley Wilson", "Sam", 12),
+        ("rick", "Humphrey Bogart", "Rick Blaine", 62),
+        ("ilsa", "Ingrid Bergman", "Ilsa Lund", 40),
+        ("renault", "Claude Rains", "Captain Renault", 30),
+    ];
+    let roles = roles.map(|(id, actor, character, minutes)| {
+        doc! { "_id": id, "film_id": "casablanca", "actor": actor, "character": character, "minutes": minutes }
+    });
+    films.insert_many(&roles).await?;
+    print_found(films.get("casablanca").await?)
+}
+
+async fn blog_comments(database: &Database) -> Result<()> {
+    println!("# A post with its two best-rated comments, the newer first among equals\n");
+    let posts = SubsetRepository::<Document, Document>::builder(
+        database.collection::<Document>("post"),
+        database.collection::<Document>("comment"),
+    )
+    .subset_field("comments")
+    .parent_field("post_id")
+    .child_id_field("comment_id")
+    .order_by("rating", Direction::Descending)
+    .order_by("day", Direction::Descending)
+    .size(2)
+    .build()?;
+    posts.ensure_indexes().await?;
+    let post = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": 7, "title": "Widgets, compared" })?;
+    posts.collection().insert_one(post).await?;
+    for (id, rating, day) in [(1, 3, 1), (2, 9, 2), (3, 5, 3), (4, 9, 4)] {
+        let comment = doc! { "comment_id": id, "post_id": 7, "rating": rating, "day": day };
+        posts.insert(&comment).await?;
+    }
+    posts.update(7, 3, doc! { "rating": 10 }).await?;
+    print_found(posts.get(7).await?)
+}
+
+fn print_wire(recorder: &CommandRecorder) {
+    println!("On the wire:");
+    for mut command in recorder.commands() {
+        // the driver's random ids
+        if let Ok(documents) = command.command.get_array_mut("documents") {
+            for document in documents.iter_mut().filter_map(Bson::as_document_mut) {
+                document.remove("_id");
+            }
+        }
+        println!("  {}", shell::call(&command));
+    }
+    println!();
+}
+
+async fn print_product(products: &Products) -> Result<()> {
+    print_found(products.get(1).await?)
+}
+
+fn print_found(found: Option<Document>) -> Result<()> {
+    let found = found.context("it was inserted")?;
+    println!("{}\n", shell::pretty(&Bson::Document(found)));
+    Ok(())
+}

@@ -1,0 +1,83 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::error::is_bad_hint;
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::{Error, Result};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use mongodb::options::Hint;
+use serde::de::DeserializeOwned;
+
+use crate::child::decode;
+use crate::repository::Shared;
+use crate::{SubsetRepository, id, query};
+
+impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
+    /// One child of a parent, whole. `None` when there is none, also where the parent does not exist.
+    ///
+    /// # Cost
+    /// One round trip, and one document.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id,
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> FindChild<'_, C> {
+        FindChild {
+            shared: self.shared(),
+            parent: id::checked(parent.into()),
+            child: id::checked(child_id.into()),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads a child; made by [`SubsetRepository::child`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct FindChild<'a, C> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    child: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> C>,
+}
+
+impl<'a, C> FindChild<'a, C> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, C: DeserializeOwned + 'a> IntoFuture for FindChild<'a, C> {
+    type Output = Result<Option<C>>;
+    type IntoFuture = ActionFuture<'a, Option<C>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            child,
+            session,
+            ..
+        } = self;
+        run(shared.operation("child"), move |_| async move {
+            let Shared { children, settings, .. } = shared;
+            let find = children.find_one(query::child(settings, &parent?, &child?));
+            let find = find.hint(Hint::Name(settings.child_index.clone()));
+            let found = match session {
+                Some(session) => find.session(session).await,
+                None => find.await,
+            };
+            let found = found.map_err(|error| match is_bad_hint(&error) {
+                true => index_missing(&settings.child_index).caused_by(error),
+                false => Error::from(error),
+            })?;
+            found.map(|child| decode(&child)).transpose()
+        })
+    }
+}

@@ -1,0 +1,186 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::error::is_bad_hint;
+use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::{Error, Result};
+use mongodb::ClientSession;
+use mongodb::action::Find;
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::options::Hint;
+use serde::de::DeserializeOwned;
+
+use crate::child::{decode, refused};
+use crate::repository::Shared;
+use crate::{ChildToken, SubsetRepository, id, query};
+
+impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
+    /// A page of the children of a parent, whole, in their order: the first ones, or those [after](Children::after) or
+    /// [before](Children::before) a place. No children where the parent does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let first = products.children(1).limit(50).await?;
+    /// if let Some(next) = first.next {
+    ///     let second = products.children(1).limit(50).after(next).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, and as many documents as it returns, on any page; one more after a place.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, a limit of 0, and a
+    /// token of another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn children(&self, parent: impl Into<Bson>) -> Children<'_, C> {
+        Children {
+            shared: self.shared(),
+            parent: id::checked(parent.into()),
+            limit: 100,
+            from: From::Start,
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads a page of children; made by [`SubsetRepository::children`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Children<'a, C> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    limit: u32,
+    from: From,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> C>,
+}
+
+#[derive(Debug)]
+enum From {
+    Start,
+    After(ChildToken),
+    Before(ChildToken),
+}
+
+/// A page of children.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ChildrenPage<C> {
+    /// The children, in their order, on a page before a place, too.
+    pub children: Vec<C>,
+    /// Where to go on [after](Children::after) them; `None` when there are no more. The page there may be empty.
+    pub next: Option<ChildToken>,
+    /// Where to go on [before](Children::before) them; `None` when there are none before. The page there may be empty.
+    pub previous: Option<ChildToken>,
+}
+
+impl<'a, C> Children<'a, C> {
+    /// How many children at most; 100 by default.
+    pub fn limit(mut self, children: u32) -> Self {
+        self.limit = children;
+        self
+    }
+
+    /// Those after a place.
+    pub fn after(mut self, token: ChildToken) -> Self {
+        self.from = From::After(token);
+        self
+    }
+
+    /// Those before a place: the nearest ones, in their order.
+    pub fn before(mut self, token: ChildToken) -> Self {
+        self.from = From::Before(token);
+        self
+    }
+
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+/// The command. A place is a bound of the index, which orders values of all types; a comparison in a filter sees those
+/// of one type alone.
+fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Result<Find<'a, RawDocumentBuf>> {
+    let Shared { children, settings, .. } = shared;
+    let mut filter = query::children_of(settings, parent);
+    let mut sort = settings.sort();
+    let (mut min, mut max) = (None, None);
+    match from {
+        From::Start => {}
+        From::After(token) => {
+            let values = token.values(settings)?;
+            // The lower bound is among what is read.
+            let at = values.last().cloned().unwrap_or(Bson::Null);
+            filter.insert(settings.child_id.as_str(), doc! { "$ne": at });
+            min = Some(query::place(settings, parent, values));
+            max = Some(query::edge(settings, parent, true));
+        }
+        From::Before(token) => {
+            min = Some(query::edge(settings, parent, false));
+            max = Some(query::place(settings, parent, token.values(settings)?));
+            sort = query::reversed(&sort);
+        }
+    }
+    let find = children.find(filter).sort(sort).limit(limit.into());
+    // The driver takes no larger number.
+    let find = find.batch_size(limit.min(i32::MAX as u32));
+    let find = find.hint(Hint::Name(settings.order_index.clone()));
+    Ok(match (min, max) {
+        (Some(min), Some(max)) => find.min(min).max(max),
+        _ => find,
+    })
+}
+
+impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
+    type Output = Result<ChildrenPage<C>>;
+    type IntoFuture = ActionFuture<'a, ChildrenPage<C>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            limit,
+            from,
+            session,
+            ..
+        } = self;
+        run(shared.operation("children"), move |_| async move {
+            if limit == 0 {
+                return Err(refused(
+                    "a page of no children cannot be read: use a limit of at least 1",
+                ));
+            }
+            let settings = &shared.settings;
+            let found = find_all(find(shared, &parent?, &from, limit)?, session).await;
+            let mut found = found.map_err(|error| match is_bad_hint(&error) {
+                true => index_missing(&settings.order_index).caused_by(error),
+                false => Error::from(error),
+            })?;
+            let is_full = found.len() == limit as usize;
+            if matches!(from, From::Before(_)) {
+                found.reverse();
+            }
+            let token = |child: Option<&RawDocumentBuf>| child.map(|child| ChildToken::of(settings, child));
+            let (first, last) = (token(found.first()), token(found.last()));
+            let (previous, next) = match from {
+                From::Start => (None, last.filter(|_| is_full)),
+                From::After(at) => (first.or(Some(at)), last.filter(|_| is_full)),
+                From::Before(at) => (first.filter(|_| is_full), last.or(Some(at))),
+            };
+            let children = found.iter().map(|child| decode(child)).collect::<Result<_>>()?;
+            Ok(ChildrenPage {
+                children,
+                next,
+                previous,
+            })
+        })
+    }
+}

@@ -1,0 +1,36 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+
+use crate::repository::Shared;
+use crate::{Consistency, SubsetRepository};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// What reads see between the write of a child and that of its parent: what the
+    /// [builder](crate::SubsetRepositoryBuilder::consistency) was told, or what the deployment can do.
+    ///
+    /// # Cost
+    /// One round trip, at the first call or write of the repository and its clones; none where the builder was told.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn consistency(&self) -> FindConsistency<'_> {
+        FindConsistency { shared: self.shared() }
+    }
+}
+
+/// Says what the consistency is; made by [`SubsetRepository::consistency`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct FindConsistency<'a> {
+    shared: &'a Shared,
+}
+
+impl<'a> IntoFuture for FindConsistency<'a> {
+    type Output = Result<Consistency>;
+    type IntoFuture = ActionFuture<'a, Consistency>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let shared = self.shared;
+        run(shared.operation("consistency"), move |_| shared.consistency())
+    }
+}

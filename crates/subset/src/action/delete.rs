@@ -1,0 +1,85 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+
+use crate::repository::Shared;
+use crate::write::{Change, Write};
+use crate::{SubsetRepository, id};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Deletes a child, and writes its parent: where the child was in the subset, the next one comes in.
+    ///
+    /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child first. Where it is deleted and its parent could not be
+    ///   written, the error says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    ///
+    /// Where there is no such child the parent is written all the same, so where the outcome is unknown, call it again.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
+    pub fn delete(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> Delete<'_> {
+        Delete {
+            shared: self.shared(),
+            parent: id::checked(parent.into()),
+            child: id::checked(child_id.into()),
+            session: None,
+        }
+    }
+}
+
+/// Deletes a child; made by [`SubsetRepository::delete`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Delete<'a> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    child: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// Whether there was such a child.
+    pub found: bool,
+}
+
+impl<'a> Delete<'a> {
+    /// Deletes in the caller's session. Where a transaction is under way in it, all happens in that transaction, whatever
+    /// the consistency.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for Delete<'a> {
+    type Output = Result<Deleted>;
+    type IntoFuture = ActionFuture<'a, Deleted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            child,
+            session,
+        } = self;
+        run(shared.operation("delete"), move |_| async move {
+            let write = Write {
+                shared,
+                parents: &[parent?],
+                child: Some(&child?),
+                change: Change::Delete,
+            };
+            let found = write.run(session).await?.found;
+            Ok(Deleted { found })
+        })
+    }
+}

@@ -1,0 +1,134 @@
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::error::is_bad_hint;
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::{Error, Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use mongodb::options::Hint;
+
+use crate::repository::Shared;
+use crate::write::is_in_transaction;
+use crate::{Consistency, SubsetRepository, id, query};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Deletes a parent with all its children. Also children that were left without their parent.
+    ///
+    /// - [`Transactional`](crate::Consistency::Transactional): in one transaction. The server ends it after 60 seconds,
+    ///   which is enough for some hundred thousand children.
+    /// - [`Eventual`](crate::Consistency::Eventual): the parent first, so that no read finds it with some of its children.
+    ///   Where this process dies in between, children are left that belong to nobody: [`verify`](Self::verify) finds them,
+    ///   and the same call deletes them. An insert that meets it takes its child back.
+    ///
+    /// A parent that is inserted with the same `_id` while writes to the old one are under way may get their subset: do
+    /// not use an `_id` again.
+    ///
+    /// # Cost
+    /// Two round trips, in a transaction three, whatever the number of children.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
+    pub fn delete_parent(&self, parent: impl Into<Bson>) -> DeleteParent<'_> {
+        DeleteParent {
+            shared: self.shared(),
+            parent: id::checked(parent.into()),
+            session: None,
+        }
+    }
+}
+
+/// Deletes a parent with its children; made by [`SubsetRepository::delete_parent`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct DeleteParent<'a> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeletedParent {
+    /// Whether there was such a parent.
+    pub found: bool,
+    /// How many children went.
+    pub children: u64,
+}
+
+impl<'a> DeleteParent<'a> {
+    /// Deletes in the caller's session. Where a transaction is under way in it, all happens in that transaction, whatever
+    /// the consistency.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for DeleteParent<'a> {
+    type Output = Result<DeletedParent>;
+    type IntoFuture = ActionFuture<'a, DeletedParent>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            mut session,
+        } = self;
+        run(shared.operation("delete_parent"), move |_| async move {
+            let parent = parent?;
+            shared.check_indexes().await?;
+            if let Some(session) = session.as_deref_mut()
+                && is_in_transaction(session).await?
+            {
+                return delete(shared, &parent, Some(session)).await;
+            }
+            let consistency = shared.consistency().await?;
+            let _gate = match session {
+                None => Some(shared.gates.close(&id::text(&parent)).await),
+                Some(_) => None,
+            };
+            if consistency == Consistency::Eventual {
+                return delete(shared, &parent, session).await;
+            }
+            let retry = &shared.settings.retry;
+            transaction::run(
+                &shared.parents,
+                retry,
+                session,
+                (shared, &parent),
+                |session, (shared, parent)| Box::pin(delete(shared, parent, Some(session))),
+            )
+            .await
+        })
+    }
+}
+
+async fn delete(shared: &Shared, parent: &Bson, mut session: Option<&mut ClientSession>) -> Result<DeletedParent> {
+    let Shared {
+        parents,
+        children,
+        settings,
+        ..
+    } = shared;
+    let mut delete = parents.delete_one(query::by_id(parent));
+    if let Some(session) = session.as_deref_mut() {
+        delete = delete.session(session);
+    }
+    let found = delete.await?.deleted_count > 0;
+    let of_parent = query::children_of(settings, parent);
+    let mut delete = children
+        .delete_many(of_parent)
+        .hint(Hint::Name(settings.child_index.clone()));
+    if let Some(session) = session {
+        delete = delete.session(session);
+    }
+    let deleted = delete.await.map_err(|error| match is_bad_hint(&error) {
+        true => index_missing(&settings.child_index),
+        false => Error::from(error),
+    })?;
+    Ok(DeletedParent {
+        found,
+        children: deleted.deleted_count,
+    })
+}

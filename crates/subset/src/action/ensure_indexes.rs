@@ -1,0 +1,57 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::index::EnsuredIndexes;
+use mongodb::ClientSession;
+
+use crate::SubsetRepository;
+use crate::repository::Shared;
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Creates the [indexes](Self::indexes) of the children that are missing. It drops and changes nothing, and may be
+    /// called at every start of a service, by many at once.
+    ///
+    /// # Cost
+    /// Two round trips, and a third when something is created. On a collection with data the server then reads it all.
+    ///
+    /// # Errors
+    /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
+    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one,
+    /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
+    pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
+        EnsureIndexes {
+            shared: self.shared(),
+            session: None,
+        }
+    }
+}
+
+/// Creates missing indexes; made by [`SubsetRepository::ensure_indexes`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct EnsureIndexes<'a> {
+    shared: &'a Shared,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> EnsureIndexes<'a> {
+    /// Runs in the caller's session. MongoDB does not allow it in a transaction.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for EnsureIndexes<'a> {
+    type Output = Result<EnsuredIndexes>;
+    type IntoFuture = ActionFuture<'a, EnsuredIndexes>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Shared { children, settings, .. } = self.shared;
+        run(self.shared.operation("ensure_indexes"), |_| async move {
+            settings
+                .index_plan(children.name())
+                .ensure(children, self.session)
+                .await
+        })
+    }
+}

@@ -1,0 +1,73 @@
+use std::marker::PhantomData;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+use serde::de::DeserializeOwned;
+
+use crate::child::decode;
+use crate::repository::Shared;
+use crate::{SubsetRepository, id, query};
+
+impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
+    /// A parent with the first of its children. `None` when there is no such parent.
+    ///
+    /// With [`Transactional`](crate::Consistency::Transactional) writes they are the first at every moment. With
+    /// [`Eventual`](crate::Consistency::Eventual) ones, a write that is under way, or was broken off, may not be seen.
+    ///
+    /// # Cost
+    /// One round trip, and one document, however many children there are.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    pub fn get(&self, parent: impl Into<Bson>) -> Get<'_, P> {
+        Get {
+            shared: self.shared(),
+            parent: id::checked(parent.into()),
+            session: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Reads a parent; made by [`SubsetRepository::get`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Get<'a, P> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+    types: PhantomData<fn() -> P>,
+}
+
+impl<'a, P> Get<'a, P> {
+    /// Reads in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, P: DeserializeOwned + 'a> IntoFuture for Get<'a, P> {
+    type Output = Result<Option<P>>;
+    type IntoFuture = ActionFuture<'a, Option<P>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            session,
+            ..
+        } = self;
+        run(shared.operation("get"), move |_| async move {
+            let find = shared.parents.find_one(query::by_id(&parent?));
+            let found = match session {
+                Some(session) => find.session(session).await?,
+                None => find.await?,
+            };
+            found.map(|parent| decode(&parent)).transpose()
+        })
+    }
+}

@@ -1,0 +1,94 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use serde::Serialize;
+
+use crate::SubsetRepository;
+use crate::child::Child;
+use crate::repository::Shared;
+use crate::write::{Change, Write};
+
+impl<P, C: Serialize> SubsetRepository<P, C> {
+    /// Inserts a child, and writes its parent where the child belongs to its subset.
+    ///
+    /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child that is not among the first writes nothing
+    ///   to a parent whose subset is right. Where the child is stored and its parent could not be written, the error
+    ///   says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    ///
+    /// # Cost
+    /// Four round trips, three for a child that is not among the first, and up to seven more where others write to the
+    /// parent meanwhile. In a transaction five. Each examines one document, and the read of the first children as many
+    /// as are embedded. The first write of a repository has one or two more.
+    ///
+    /// # Errors
+    /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) when it has a child with this id,
+    /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the
+    /// order is an array, or an id cannot be one, [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when
+    /// it has no id, [`Encode`](mongo_patterns_core::ErrorKind::Encode), and
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
+    ///
+    /// Where the outcome is unknown, call it again: `ChildExists` says that the child is stored, and by then its parent
+    /// is right, too.
+    pub fn insert<'a>(&'a self, child: &'a C) -> Insert<'a, C> {
+        Insert {
+            shared: self.shared(),
+            child,
+            session: None,
+        }
+    }
+}
+
+/// Inserts a child; made by [`SubsetRepository::insert`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Insert<'a, C> {
+    shared: &'a Shared,
+    child: &'a C,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What an insert did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inserted {
+    /// Whether the child is in the subset of its parent.
+    pub in_subset: bool,
+    /// Whether this call wrote the parent. Another writer may have done so for it.
+    pub wrote_parent: bool,
+}
+
+impl<'a, C> Insert<'a, C> {
+    /// Inserts in the caller's session. Where a transaction is under way in it, all happens in that transaction, whatever
+    /// the consistency.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, C: Serialize> IntoFuture for Insert<'a, C> {
+    type Output = Result<Inserted>;
+    type IntoFuture = ActionFuture<'a, Inserted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { shared, child, session } = self;
+        let child = Child::of(&shared.settings, child);
+        run(shared.operation("insert"), move |_| async move {
+            let Child { parent, id, document } = child?;
+            let write = Write {
+                shared,
+                parents: &[parent],
+                child: Some(&id),
+                change: Change::Insert(vec![document]),
+            };
+            let written = write.run(session).await?;
+            Ok(Inserted {
+                in_subset: written.in_subset,
+                wrote_parent: written.parents > 0,
+            })
+        })
+    }
+}

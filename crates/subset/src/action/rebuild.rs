@@ -1,0 +1,78 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
+
+use crate::repository::Shared;
+use crate::write::{Change, Write};
+use crate::{SubsetRepository, id};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Makes the subset of a parent anew from its children: after another program wrote them, or a write was broken off.
+    ///
+    /// It may run while others write. It is no transaction, and needs none: the parent is written only where nobody else
+    /// has written it since its children were read.
+    ///
+    /// # Cost
+    /// Three round trips, and up to seven more where others write to the parent meanwhile.
+    ///
+    /// # Errors
+    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
+    pub fn rebuild(&self, parent: impl Into<Bson>) -> Rebuild<'_> {
+        Rebuild {
+            shared: self.shared(),
+            parent: id::checked(parent.into()),
+            session: None,
+        }
+    }
+}
+
+/// Makes a subset anew; made by [`SubsetRepository::rebuild`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Rebuild<'a> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What was rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rebuilt {
+    /// How many children are embedded now.
+    pub embedded: u64,
+}
+
+impl<'a> Rebuild<'a> {
+    /// Rebuilds in the caller's session.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for Rebuild<'a> {
+    type Output = Result<Rebuilt>;
+    type IntoFuture = ActionFuture<'a, Rebuilt>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            session,
+        } = self;
+        run(shared.operation("rebuild"), move |_| async move {
+            let write = Write {
+                shared,
+                parents: &[parent?],
+                child: None,
+                change: Change::Nothing,
+            };
+            let embedded = write.rebuild(session).await?.embedded;
+            Ok(Rebuilt { embedded })
+        })
+    }
+}

@@ -1,0 +1,102 @@
+use std::fmt;
+use std::pin::Pin;
+
+use futures::stream::try_unfold;
+use futures::{Stream, TryStreamExt};
+use mongo_patterns_core::{Error, Result};
+
+use crate::refresh::{Refreshed, refresh};
+use crate::repository::Shared;
+use crate::scan::Scan;
+use crate::{Finding, Problem, SubsetRepository, id};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Mends what [`verify`](Self::verify) finds, one after the other, as far as that needs no guess: subsets are made
+    /// anew. Children without a parent are left: whether they or their parent are too much is yours to say.
+    ///
+    /// It may run while others write, and may be broken off and called again.
+    ///
+    /// # Cost
+    /// That of [`verify`](Self::verify), and that of [`rebuild`](Self::rebuild) for each parent.
+    ///
+    /// # Errors
+    /// Those of [`verify`](Self::verify), as the last item of the stream.
+    pub fn repair(&self) -> Repair<'_> {
+        Repair {
+            shared: self.shared(),
+            dry_run: false,
+        }
+    }
+}
+
+/// Mends what is wrong; made by [`SubsetRepository::repair`].
+#[derive(Debug)]
+#[must_use = "it does nothing until its stream is read"]
+pub struct Repair<'a> {
+    shared: &'a Shared,
+    dry_run: bool,
+}
+
+/// What was mended, or would be.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// What was wrong.
+    pub finding: Finding,
+    /// Why it was left as it is.
+    pub left: Option<Left>,
+}
+
+/// Why something was left as it is. Its text says what to do, and holds no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Left {
+    /// The parent of children does not exist.
+    NoParent,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoParent => {
+                f.write_str("the children's parent does not exist: insert it, or delete them with delete_parent(..)")
+            }
+        }
+    }
+}
+
+/// A stream of what was done; made by [`Repair::stream`].
+pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
+
+impl<'a> Repair<'a> {
+    /// Says what it would do, and writes nothing.
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    /// The stream. It does nothing before it is read.
+    pub fn stream(self) -> RepairedStream<'a> {
+        let Self { shared, dry_run } = self;
+        let operation = shared.operation("repair");
+        let repaired = try_unfold(Scan::new(shared), move |mut scan| async move {
+            while let Some(finding) = scan.next().await? {
+                let left = match finding.problem {
+                    Problem::Orphaned { .. } => Some(Left::NoParent),
+                    Problem::Stale if dry_run => None,
+                    Problem::Stale => {
+                        let _gate = shared.gates.close(&id::text(&finding.parent_id)).await;
+                        match refresh(shared, &finding.parent_id, None, None, None).await? {
+                            Refreshed::Done { .. } => None,
+                            // It was deleted meanwhile.
+                            Refreshed::NoParent => continue,
+                        }
+                    }
+                };
+                return Ok(Some((Repaired { finding, left }, scan)));
+            }
+            Ok(None)
+        });
+        Box::pin(repaired.map_err(move |error: Error| operation.name(error)))
+    }
+}

@@ -1,0 +1,69 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use serde::Serialize;
+
+use super::Updated;
+use crate::SubsetRepository;
+use crate::child::Child;
+use crate::repository::Shared;
+use crate::write::{Change, Write};
+
+impl<P, C: Serialize> SubsetRepository<P, C> {
+    /// Replaces the child that has the same parent and id, and writes the parent, as [`update`](Self::update) does. Its
+    /// `_id` stays.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert) and [`update`](Self::update). A child with another parent than the stored one is
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound), and one with another `_id` is
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument).
+    pub fn replace<'a>(&'a self, child: &'a C) -> Replace<'a, C> {
+        Replace {
+            shared: self.shared(),
+            child,
+            session: None,
+        }
+    }
+}
+
+/// Replaces a child; made by [`SubsetRepository::replace`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Replace<'a, C> {
+    shared: &'a Shared,
+    child: &'a C,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a, C> Replace<'a, C> {
+    /// Replaces in the caller's session. Where a transaction is under way in it, all happens in that transaction,
+    /// whatever the consistency.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a, C: Serialize> IntoFuture for Replace<'a, C> {
+    type Output = Result<Updated>;
+    type IntoFuture = ActionFuture<'a, Updated>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { shared, child, session } = self;
+        let child = Child::of(&shared.settings, child);
+        run(shared.operation("replace"), move |_| async move {
+            let Child { parent, id, document } = child?;
+            let write = Write {
+                shared,
+                parents: &[parent],
+                child: Some(&id),
+                change: Change::Replace(document),
+            };
+            let in_subset = write.run(session).await?.in_subset;
+            Ok(Updated { in_subset })
+        })
+    }
+}

@@ -1,0 +1,94 @@
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document};
+
+use crate::child::checked_update;
+use crate::repository::Shared;
+use crate::write::{Change, Write};
+use crate::{SubsetRepository, id};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Sets fields of a child, and writes its parent. Where a field of the order changes, the child may enter the subset,
+    /// or leave it to the next one.
+    ///
+    /// The names are those of plain fields. A child cannot get another parent or id: delete it, and insert it anew.
+    ///
+    /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child first. Where it is written and its parent could not be, the
+    ///   error says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    ///
+    /// # Cost
+    /// Four round trips, and up to seven more where others write to the parent meanwhile. In a transaction five. Each
+    /// examines one document, and the read of the first children as many as are embedded.
+    ///
+    /// # Errors
+    /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to set, a field cannot
+    /// be set, one of the order would become an array, or an id cannot be one, and
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
+    pub fn update(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>, set: Document) -> Update<'_> {
+        let shared = self.shared();
+        Update {
+            shared,
+            parent: id::checked(parent.into()),
+            child: id::checked(child_id.into()),
+            set: checked_update(&shared.settings, set),
+            session: None,
+        }
+    }
+}
+
+/// Sets fields of a child; made by [`SubsetRepository::update`].
+#[derive(Debug)]
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Update<'a> {
+    shared: &'a Shared,
+    parent: Result<Bson>,
+    child: Result<Bson>,
+    set: Result<Document>,
+    session: Option<&'a mut ClientSession>,
+}
+
+/// What a change of a child did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Updated {
+    /// Whether the child is in the subset of its parent now.
+    pub in_subset: bool,
+}
+
+impl<'a> Update<'a> {
+    /// Updates in the caller's session. Where a transaction is under way in it, all happens in that transaction, whatever
+    /// the consistency.
+    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
+        self.session = session.into();
+        self
+    }
+}
+
+impl<'a> IntoFuture for Update<'a> {
+    type Output = Result<Updated>;
+    type IntoFuture = ActionFuture<'a, Updated>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            parent,
+            child,
+            set,
+            session,
+        } = self;
+        run(shared.operation("update"), move |_| async move {
+            let write = Write {
+                shared,
+                parents: &[parent?],
+                child: Some(&child?),
+                change: Change::Update(set?),
+            };
+            let in_subset = write.run(session).await?.in_subset;
+            Ok(Updated { in_subset })
+        })
+    }
+}

@@ -1,0 +1,64 @@
+use std::pin::Pin;
+
+use futures::stream::try_unfold;
+use futures::{Stream, TryStreamExt};
+use mongo_patterns_core::{Error, Result};
+
+use crate::repository::Shared;
+use crate::scan::Scan;
+use crate::{Finding, SubsetRepository};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Everything that is wrong, as a stream of [findings](Finding): first the parents whose subset is not the first of
+    /// their children, field by field, then the children whose parent does not exist.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let mut findings = products.verify().stream();
+    /// while let Some(finding) = findings.try_next().await? {
+    ///     println!("{}: {}", finding.parent_id, finding.problem);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It writes nothing. It may run while others write: what seems wrong is looked at again before it is reported. With
+    /// [`Eventual`](crate::Consistency::Eventual) writes, a parent whose child is written and that is not, in both looks,
+    /// is reported: a slow write cannot be told from one that was broken off.
+    ///
+    /// # Cost
+    /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
+    /// of all children. One more round trip for each thing that is wrong.
+    ///
+    /// # Errors
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, as the last item of the
+    /// stream. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
+    pub fn verify(&self) -> Verify<'_> {
+        Verify { shared: self.shared() }
+    }
+}
+
+/// Looks for what is wrong; made by [`SubsetRepository::verify`].
+#[derive(Debug)]
+#[must_use = "it does nothing until its stream is read"]
+pub struct Verify<'a> {
+    shared: &'a Shared,
+}
+
+/// A stream of findings; made by [`Verify::stream`].
+pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
+
+impl<'a> Verify<'a> {
+    /// The stream. It sends nothing before it is read.
+    pub fn stream(self) -> FindingStream<'a> {
+        let shared = self.shared;
+        let operation = shared.operation("verify");
+        let findings = try_unfold(Scan::new(shared), |mut scan| async move {
+            let finding = scan.next().await?;
+            Ok(finding.map(|finding| (finding, scan)))
+        });
+        Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+    }
+}

@@ -1,0 +1,151 @@
+//! A child as it is written and read.
+
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::id;
+use crate::settings::Settings;
+
+/// A child, checked and encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    pub(crate) parent: Bson,
+    pub(crate) id: Bson,
+    pub(crate) document: RawDocumentBuf,
+}
+
+impl Child {
+    pub(crate) fn of<C: Serialize>(settings: &Settings, child: &C) -> Result<Self> {
+        let document = bson::serialize_to_raw_document_buf(child).map_err(|error| {
+            let message = "the child cannot be written as BSON, nothing was stored: change its type";
+            Error::from_driver(ErrorKind::Encode, message, error.into())
+        })?;
+        let value = |field: &FieldName| document.get(field.as_str()).ok().flatten();
+        let owned = |value: RawBsonRef<'_>| Bson::try_from(value).map_err(mongodb::error::Error::from);
+        let Some(parent) = value(&settings.parent) else {
+            return Err(refused("the child has no parent field, nothing was stored: set it"));
+        };
+        let Some(id) = value(&settings.child_id) else {
+            return Err(Error::new(
+                ErrorKind::InvalidItemId,
+                "the child has no id, nothing was stored: set its id field",
+            ));
+        };
+        let (parent, id) = (id::checked(owned(parent)?)?, id::checked(owned(id)?)?);
+        if settings
+            .order
+            .iter()
+            .any(|(field, _)| matches!(value(field), Some(RawBsonRef::Array(_))))
+        {
+            return Err(array_in_order());
+        }
+        Ok(Self { parent, id, document })
+    }
+}
+
+/// The fields that an update sets, checked.
+pub(crate) fn checked_update(settings: &Settings, set: Document) -> Result<Document> {
+    if set.is_empty() {
+        return Err(refused("the update sets no field, nothing was stored: name one"));
+    }
+    for (name, value) in &set {
+        if FieldName::new(name.as_str()).is_err() {
+            return Err(refused(
+                "the update sets what is not a plain field, nothing was stored: use names without `.`, `$` and NUL, and not `_id`",
+            ));
+        }
+        if [&settings.parent, &settings.child_id]
+            .iter()
+            .any(|field| field.as_str() == name)
+        {
+            return Err(refused(
+                "the update sets the child's parent or id, nothing was stored: delete the child, and insert it anew",
+            ));
+        }
+        let is_ordered = settings.order.iter().any(|(field, _)| field.as_str() == name);
+        if is_ordered && matches!(value, Bson::Array(_)) {
+            return Err(array_in_order());
+        }
+    }
+    Ok(set)
+}
+
+fn array_in_order() -> Error {
+    refused("a field of the order is an array, which has no place in an order, nothing was stored: change its type")
+}
+
+pub(crate) fn refused(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// Whether a stored id is this one: integers by value.
+pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
+    let Some(stored) = stored else { return false };
+    let integer = match id {
+        Bson::Int32(id) => Some(i64::from(*id)),
+        Bson::Int64(id) => Some(*id),
+        _ => None,
+    };
+    match integer {
+        Some(id) => stored_integer(stored) == Some(id),
+        None => Bson::try_from(stored).is_ok_and(|stored| stored == *id),
+    }
+}
+
+/// A stored document as a type of the repository.
+pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
+        let id = document.get("_id").ok().flatten();
+        let id = id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+        Error::from_driver(
+            ErrorKind::Decode,
+            "a stored document cannot be read as the repository's type: change the type, or mend the document",
+            error.into(),
+        )
+        .at(id, "")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mongodb::bson::doc;
+
+    #[test]
+    fn what_cannot_be_a_child_is_refused() {
+        let settings = Settings::example();
+        let kind = |child: Document| Child::of(&settings, &child).map(drop).map_err(|error| error.kind());
+        assert_eq!(kind(doc! { "product_id": 1, "review_id": 2 }), Ok(()));
+        assert_eq!(kind(doc! { "review_id": 2 }), Err(ErrorKind::InvalidArgument));
+        assert_eq!(kind(doc! { "product_id": 1 }), Err(ErrorKind::InvalidItemId));
+        for bad in [
+            doc! { "product_id": null, "review_id": 2 },
+            doc! { "product_id": [1], "review_id": 2 },
+            doc! { "product_id": 1, "review_id": null },
+            doc! { "product_id": 1, "review_id": 2, "published_date": [1] },
+        ] {
+            assert_eq!(kind(bad.clone()), Err(ErrorKind::InvalidArgument), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_update_sets_plain_fields() {
+        let settings = Settings::example();
+        for bad in [
+            doc! {},
+            doc! { "a.b": 1 },
+            doc! { "$inc": { "a": 1 } },
+            doc! { "_id": 1 },
+            doc! { "product_id": 2 },
+            doc! { "review_id": 2 },
+            doc! { "published_date": [1] },
+        ] {
+            let error = checked_update(&settings, bad.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+        assert!(checked_update(&settings, doc! { "stars": [1], "published_date": null }).is_ok());
+    }
+}

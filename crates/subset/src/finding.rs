@@ -1,0 +1,43 @@
+//! What can be wrong with stored parents and children.
+
+use std::fmt;
+
+use mongodb::bson::Bson;
+
+/// Something that is wrong with a parent; from [`verify`](crate::SubsetRepository::verify).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The `_id` of the parent, or what children name as such; `null` for children that name none. It is a user value:
+    /// take care where you log it.
+    pub parent_id: Bson,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What is wrong. Its text says what to do, and holds no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The subset is not the first of the parent's children, or a child in it is not as it is stored.
+    Stale,
+    /// There are children of a parent that does not exist.
+    Orphaned {
+        /// How many.
+        children: u64,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale => f.write_str("the subset is not the first of the children: repair or rebuild it"),
+            Self::Orphaned { children } => {
+                write!(
+                    f,
+                    "{children} children belong to a parent that does not exist: insert it, or delete them with delete_parent(..)"
+                )
+            }
+        }
+    }
+}

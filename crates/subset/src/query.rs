@@ -1,0 +1,271 @@
+//! The filters, updates and aggregations, as pure functions.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::Direction;
+use crate::settings::Settings;
+
+/// The parent. `$eq`, since an id may be a document with operators.
+pub(crate) fn by_id(id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id } }
+}
+
+/// What a refresh must know of the parent.
+pub(crate) fn state(settings: &Settings) -> Document {
+    doc! { "_id": 0, settings.subset.as_str(): 1, settings.version.as_str(): 1 }
+}
+
+/// The parent, if it has this version. What is no integer is as none, as the stored form has no other.
+pub(crate) fn at_version(settings: &Settings, id: &Bson, version: Option<i64>) -> Document {
+    let version: Bson = match version {
+        Some(version) => version.into(),
+        None => doc! { "$not": { "$type": ["int", "long"] } }.into(),
+    };
+    doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
+}
+
+/// Writes the subset, and the version that comes after this one.
+pub(crate) fn replace_subset(settings: &Settings, subset: Vec<Bson>, version: Option<i64>) -> Document {
+    let next = version.unwrap_or(0).wrapping_add(1);
+    doc! { "$set": { settings.subset.as_str(): subset, settings.version.as_str(): next } }
+}
+
+/// Writes the subset alone, in a transaction that has counted the version.
+pub(crate) fn set_subset(settings: &Settings, subset: Vec<Bson>) -> Document {
+    doc! { "$set": { settings.subset.as_str(): subset } }
+}
+
+/// Counts the version, at the start of a transaction. It is what makes two of them conflict: a `$set` of an equal subset
+/// would be no write.
+pub(crate) fn count_version(settings: &Settings) -> [Document; 1] {
+    [doc! { "$set": { settings.version.as_str(): next_version(settings) } }]
+}
+
+/// The version after the stored one, as an expression.
+fn next_version(settings: &Settings) -> Document {
+    let path = format!("${}", settings.version);
+    let is_integer = doc! { "$in": [{ "$type": &path }, ["int", "long"]] };
+    doc! { "$add": [{ "$cond": [is_integer, path, 0_i64] }, 1_i64] }
+}
+
+/// The children of a parent.
+pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
+    doc! { settings.parent.as_str(): { "$eq": parent } }
+}
+
+/// One child of a parent.
+pub(crate) fn child(settings: &Settings, parent: &Bson, id: &Bson) -> Document {
+    doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$eq": id } }
+}
+
+/// What of a child is embedded, as a projection.
+pub(crate) fn embedded(settings: &Settings) -> Document {
+    let mut projection = Document::new();
+    match &settings.embed {
+        None => {
+            projection.insert(settings.parent.as_str(), 0);
+            if settings.child_id.as_str() != "_id" {
+                projection.insert("_id", 0);
+            }
+        }
+        Some(fields) => {
+            projection.insert("_id", 0);
+            for field in fields.iter().chain([&settings.child_id]) {
+                projection.insert(field.as_str(), 1);
+            }
+        }
+    }
+    projection
+}
+
+/// The order backwards.
+pub(crate) fn reversed(sort: &Document) -> Document {
+    let turned = |direction: &Bson| -direction.as_i32().unwrap_or(1);
+    let fields = sort.iter();
+    fields
+        .map(|(field, direction)| (field.clone(), turned(direction).into()))
+        .collect()
+}
+
+/// A place among the children of a parent, as a key of the index of the order.
+pub(crate) fn place(settings: &Settings, parent: &Bson, values: &[Bson]) -> Document {
+    let mut key = doc! { settings.parent.as_str(): parent };
+    let values = settings.order.iter().zip(values);
+    key.extend(values.map(|((field, _), value)| (field.as_str().to_owned(), value.clone())));
+    key
+}
+
+/// The place before all children of a parent, or after them.
+pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document {
+    let values = settings.order.iter().map(|(_, direction)| {
+        if after == (*direction == Direction::Ascending) {
+            Bson::MaxKey
+        } else {
+            Bson::MinKey
+        }
+    });
+    place(settings, parent, &values.collect::<Vec<_>>())
+}
+
+/// The stages that put beside each parent its version, and what its subset must be: `version` and `truth`. A missing
+/// version is `null`.
+fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
+    let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
+    let first = [
+        doc! { "$match": is_child },
+        doc! { "$sort": settings.sort() },
+        doc! { "$limit": i64::from(settings.size) },
+        doc! { "$project": embedded(settings) },
+    ];
+    let looked_at = doc! {
+        "subset": format!("${}", settings.subset),
+        "version": { "$ifNull": [format!("${}", settings.version), null] },
+    };
+    let lookup = doc! { "from": children, "let": { "id": "$_id" }, "pipeline": first.to_vec(), "as": "truth" };
+    let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
+    stages.extend([doc! { "$project": looked_at }, doc! { "$lookup": lookup }]);
+    stages
+}
+
+/// The ids and versions of parents whose subset is not the first of their children: of all, or of one.
+pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
+    let mut stages = truth(settings, children, parent);
+    // A parent without children may also have no subset.
+    let differs = doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] };
+    stages.extend([
+        doc! { "$match": { "$expr": differs } },
+        doc! { "$project": { "version": 1 } },
+    ]);
+    stages
+}
+
+/// Writes every subset that is not exactly the first of the children, where its version is still the same.
+pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
+    let mut stages = truth(settings, children, None);
+    let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
+    let version_path = format!("${version}");
+    let is_same = doc! { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] };
+    let written = doc! { "$set": {
+        subset: { "$cond": [&is_same, "$$new.truth", format!("${subset}")] },
+        version: { "$cond": [&is_same, next_version(settings), &version_path] },
+    } };
+    stages.extend([
+        doc! { "$match": { "$expr": { "$ne": ["$subset", "$truth"] } } },
+        doc! { "$project": { "version": 1, "truth": 1 } },
+        doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
+    ]);
+    stages
+}
+
+/// The parents that children name and that do not exist, with the number of those children: of all, or one.
+pub(crate) fn orphans(settings: &Settings, parents: &str, parent: Option<&Bson>) -> Vec<Document> {
+    let is_parent = [
+        doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
+        doc! { "$project": { "_id": 1 } },
+    ];
+    let lookup = doc! { "from": parents, "let": { "id": "$_id" }, "pipeline": is_parent.to_vec(), "as": "found" };
+    let children = parent.map(|parent| doc! { "$match": children_of(settings, parent) });
+    let mut stages: Vec<Document> = children.into_iter().collect();
+    stages.extend([
+        doc! { "$group": { "_id": format!("${}", settings.parent), "children": { "$sum": 1_i64 } } },
+        doc! { "$lookup": lookup },
+        doc! { "$match": { "found": { "$size": 0 } } },
+        doc! { "$project": { "children": 1 } },
+    ]);
+    stages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mongo_patterns_core::FieldName;
+
+    #[test]
+    fn a_version_is_compared_and_counted() {
+        let settings = Settings::example();
+        let id = Bson::Document(doc! { "$gt": 1 });
+        assert_eq!(
+            at_version(&settings, &id, Some(3)),
+            doc! { "_id": { "$eq": { "$gt": 1 } }, "reviews_version": 3_i64 }
+        );
+        assert_eq!(
+            at_version(&settings, &Bson::Int32(1), None),
+            doc! { "_id": { "$eq": 1 }, "reviews_version": { "$not": { "$type": ["int", "long"] } } }
+        );
+        let hostile = Bson::Document(doc! { "review_id": "$name" });
+        assert_eq!(
+            replace_subset(&settings, vec![hostile], Some(3)),
+            doc! { "$set": { "reviews": [{ "review_id": "$name" }], "reviews_version": 4_i64 } }
+        );
+        assert_eq!(
+            replace_subset(&settings, Vec::new(), None),
+            doc! { "$set": { "reviews": [], "reviews_version": 1_i64 } }
+        );
+    }
+
+    #[test]
+    fn what_is_embedded_always_has_the_id() {
+        let mut settings = Settings::example();
+        assert_eq!(embedded(&settings), doc! { "product_id": 0, "_id": 0 });
+        settings.embed = Some(vec![FieldName::new("review_text").unwrap()]);
+        assert_eq!(embedded(&settings), doc! { "_id": 0, "review_text": 1, "review_id": 1 });
+        settings.child_id = FieldName::of_element("_id").unwrap();
+        assert_eq!(embedded(&settings), doc! { "_id": 1, "review_text": 1 });
+        settings.embed = None;
+        assert_eq!(embedded(&settings), doc! { "product_id": 0 });
+    }
+
+    #[test]
+    fn the_edges_are_those_of_the_index() {
+        let mut settings = Settings::example();
+        settings.order[1].1 = Direction::Ascending;
+        let parent = Bson::Int32(1);
+        assert_eq!(
+            edge(&settings, &parent, false),
+            doc! { "product_id": 1, "published_date": Bson::MaxKey, "review_id": Bson::MinKey }
+        );
+        assert_eq!(
+            edge(&settings, &parent, true),
+            doc! { "product_id": 1, "published_date": Bson::MinKey, "review_id": Bson::MaxKey }
+        );
+        assert_eq!(
+            reversed(&settings.sort()),
+            doc! { "published_date": 1, "review_id": -1 }
+        );
+    }
+
+    #[test]
+    fn a_rebuild_writes_only_what_has_not_changed() {
+        let stages = rebuild_all(&Settings::example(), "product", "review");
+        let merge = stages.last().unwrap().get_document("$merge").unwrap();
+        let next = doc! { "$add": [
+            { "$cond": [{ "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] }, "$reviews_version", 0_i64] },
+            1_i64,
+        ] };
+        let is_same = doc! { "$eq": [{ "$ifNull": ["$reviews_version", null] }, "$$new.version"] };
+        assert_eq!(
+            merge,
+            &doc! {
+                "into": "product",
+                "on": "_id",
+                "whenMatched": [{ "$set": {
+                    "reviews": { "$cond": [&is_same, "$$new.truth", "$reviews"] },
+                    "reviews_version": { "$cond": [&is_same, next, "$reviews_version"] },
+                } }],
+                "whenNotMatched": "discard",
+            }
+        );
+    }
+
+    #[test]
+    fn the_indexes_are_named_by_their_definitions() {
+        assert_eq!(
+            Settings::example().index_plan("review").to_string(),
+            [
+                r#"db.getCollection("review").createIndex({ "product_id": 1, "published_date": -1, "review_id": -1 }, { "name": "product_id_1_published_date_-1_review_id_-1" })"#,
+                r#"db.getCollection("review").createIndex({ "product_id": 1, "review_id": 1 }, { "name": "product_id_1_review_id_1", "unique": true })"#,
+            ]
+            .join("\n")
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Looks for parents whose subset is wrong, and for children without a parent.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::Result;
+use mongo_patterns_core::key::stored_integer;
+use mongodb::Cursor;
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+
+use crate::repository::Shared;
+use crate::{Finding, Problem, query};
+
+/// How often a parent that is written to all the time is looked at.
+const LOOKS: usize = 10;
+
+/// A walk through all parents, and then through all children.
+pub(crate) struct Scan<'a> {
+    shared: &'a Shared,
+    /// Whether it is at the children.
+    at_children: bool,
+    /// Whether it goes on to them.
+    with_children: bool,
+    cursor: Option<Cursor<RawDocumentBuf>>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        Self {
+            with_children: true,
+            ..Self::of_parents(shared)
+        }
+    }
+
+    /// A walk through all parents alone.
+    pub(crate) fn of_parents(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            at_children: false,
+            with_children: false,
+            cursor: None,
+        }
+    }
+
+    /// The next thing that is wrong, also when one looks again.
+    pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
+        loop {
+            let Some(row) = self.row().await? else {
+                if self.at_children || !self.with_children {
+                    return Ok(None);
+                }
+                self.at_children = true;
+                self.cursor = None;
+                continue;
+            };
+            let parent = value(&row, "_id");
+            let problem = if self.at_children {
+                orphans(self.shared, &parent).await?
+            } else {
+                is_stale(self.shared, &parent, value(&row, "version"))
+                    .await?
+                    .then_some(Problem::Stale)
+            };
+            if let Some(problem) = problem {
+                let parent_id = parent;
+                return Ok(Some(Finding { parent_id, problem }));
+            }
+        }
+    }
+
+    async fn row(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None if self.at_children => {
+                let orphans = query::orphans(settings, parents.name(), None);
+                self.cursor.insert(look(self.shared, true, orphans).await?)
+            }
+            None => {
+                self.shared.check_indexes().await?;
+                let stale = query::stale(settings, children.name(), None);
+                self.cursor.insert(look(self.shared, false, stale).await?)
+            }
+        };
+        Ok(cursor.try_next().await?)
+    }
+}
+
+/// Whether the subset is wrong in two looks that follow each other, with the same version. Parent and children are
+/// not seen at one moment; but where the version has changed in between, the parent has been written from what its
+/// children were, and must be looked at anew.
+async fn is_stale(shared: &Shared, parent: &Bson, first: Bson) -> Result<bool> {
+    let Shared { children, settings, .. } = shared;
+    let mut version = first;
+    for _ in 0..LOOKS {
+        let stale = query::stale(settings, children.name(), Some(parent));
+        let Some(row) = look(shared, false, stale).await?.try_next().await? else {
+            return Ok(false);
+        };
+        let again = value(&row, "version");
+        if again == version {
+            return Ok(true);
+        }
+        version = again;
+    }
+    Ok(false)
+}
+
+async fn orphans(shared: &Shared, parent: &Bson) -> Result<Option<Problem>> {
+    let Shared { parents, settings, .. } = shared;
+    let orphans = query::orphans(settings, parents.name(), Some(parent));
+    let row = look(shared, true, orphans).await?.try_next().await?;
+    let children = |row: &RawDocument| {
+        let children = row.get("children").ok().flatten().and_then(stored_integer);
+        children.and_then(|children| children.try_into().ok()).unwrap_or(0)
+    };
+    Ok(row.map(|row| Problem::Orphaned {
+        children: children(&row),
+    }))
+}
+
+async fn look(
+    shared: &Shared,
+    at_children: bool,
+    stages: Vec<Document>,
+) -> mongodb::error::Result<Cursor<RawDocumentBuf>> {
+    let collection = if at_children { &shared.children } else { &shared.parents };
+    let aggregate = collection.aggregate(stages).allow_disk_use(true);
+    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+    let aggregate = aggregate.selection_criteria(primary).read_concern(ReadConcern::local());
+    aggregate.with_type::<RawDocumentBuf>().await
+}
+
+fn value(row: &RawDocument, field: &str) -> Bson {
+    let value: Option<RawBsonRef<'_>> = row.get(field).ok().flatten();
+    value.and_then(|value| Bson::try_from(value).ok()).unwrap_or(Bson::Null)
+}

@@ -1,0 +1,139 @@
+use std::fmt;
+use std::str::FromStr;
+
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{self, Bson, Document, RawDocument, doc};
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+
+/// How long a token may be: what an index takes of one entry, and what its encoding adds.
+const MAX_TEXT: usize = 8192;
+
+/// A place among the children of a parent, to go on reading from; from [`ChildrenPage`](crate::ChildrenPage).
+///
+/// Its text is safe in a URL. It holds the values by which the child at that place is ordered, and its id, so do not
+/// hand it to someone who must not see them. Someone who makes one up gets another place among the children of the
+/// parent that the service passes, and nothing else. It stays good when that child is deleted or moves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ChildToken {
+    values: Vec<Bson>,
+}
+
+impl ChildToken {
+    /// The place of a child.
+    pub(crate) fn of(settings: &Settings, child: &RawDocument) -> Self {
+        let value = |field: &str| {
+            child
+                .get(field)
+                .ok()
+                .flatten()
+                .and_then(|value| Bson::try_from(value).ok())
+        };
+        let values = settings.order.iter();
+        Self {
+            // What is missing is ordered as null.
+            values: values
+                .map(|(field, _)| value(field.as_str()).unwrap_or(Bson::Null))
+                .collect(),
+        }
+    }
+
+    /// The values of the order.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields.
+    pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
+        if self.values.len() == settings.order.len() {
+            Ok(&self.values)
+        } else {
+            Err(no_token())
+        }
+    }
+
+    fn decoded(text: &str) -> Option<Self> {
+        if text.len() > MAX_TEXT || !text.len().is_multiple_of(2) || !text.is_ascii() {
+            return None;
+        }
+        let bytes: Option<Vec<u8>> = (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+            .collect();
+        let mut document: Document = bson::deserialize_from_slice(&bytes?).ok()?;
+        let Some(Bson::Array(values)) = document.remove("v") else {
+            return None;
+        };
+        let token = Self { values };
+        // `+f` parses as a byte too, and fields after the values would be passed over
+        (token.to_string() == text).then_some(token)
+    }
+}
+
+fn no_token() -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        "this is no token of these children: pass one on as it was handed out",
+    )
+}
+
+impl FromStr for ChildToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::decoded(text).ok_or_else(no_token)
+    }
+}
+
+impl TryFrom<String> for ChildToken {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<ChildToken> for String {
+    fn from(token: ChildToken) -> Self {
+        token.to_string()
+    }
+}
+
+impl fmt::Display for ChildToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let encoded = bson::serialize_to_vec(&doc! { "v": &self.values }).map_err(|_| fmt::Error)?;
+        encoded.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mongodb::bson::{DateTime, rawdoc};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_token_comes_back() {
+        let settings = Settings::example();
+        let date = DateTime::from_millis(1_550_448_000_000);
+        let token = ChildToken::of(&settings, &rawdoc! { "review_id": 786, "published_date": date });
+        let back: ChildToken = token.to_string().parse().unwrap();
+        assert_eq!(
+            back.values(&settings).unwrap(),
+            [Bson::DateTime(date), Bson::Int32(786)]
+        );
+        let missing = ChildToken::of(&settings, &rawdoc! { "review_id": "a" });
+        assert_eq!(missing.values[0], Bson::Null);
+        let short = ChildToken {
+            values: vec![Bson::Null],
+        };
+        assert_eq!(short.values(&settings).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_else_is_a_token(text in "[0-9a-fA-F+é]{0,40}") {
+            prop_assert!(text.parse::<ChildToken>().map_or(true, |token| token.to_string() == text));
+        }
+    }
+}

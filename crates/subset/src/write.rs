@@ -1,0 +1,356 @@
+//! Writes children, and what their parents must show then.
+
+use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::error::Error as DriverError;
+use mongodb::options::Hint;
+
+use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top};
+use crate::repository::Shared;
+use crate::{Consistency, id, query};
+
+/// The server's code for a replacement that would change `_id`.
+const IMMUTABLE_FIELD: i32 = 66;
+
+/// What happens to children.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Insert(Vec<RawDocumentBuf>),
+    Update(Document),
+    Replace(RawDocumentBuf),
+    Delete,
+    /// The parent is written anew.
+    Nothing,
+}
+
+/// A change, and whom it concerns.
+#[derive(Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) shared: &'a Shared,
+    /// The parents of the children; one, unless many children are inserted.
+    pub(crate) parents: &'a [Bson],
+    /// The child, where it is one.
+    pub(crate) child: Option<&'a Bson>,
+    pub(crate) change: Change,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// Whether there was such a child. Only a delete goes on where there was none.
+    pub(crate) found: bool,
+    /// Whether the child is in the subset now.
+    pub(crate) in_subset: bool,
+    /// How many parents this call wrote.
+    pub(crate) parents: u64,
+    /// How many children are embedded now, of all parents.
+    pub(crate) embedded: u64,
+}
+
+/// Why children were not written, or not all.
+struct Refused {
+    error: Error,
+    /// How many of them are stored.
+    stored: usize,
+    /// Whether the parents may have to be refreshed all the same.
+    refresh: bool,
+}
+
+impl Write<'_> {
+    pub(crate) async fn run(&self, mut session: Option<&mut ClientSession>) -> Result<Written> {
+        let shared = self.shared;
+        shared.check_indexes().await?;
+        if let Some(session) = session.as_deref_mut() {
+            // Whatever the consistency: other writers do not see what it reads, nor it what they write.
+            if is_in_transaction(session).await? {
+                return self.in_transaction(session).await;
+            }
+        }
+        let consistency = shared.consistency().await?;
+        // A caller's session may hold what another task of this process waits for, behind a gate.
+        let _gates = match session {
+            None => Some(shared.gates.close_all(self.parents.iter().map(id::text)).await),
+            Some(_) => None,
+        };
+        match consistency {
+            Consistency::Eventual => self.eventually(session).await,
+            Consistency::Transactional => {
+                let Shared { parents, settings, .. } = shared;
+                transaction::run(parents, &settings.retry, session, self, |session, write| {
+                    Box::pin(write.in_transaction(session))
+                })
+                .await
+            }
+        }
+    }
+
+    /// The parent alone, in the caller's transaction or, without one, by compare and set.
+    pub(crate) async fn rebuild(&self, mut session: Option<&mut ClientSession>) -> Result<Written> {
+        let shared = self.shared;
+        shared.check_indexes().await?;
+        if let Some(session) = session.as_deref_mut()
+            && is_in_transaction(session).await?
+        {
+            return self.in_transaction(session).await;
+        }
+        let _gates = match session {
+            None => Some(shared.gates.close_all(self.parents.iter().map(id::text)).await),
+            Some(_) => None,
+        };
+        self.eventually(session).await
+    }
+
+    /// The child first, then its parent.
+    async fn eventually(&self, mut session: Option<&mut ClientSession>) -> Result<Written> {
+        let shared = self.shared;
+        let mut before = Vec::with_capacity(self.parents.len());
+        for parent in self.parents {
+            let state = find_state(shared, parent, session.as_deref_mut()).await?;
+            before.push(state.ok_or_else(no_parent)?);
+        }
+        let applied = self.apply(session.as_deref_mut()).await;
+        let stored = match &applied {
+            Ok(_) => self.children(),
+            Err(refused) if refused.refresh => refused.stored,
+            Err(_) => return applied.map(Written::found).map_err(Refused::into_error),
+        };
+        // Also where nothing was stored since the child is there: the call that stored it may have ended before this.
+        let refreshed = self.refresh_all(before, stored, session).await?;
+        let found = applied.map_err(Refused::into_error)?;
+        Ok(Written { found, ..refreshed })
+    }
+
+    /// The parents, after so many children were stored.
+    async fn refresh_all(
+        &self,
+        before: Vec<State>,
+        stored: usize,
+        mut session: Option<&mut ClientSession>,
+    ) -> Result<Written> {
+        let shared = self.shared;
+        let mut written = Written::default();
+        let mut gone = None;
+        let is_new = matches!(self.change, Change::Insert(_)) && stored > 0;
+        for (parent, before) in self.parents.iter().zip(before) {
+            let unless_in = self.child.filter(|_| is_new);
+            let refreshed = refresh(shared, parent, Some(before), unless_in, session.as_deref_mut()).await;
+            match refreshed.map_err(|error| with_stored(error, stored))? {
+                Refreshed::Done { top, written: by_us } => {
+                    written.parents += u64::from(by_us);
+                    written.embedded += top.len() as u64;
+                    written.in_subset |= self.child.is_some_and(|child| is_in(shared, &top, child));
+                }
+                Refreshed::NoParent => gone = Some(self.orphaned(parent, stored, session.as_deref_mut()).await?),
+            }
+        }
+        match gone {
+            Some(stored) if !matches!(self.change, Change::Delete) => Err(with_stored(no_parent(), stored)),
+            _ => Ok(written),
+        }
+    }
+
+    /// Deletes the children that were inserted for a parent that is no more. Returns how many of the stored ones are
+    /// before them, or were not inserted.
+    async fn orphaned(&self, parent: &Bson, stored: usize, session: Option<&mut ClientSession>) -> Result<usize> {
+        let Shared { children, settings, .. } = self.shared;
+        let Change::Insert(inserted) = &self.change else {
+            return Ok(stored);
+        };
+        let value =
+            |child: &RawDocumentBuf, field: &FieldName| child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok();
+        let is_orphan = |child: &&RawDocumentBuf| value(child, &settings.parent).as_ref() == Some(parent);
+        let orphans = inserted[..stored].iter().filter(is_orphan);
+        let ids: Vec<Bson> = orphans.filter_map(|child| value(child, &settings.child_id)).collect();
+        let mut filter = query::children_of(settings, parent);
+        filter.insert(settings.child_id.as_str(), doc! { "$in": ids });
+        let mut delete = children
+            .delete_many(filter)
+            .hint(Hint::Name(settings.child_index.clone()));
+        if let Some(session) = session {
+            delete = delete.session(session);
+        }
+        delete.await?;
+        Ok(inserted
+            .iter()
+            .position(|child| is_orphan(&child))
+            .unwrap_or(stored)
+            .min(stored))
+    }
+
+    /// All in the transaction that is under way. The version is counted first: that is what keeps two of them apart.
+    async fn in_transaction(&self, session: &mut ClientSession) -> Result<Written> {
+        let Shared { parents, settings, .. } = self.shared;
+        for parent in self.parents {
+            let count = query::count_version(settings).to_vec();
+            let counted = parents.update_one(query::by_id(parent), count).session(&mut *session);
+            if counted.await?.matched_count == 0 {
+                return Err(no_parent());
+            }
+        }
+        let found = self.apply(Some(&mut *session)).await;
+        let mut written = Written::found(found.map_err(|refused| refused.error)?);
+        for parent in self.parents {
+            let top = top(self.shared, parent, true, Some(&mut *session)).await?;
+            let update = parents.update_one(query::by_id(parent), query::set_subset(settings, elements(&top)?));
+            written.parents += update.session(&mut *session).await?.matched_count;
+            written.embedded += top.len() as u64;
+            written.in_subset |= self.child.is_some_and(|child| is_in(self.shared, &top, child));
+        }
+        Ok(written)
+    }
+
+    fn children(&self) -> usize {
+        match &self.change {
+            Change::Insert(children) => children.len(),
+            Change::Nothing => 0,
+            _ => 1,
+        }
+    }
+
+    /// Changes the children. Returns whether there was such a child.
+    async fn apply(&self, session: Option<&mut ClientSession>) -> std::result::Result<bool, Refused> {
+        let Shared { children, settings, .. } = self.shared;
+        if let Change::Insert(documents) = &self.change {
+            let mut insert = children.insert_many(documents);
+            if let Some(session) = session {
+                insert = insert.session(session);
+            }
+            return match insert.await {
+                Ok(_) => Ok(true),
+                Err(error) => Err(self.not_inserted(error)),
+            };
+        }
+        let (Some(child), [parent]) = (self.child, self.parents) else {
+            return Ok(true);
+        };
+        let filter = query::child(settings, parent, child);
+        let hint = Hint::Name(settings.child_index.clone());
+        let matched = match &self.change {
+            Change::Update(set) => {
+                let mut update = children.update_one(filter, doc! { "$set": set }).hint(hint);
+                if let Some(session) = session {
+                    update = update.session(session);
+                }
+                update.await.map(|updated| updated.matched_count)
+            }
+            Change::Replace(document) => {
+                let mut replace = children.replace_one(filter, document).hint(hint);
+                if let Some(session) = session {
+                    replace = replace.session(session);
+                }
+                replace.await.map(|replaced| replaced.matched_count)
+            }
+            _ => {
+                let mut delete = children.delete_one(filter).hint(hint);
+                if let Some(session) = session {
+                    delete = delete.session(session);
+                }
+                delete.await.map(|deleted| deleted.deleted_count)
+            }
+        };
+        match matched {
+            Ok(0) if !matches!(self.change, Change::Delete) => Err(Refused::before(Error::new(
+                ErrorKind::ChildNotFound,
+                "the parent has no child with this id, nothing was stored: insert it first",
+            ))),
+            Ok(matched) => Ok(matched > 0),
+            Err(error) => Err(self.not_written(error)),
+        }
+    }
+
+    fn not_inserted(&self, error: DriverError) -> Refused {
+        let settings = &self.shared.settings;
+        let stored = refused_document(&error).unwrap_or(0);
+        let Some(duplicate) = duplicate_key(&error) else {
+            return self.confirmed(error.into(), stored);
+        };
+        let of_child = duplicate.index.as_deref() == Some(settings.child_index.as_str())
+            || duplicate.index.as_deref() == Some("_id_") && settings.child_id.as_str() == "_id";
+        // Without the driver's error: a transaction that meets it must not be run again.
+        let error = if of_child {
+            Error::new(
+                ErrorKind::ChildExists,
+                "there is a child with this id already, it was not changed: replace it, or use another id",
+            )
+        } else {
+            Error::new(
+                ErrorKind::DuplicateKey,
+                "a unique index of yours refused a child, it was not stored: use other values",
+            )
+        };
+        Refused {
+            error,
+            stored,
+            refresh: true,
+        }
+    }
+
+    fn not_written(&self, error: DriverError) -> Refused {
+        // Without the driver's error, as a transaction passes on that one alone.
+        if is_bad_hint(&error) {
+            return Refused::before(index_missing(&self.shared.settings.child_index));
+        }
+        if code(&error) == Some(IMMUTABLE_FIELD) {
+            let message =
+                "the child's `_id` is not that of the stored one, nothing was stored: leave it out, or keep it";
+            return Refused::before(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.confirmed(error.into(), 0)
+    }
+
+    /// What is done but not confirmed as its write concern asks is done.
+    fn confirmed(&self, error: Error, stored: usize) -> Refused {
+        let stored = match error.kind() {
+            ErrorKind::WriteConcern => self.children(),
+            _ => stored,
+        };
+        Refused {
+            refresh: stored > 0,
+            stored,
+            error,
+        }
+    }
+}
+
+impl Written {
+    fn found(found: bool) -> Self {
+        Self {
+            found,
+            ..Self::default()
+        }
+    }
+}
+
+impl Refused {
+    /// With nothing stored.
+    fn before(error: Error) -> Self {
+        Self {
+            error,
+            stored: 0,
+            refresh: false,
+        }
+    }
+
+    fn into_error(self) -> Error {
+        with_stored(self.error, self.stored)
+    }
+}
+
+/// Says in an error that something is stored, if so.
+fn with_stored(error: Error, stored: usize) -> Error {
+    if stored == 0 {
+        return error;
+    }
+    error.with_stored(stored as u64)
+}
+
+/// Whether the caller's transaction is under way. On a standalone there is none.
+pub(crate) async fn is_in_transaction(session: &mut ClientSession) -> Result<bool> {
+    match transaction::is_under_way(session).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        other => other,
+    }
+}

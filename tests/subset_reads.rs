@@ -1,0 +1,183 @@
+//! Reading: a product with its newest reviews in one find, and all of them by pages.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{ChildToken, Consistency, Direction, SubsetRepository};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::subset_support::*;
+use crate::support::explain_last;
+
+#[tokio::test]
+async fn a_product_is_one_find_and_a_review_too() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let children: Vec<Review> = (0..300).map(review).collect();
+        products.insert_many(&children).await.unwrap();
+        db.recorder().clear();
+        let found = products.get(1).await.unwrap().unwrap();
+        let ids: Vec<i32> = found.reviews.iter().map(|review| review.review_id).collect();
+        assert_eq!(ids, (290..300).rev().collect::<Vec<_>>());
+        assert!(products.get(2).await.unwrap().is_none());
+        assert_eq!(db.recorder().names(), ["find", "find"]);
+        assert_eq!(products.child(1, 17).await.unwrap(), Some(review(17)));
+        assert_eq!(explain_last(db).await.documents, 1);
+        assert_eq!(products.child(1, 1000).await.unwrap(), None);
+        assert_eq!(db.recorder().round_trips(), 4);
+
+        product(db)
+            .update_one(doc! {}, doc! { "$set": { "name": 5 } })
+            .await
+            .unwrap();
+        assert_eq!(products.get(1).await.unwrap_err().kind(), ErrorKind::Decode);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_page_examines_what_it_returns_and_at_most_one_more() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        for other in [0, 2] {
+            add_product(db, other).await;
+        }
+        let children = (0..3).flat_map(|product| (0..95).map(move |id| review_of(product, id, i64::from(id / 4))));
+        products.insert_many(&children.collect::<Vec<_>>()).await.unwrap();
+        let ids = |reviews: &[Review]| reviews.iter().map(|review| review.review_id).collect::<Vec<_>>();
+        let all: Vec<i32> = (0..95).rev().collect();
+
+        let mut page = products.children(1).limit(10).await.unwrap();
+        assert_eq!(page.previous, None);
+        let (mut forward, mut pages) = (ids(&page.children), Vec::new());
+        while let Some(next) = page.next.clone() {
+            db.recorder().clear();
+            pages.push(page);
+            page = products.children(1).limit(10).after(next).await.unwrap();
+            assert_eq!(db.recorder().names(), ["find"]);
+            let examined = explain_last(db).await;
+            // the one at the place is looked at, too
+            assert_eq!(examined.documents, page.children.len() as i64 + 1, "{examined:?}");
+            assert!(examined.keys <= 12, "{examined:?}");
+            forward.extend(ids(&page.children));
+        }
+        assert_eq!(forward, all);
+        assert_eq!((pages.len(), page.children.len()), (9, 5));
+
+        while let Some(previous) = page.previous.clone() {
+            db.recorder().clear();
+            page = products.children(1).limit(10).before(previous).await.unwrap();
+            let examined = explain_last(db).await;
+            assert_eq!(examined.documents, page.children.len() as i64, "{examined:?}");
+            assert!(examined.keys <= 12, "{examined:?}");
+            let expected = pages.pop().map(|page| ids(&page.children)).unwrap_or_default();
+            assert_eq!(ids(&page.children), expected);
+        }
+        assert!(pages.is_empty());
+        let first = page.next.expect("a page of none before the first goes on where it was");
+        let again = products.children(1).limit(3).after(first).await.unwrap();
+        assert_eq!(ids(&again.children), [93, 92, 91]);
+        assert_eq!(products.children(9).await.unwrap().children, []);
+        db.recorder().clear();
+        let whole = products.children(1).limit(u32::MAX).await.unwrap();
+        assert_eq!((ids(&whole.children), whole.next), (all, None));
+        assert_eq!(db.recorder().names(), ["find"]);
+    })
+    .await;
+}
+
+/// Values of all types, missing ones and equal ones, in both directions.
+#[tokio::test]
+async fn pages_pass_over_nothing() {
+    testkit::run(async |db| {
+        for direction in [Direction::Ascending, Direction::Descending] {
+            let (parents, children) = (
+                db.collection::<Document>("product"),
+                db.collection::<Document>("review"),
+            );
+            let repository = SubsetRepository::<Document, Document>::builder(parents, children)
+                .subset_field("reviews")
+                .parent_field("product_id")
+                .child_id_field("review_id")
+                .order_by("rank", direction)
+                .order_by("stars", Direction::Ascending)
+                .consistency(Consistency::Eventual);
+            let products = ready(db, repository).await;
+            let ranks: [Bson; 8] = [
+                Bson::Null,
+                5.into(),
+                5.5.into(),
+                "x".into(),
+                doc! { "$gt": 1 }.into(),
+                true.into(),
+                day(1).into(),
+                mongodb::bson::oid::ObjectId::from_bytes([7; 12]).into(),
+            ];
+            let mut new = Vec::new();
+            for (n, rank) in ranks.iter().cycle().take(40).enumerate() {
+                let n = i32::try_from(n).unwrap();
+                let mut child = doc! { "product_id": 1, "review_id": format!("r{n}"), "stars": n % 3 };
+                if n % 11 > 0 {
+                    child.insert("rank", rank.clone());
+                }
+                new.push(child);
+            }
+            // `$`-prefixed fields are stored by 5.0 and later alone
+            new.retain(|child| {
+                crate::support::at_least(db, 5) || !matches!(child.get("rank"), Some(Bson::Document(_)))
+            });
+            products.insert_many(&new).await.unwrap();
+            let whole = products.children(1).await.unwrap().children;
+            assert_eq!(whole.len(), new.len());
+            for limit in [1, 3, 7] {
+                let (mut forward, mut token) = (Vec::new(), None::<ChildToken>);
+                loop {
+                    let read = products.children(1).limit(limit);
+                    let page = match &token {
+                        Some(token) => read.after(token.to_string().parse().unwrap()).await.unwrap(),
+                        None => read.await.unwrap(),
+                    };
+                    forward.extend(page.children);
+                    match page.next {
+                        Some(next) => token = Some(next),
+                        None => break,
+                    }
+                }
+                assert_eq!(forward, whole, "{direction:?} {limit}");
+                let mut backward = Vec::new();
+                while let Some(at) = token {
+                    let page = products.children(1).limit(limit).before(at).await.unwrap();
+                    token = page.previous;
+                    backward.splice(0..0, page.children);
+                }
+                assert!(whole.starts_with(&backward) && whole.len() - backward.len() <= limit as usize);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_outlives_its_child_and_others_are_refused() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        products
+            .insert_many(&(0..10).map(review).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        let page = products.children(1).limit(4).await.unwrap();
+        let next = page.next.unwrap();
+        products.delete(1, 6).await.unwrap();
+        products.delete(1, 5).await.unwrap();
+        let second = products.children(1).limit(4).after(next.clone()).await.unwrap();
+        let ids: Vec<i32> = second.children.iter().map(|review| review.review_id).collect();
+        assert_eq!(ids, [4, 3, 2, 1]);
+
+        assert!("' || true".parse::<ChildToken>().is_err());
+        let other = builder::<Product, Review>(db.database()).order_by("stars", Direction::Ascending);
+        let error = other.build().unwrap().children(1).after(next).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let error = products.children(1).limit(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
