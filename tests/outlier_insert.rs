@@ -127,8 +127,15 @@ async fn what_is_refused_stores_nothing() {
 
         for document in [doc! { "_id": 1 }, many] {
             let error = documents.insert(&document).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         }
+        let by_title = mongodb::IndexModel::builder()
+            .keys(doc! { "title": 1 })
+            .options(mongodb::options::IndexOptions::builder().unique(true).build())
+            .build();
+        sales(db).create_index(by_title).await.unwrap();
+        let error = documents.insert(&doc! { "_id": 7 }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
         assert_eq!(documents.elements(1).await.unwrap().len(), 3);
         assert_eq!((all(&sales(db)).await.len(), all(&extra_sales(db)).await.len()), (1, 1));
 

@@ -108,7 +108,8 @@
 //!
 //! One besides `_id`, on the extras: unique, on the parent and the place. It keeps places apart, finds the newest extras
 //! in one step, and gives them in order. [`indexes`](OutlierRepository::indexes) gives its definition. Pushes to extras
-//! name it in a hint, so that they are refused where it is missing. Unique elements need a second one.
+//! name it in a hint, so that they are refused where it is missing. Unique elements need a second one. A repository that has
+//! not called `ensure_indexes` looks once, with one round trip more, before it opens extras.
 //!
 //! # Cookbook
 //!

@@ -33,8 +33,10 @@ pub(crate) enum Opened {
 }
 
 impl Store<'_> {
-    /// Opens extras from a place on with the elements that are left.
-    pub(crate) async fn open_with_flag(&self, seq: i32) -> Result<Opened> {
+    /// Opens extras from a place on with the elements that are left. Where it had passed the gate of the document, and has
+    /// left it, it closes it: other pushes of this process would wait for the transaction on the server, and hold the
+    /// connections that it needs.
+    pub(crate) async fn open_with_flag(&self, seq: i32, had_passed: bool) -> Result<Opened> {
         let Shared {
             main,
             settings,
@@ -44,6 +46,10 @@ impl Store<'_> {
         // Many tasks find the newest extras full at the same moment. One opens the next.
         let Some(_gate) = openers.close_or_wait(&id::text(self.id)).await else {
             return Ok(Opened::Waited);
+        };
+        let _closed = match had_passed {
+            true => Some(self.shared.gates.close(&id::text(self.id)).await),
+            false => None,
         };
         let (documents, counts) = extras_documents(self.shared, self.id, seq, self.rest())?;
         let context = (self, documents.as_slice());

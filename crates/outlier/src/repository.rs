@@ -1,7 +1,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::gates::Gates;
 use mongo_patterns_core::index::IndexPlan;
@@ -29,9 +31,24 @@ pub(crate) struct Shared {
     pub(crate) gates: Gates,
     /// Closed by the one task that opens extras of a document.
     pub(crate) openers: Gates,
+    /// Whether the indexes of the extras have been seen.
+    pub(crate) has_indexes: AtomicBool,
 }
 
 impl Shared {
+    /// Checks, once for a repository, that the indexes of the extras exist, in a round trip outside of any session. A
+    /// hint tells it of one of them, and only where there is a command that takes it.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        if !self.has_indexes.load(Ordering::Relaxed) {
+            self.settings
+                .index_plan(self.overflow.name())
+                .check(&self.overflow)
+                .await?;
+            self.has_indexes.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
         Call {
             pattern: "outlier",
@@ -64,6 +81,7 @@ impl<D, E> OutlierRepository<D, E> {
                 settings,
                 gates: Gates::default(),
                 openers: Gates::default(),
+                has_indexes: AtomicBool::new(false),
             }),
             types: PhantomData,
         }

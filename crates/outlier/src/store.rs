@@ -9,12 +9,13 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use tokio::sync::RwLockReadGuard;
 
 use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
 use crate::open::{Opened, hold_and_flag};
-use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
+use crate::{id, query};
 
 /// The server's code for an array expression on what is no array.
 const NO_ARRAY: i32 = 28664;
@@ -34,6 +35,8 @@ pub(crate) struct Store<'a> {
     pub(crate) is_there: bool,
     /// The ids of the extras documents that were opened.
     opened: Vec<Bson>,
+    /// Held while no transaction of ours is under way.
+    gate: Option<RwLockReadGuard<'a, ()>>,
 }
 
 /// The newest of the extras, as it was before elements went there.
@@ -53,7 +56,14 @@ impl<'a> Store<'a> {
             overflow: 0,
             is_there: false,
             opened: Vec::new(),
+            gate: None,
         }
+    }
+
+    /// Passes the gate of the document, for as long as it stores. Not in a caller's session.
+    pub(crate) async fn passed(mut self) -> Self {
+        self.gate = Some(self.shared.gates.pass(&id::text(self.id)).await);
+        self
     }
 
     /// How many elements are stored: a prefix of them, also when a command fails.
@@ -133,6 +143,9 @@ impl<'a> Store<'a> {
     /// To the newest of the extras, and to new ones. Repeats what another writer got in the way of.
     async fn extras(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
+        if self.once {
+            self.shared.check_indexes().await?;
+        }
         while !self.rest().is_empty() {
             let newest = self.fill(session.as_deref_mut()).await?;
             if self.is_there {
@@ -148,8 +161,14 @@ impl<'a> Store<'a> {
             if self.rest().is_empty() {
                 break;
             }
+            self.shared.check_indexes().await?;
             if session.is_none() {
-                match self.open_with_flag(next).await? {
+                let had_passed = self.gate.take().is_some();
+                let opened = self.open_with_flag(next, had_passed).await?;
+                if had_passed {
+                    self.gate = Some(self.shared.gates.pass(&id::text(self.id)).await);
+                }
+                match opened {
                     Opened::Stored(elements) => {
                         self.overflow += elements;
                         continue;

@@ -171,6 +171,8 @@ pub(crate) fn orphans(settings: &Settings, parents: &str, parent: Option<&Bson>)
         doc! { "$lookup": lookup },
         doc! { "$match": { "found": { "$size": 0 } } },
         doc! { "$project": { "children": 1 } },
+        // The server groups in no order.
+        doc! { "$sort": { "_id": 1 } },
     ]);
     stages
 }

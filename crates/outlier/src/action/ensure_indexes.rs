@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::EnsuredIndexes;
@@ -47,12 +49,17 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
     type IntoFuture = ActionFuture<'a, EnsuredIndexes>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Shared { overflow, settings, .. } = self.shared;
+        let Shared {
+            overflow,
+            settings,
+            has_indexes,
+            ..
+        } = self.shared;
         run(self.shared.operation("ensure_indexes"), |_| async move {
-            settings
-                .index_plan(overflow.name())
-                .ensure(overflow, self.session)
-                .await
+            let plan = settings.index_plan(overflow.name());
+            let ensured = plan.ensure(overflow, self.session).await?;
+            has_indexes.store(true, Ordering::Relaxed);
+            Ok(ensured)
         })
     }
 }

@@ -28,10 +28,12 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// One round trip. For a document that is split, some four, or more for more than 100 extras documents.
     ///
     /// # Errors
-    /// With nothing stored: [`DuplicateKey`](ErrorKind::DuplicateKey) when there is a document with its `_id`,
+    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a document with its `_id`,
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) when a unique index of your own refuses it,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, or an
     /// element is in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
-    /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), and [`Corrupt`](ErrorKind::Corrupt) when there
+    /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing) for a
+    /// document that is split while the extras have no index, and [`Corrupt`](ErrorKind::Corrupt) when there
     /// are extras of its `_id` already, which belong to nobody: [`repair`](Self::repair) them.
     pub fn insert<'a>(&'a self, document: &'a D) -> Insert<'a, D> {
         Insert {
@@ -175,6 +177,7 @@ async fn insert(shared: &Shared, split: &Split, session: Option<&mut ClientSessi
     if split.rest.is_empty() {
         return insert_main(shared, split, session).await;
     }
+    shared.check_indexes().await?;
     if let Some(session) = session {
         insert_main(shared, split, Some(&mut *session)).await?;
         return insert_extras(shared, split, Some(session)).await;
@@ -232,9 +235,13 @@ async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Client
     let Err(error) = insert.await else { return Ok(()) };
     // Without the driver's error, by which a transaction would be run again.
     Err(match duplicate_key(&error) {
+        Some(duplicate) if duplicate.index.as_deref() == Some("_id_") => Error::new(
+            ErrorKind::AlreadyExists,
+            "there is a document with this `_id`, nothing was stored: push to it, or insert one with another `_id`",
+        ),
         Some(_) => Error::new(
             ErrorKind::DuplicateKey,
-            "there is a document with this `_id`, or a unique index of your own refused it, nothing was stored",
+            "a unique index of your own refused the document, nothing was stored",
         ),
         None => error.into(),
     })

@@ -103,11 +103,10 @@ pub(super) async fn push(
     session: Option<&mut ClientSession>,
 ) -> Result<Pushed> {
     array::check_sizes(1, std::iter::once(element))?;
-    let _gate = match session {
-        None => Some(shared.gates.pass(&id::text(id)).await),
-        Some(_) => None,
-    };
     let mut store = Store::new(shared, id, std::slice::from_ref(element), once);
+    if session.is_none() {
+        store = store.passed().await;
+    }
     store.run(session).await?;
     Ok(match (store.is_there, store.inline) {
         (true, _) => Pushed::AlreadyThere,

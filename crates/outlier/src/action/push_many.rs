@@ -79,11 +79,10 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
             if elements.is_empty() {
                 return Ok(PushedMany::default());
             }
-            let _gate = match session {
-                None => Some(shared.gates.pass(&id::text(&id)).await),
-                Some(_) => None,
-            };
             let mut store = Store::new(shared, &id, &elements, false);
+            if session.is_none() {
+                store = store.passed().await;
+            }
             let outcome = store.run(session).await;
             outcome.map_err(|error: Error| error.with_stored(store.stored() as u64))?;
             Ok(PushedMany {
