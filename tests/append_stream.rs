@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use futures::stream;
+use futures::{StreamExt, stream};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{IdPolicy, Progress};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
@@ -81,6 +81,52 @@ async fn a_stream_takes_two_round_trips_a_key() {
         db.recorder().clear();
         let nothing = trades.append_stream(stream::empty()).await.unwrap();
         assert_eq!((nothing.items, nothing.opened, db.recorder().round_trips()), (0, 0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).item_id_field("n").page_size(5)).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        // All but a few are of one key, and the first of them is stored already.
+        let key_of = |n: i64| u32::from(n % 50 == 7) + 1;
+        let items: Vec<_> = (0..6003).map(|n| (key_of(n), spread(n))).collect();
+        let others = items.iter().filter(|(key, _)| *key == 2).count();
+        for repeated in [1, items.len() as u64] {
+            db.recorder().clear();
+            let mut seen = Vec::new();
+            let read = stream::iter(items.clone()).then(async |item| {
+                tokio::task::yield_now().await;
+                item
+            });
+            let appended = trades
+                .append_stream(read)
+                .on_progress(|progress| seen.push(progress))
+                .await
+                .unwrap();
+            assert_eq!(appended.repeated, repeated);
+            assert_eq!(appended.items, items.len() as u64 - repeated);
+            assert!(
+                (500..=600).contains(&seen[0].stored),
+                "what is worth a command goes out: {:?}",
+                seen[0]
+            );
+            assert_eq!(seen.last().unwrap().stored, items.len() as u64);
+            for (key, expected) in by_key(&items) {
+                let stored: Vec<i64> = history(&trades, key).await.iter().map(|trade| trade.n).collect();
+                let expected: Vec<i64> = expected.iter().map(|trade| trade.n).collect();
+                let differ = stored
+                    .iter()
+                    .zip(&expected)
+                    .position(|(stored, expected)| stored != expected);
+                assert_eq!((stored.len(), differ), (expected.len(), None), "key {key}");
+            }
+            assert_eq!(violations(&plain(db), 5).await, []);
+        }
+        let pages = plain(db).count_documents(doc! { "customerId": 1 }).await.unwrap();
+        assert_eq!(pages, (items.len() - others).div_ceil(5) as u64);
     })
     .await;
 }

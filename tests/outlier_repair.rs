@@ -332,3 +332,31 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
     books.ensure_indexes().await.unwrap();
     assert!(!books.remove(14, &"nobody".to_owned()).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_push_to_extras_with_a_count_that_is_no_integer_stores_once() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let decimal = Bson::Decimal128("2".parse().unwrap());
+        for count in [
+            decimal,
+            1.5.into(),
+            f64::NAN.into(),
+            "2".into(),
+            Bson::Null,
+            2.0.into(),
+            2_i64.into(),
+        ] {
+            let extras = with(extra(2, 0, 5..7), "count", count.clone());
+            plant(db, vec![flagged(2, 0..5)], vec![extras]).await;
+            books.push(2, &"user07".to_owned()).await.unwrap();
+            books.push_many(2, &users(8..11)).await.unwrap();
+            let expected: Vec<String> = users(0..11);
+            assert_eq!(stored(db, 2).await, expected, "{count}");
+            repair(&books).await;
+            assert_eq!(stored(db, 2).await, expected, "{count}");
+            assert_eq!(findings(&books).await, [], "{count}");
+        }
+    })
+    .await;
+}

@@ -31,8 +31,11 @@ impl Item {
         items: &[T],
         time: Option<DateTime>,
     ) -> Result<Vec<Self>> {
-        let encoded = Encoded::all(items)?.into_iter();
-        encoded.map(|value| Self::new(settings, value, time)).collect()
+        let mut all = Vec::with_capacity(items.len());
+        for value in Encoded::all(items)? {
+            all.push(Self::new(settings, value, time)?);
+        }
+        Ok(all)
     }
 
     fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
@@ -96,8 +99,10 @@ impl Tails {
         if let Some(Tail { second, suffix }) = Tail::parse(tail) {
             self.free_from(second, suffix + 1);
         }
-        if self.newest.as_deref().is_none_or(|newest| newest < tail) {
-            self.newest = Some(tail.to_owned());
+        match &mut self.newest {
+            Some(newest) if newest.as_str() >= tail => {}
+            Some(newest) => tail.clone_into(newest),
+            newest => *newest = Some(tail.to_owned()),
         }
     }
 

@@ -235,6 +235,7 @@ mod check;
 mod combine;
 mod document;
 mod finding;
+mod groups;
 mod id;
 mod item_id;
 mod item_token;

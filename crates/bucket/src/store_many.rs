@@ -23,7 +23,7 @@ pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 
 /// From so many pages on, a look whether there is an open bucket costs less than a write that turns out to open one:
 /// that waits for the journal.
-const LOOK_FROM: usize = 100;
+pub(crate) const LOOK_FROM: usize = 100;
 
 /// A batch under way.
 pub(crate) struct StoreMany<'a> {
@@ -34,6 +34,8 @@ pub(crate) struct StoreMany<'a> {
     rest: Vec<usize>,
     /// How many of `rest` are done.
     done: usize,
+    /// Whether the last items are left, where they do not fill a page.
+    pub(crate) whole_pages: bool,
     /// The places of items that were stored before, or stand in the batch twice.
     pub(crate) repeated: HashSet<usize>,
     /// How many buckets were opened.
@@ -53,6 +55,7 @@ impl<'a> StoreMany<'a> {
             items,
             rest,
             done: 0,
+            whole_pages: false,
             repeated: twice.into_iter().collect(),
             opened: 0,
         }
@@ -73,7 +76,7 @@ impl<'a> StoreMany<'a> {
         if session.is_some() {
             self.drop_repeated(session.as_deref_mut()).await?;
         }
-        while self.done < self.rest.len() {
+        while self.has_more() {
             let is_large = self.rest.len() - self.done >= LOOK_FROM * self.write.shared.settings.page_size as usize;
             let has_open = !is_large || self.write.open_bucket(session.as_deref_mut()).await?.is_some();
             if has_open && !self.fill(session.as_deref_mut()).await? {
@@ -85,6 +88,20 @@ impl<'a> StoreMany<'a> {
             }
         }
         Ok(())
+    }
+
+    fn has_more(&self) -> bool {
+        self.takes(self.rest.len() - self.done)
+    }
+
+    /// Whether so many items go out.
+    fn takes(&self, items: usize) -> bool {
+        let least = if self.whole_pages {
+            self.write.shared.settings.page_size as usize
+        } else {
+            1
+        };
+        items >= least
     }
 
     /// The items that are not stored yet.
@@ -143,14 +160,15 @@ impl<'a> StoreMany<'a> {
         let mut attempts = settings.retry.start();
         let mut tails = Tails::default();
         let mut looked = false;
-        while self.done < self.rest.len() {
+        while self.has_more() {
             if !looked && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
                 self.look(&mut tails, session.as_deref_mut()).await?;
                 looked = true;
             }
             let mut documents: Vec<RawDocumentBuf> = Vec::new();
             let mut bytes = 0;
-            for places in self.rest[self.done..].chunks(page_size).take(BUCKETS) {
+            let pages = self.rest[self.done..].chunks(page_size);
+            for places in pages.take_while(|page| self.takes(page.len())).take(BUCKETS) {
                 let page: Vec<&Item> = places.iter().map(|&place| &self.items[place]).collect();
                 bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
                 if bytes > BYTES && !documents.is_empty() {

@@ -194,7 +194,7 @@ pub fn append_array<'v>(
     for (index, value) in values.enumerate() {
         let (element_type, value) = value.element();
         bytes.push(element_type);
-        bytes.extend_from_slice(index.to_string().as_bytes());
+        push_decimal(&mut bytes, index);
         bytes.push(0);
         bytes.extend_from_slice(value);
     }
@@ -204,4 +204,12 @@ pub fn append_array<'v>(
         bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
     Ok(RawDocumentBuf::from_bytes(bytes)?)
+}
+
+/// Appends a number's digits, without memory for a string: an array has one for each value.
+fn push_decimal(bytes: &mut Vec<u8>, number: usize) {
+    for place in (0..=number.checked_ilog10().unwrap_or(0)).rev() {
+        let digit = number / 10_usize.pow(place) % 10;
+        bytes.push(b'0' + u8::try_from(digit).unwrap_or(0));
+    }
 }

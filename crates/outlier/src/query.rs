@@ -93,7 +93,7 @@ pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Doc
         i32::try_from(elements.len()).unwrap_or(i32::MAX),
     );
     let counted = format!("${count}");
-    let room = doc! { "$cond": [{ "$isNumber": &counted }, { "$subtract": [cap, &counted] }, 0] };
+    let room = doc! { "$cond": [is_count(&counted), { "$subtract": [cap, &counted] }, 0] };
     let mut takes = doc! { "$gt": ["$$room", 0] };
     if let Some(element) = elements.first().filter(|_| once) {
         let is_there = doc! { "$in": [{ "$literal": element }, stored(extras)] };
@@ -105,6 +105,12 @@ pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Doc
     let total = doc! { "$min": [cap, { "$add": [&counted, offered] }] };
     let filled = filled(extras, elements, "$$room");
     [doc! { "$set": { count: if_taken(total, counted.clone()), extras: if_taken(filled, format!("${extras}")) } }]
+}
+
+/// Whether a count is one that this crate reads, as an expression: it must know what the server took.
+fn is_count(counted: &str) -> Document {
+    let is_binary = doc! { "$in": [{ "$type": counted }, ["int", "long", "double"]] };
+    doc! { "$and": [is_binary, { "$eq": [{ "$mod": [counted, 1] }, 0] }] }
 }
 
 /// What a push must know of an extras document as it was.
@@ -232,7 +238,11 @@ mod tests {
 
     #[test]
     fn extras_take_what_fits_by_their_count() {
-        let room = doc! { "$cond": [{ "$isNumber": "$count" }, { "$subtract": [500, "$count"] }, 0] };
+        let is_count = doc! { "$and": [
+            { "$in": [{ "$type": "$count" }, ["int", "long", "double"]] },
+            { "$eq": [{ "$mod": ["$count", 1] }, 0] },
+        ] };
+        let room = doc! { "$cond": [is_count, { "$subtract": [500, "$count"] }, 0] };
         let if_taken = |value: Document, stored: &str| {
             let takes = doc! { "$gt": ["$$room", 0] };
             doc! { "$let": { "vars": { "room": &room }, "in": { "$cond": [takes, value, stored] } } }

@@ -122,13 +122,16 @@ async fn prepare(form: Form, collection: Collection<Document>, items: Arc<[Trade
             Ok(())
         }
         .boxed(),
-        Form::Stream => async move {
-            let stream = stream::iter(items.iter().map(|item| (KEY, item.clone())));
-            let appended = trades.append_stream(stream).await?;
-            ensure!(appended.items == count, "items are missing");
-            Ok(())
+        Form::Stream => {
+            // A stream owns its items. Where they come from is not what is measured.
+            let items: Vec<(u32, Trade)> = items.iter().map(|item| (KEY, item.clone())).collect();
+            async move {
+                let appended = trades.append_stream(stream::iter(items)).await?;
+                ensure!(appended.items == count, "items are missing");
+                Ok(())
+            }
+            .boxed()
         }
-        .boxed(),
         Form::Buckets => async move { insert_buckets(&collection, &items).await }.boxed(),
         _ => async move { update(&collection, &items).await }.boxed(),
     })

@@ -54,7 +54,11 @@ pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
 /// The second of its commands, to extras that have room.
 pub(super) async fn fill(place: &Place, id: i32, user: &str, cap: i32) -> Result<()> {
     let extras = "$customers_purchased_extra";
-    let room = doc! { "$cond": [{ "$isNumber": "$count" }, { "$subtract": [cap, "$count"] }, 0] };
+    let is_count = doc! { "$and": [
+        { "$in": [{ "$type": "$count" }, ["int", "long", "double"]] },
+        { "$eq": [{ "$mod": ["$count", 1] }, 0] },
+    ] };
+    let room = doc! { "$cond": [is_count, { "$subtract": [cap, "$count"] }, 0] };
     let if_taken = |value: Document, stored: &str| {
         let value = doc! { "$cond": [{ "$gt": ["$$room", 0] }, value, stored] };
         doc! { "$let": { "vars": { "room": &room }, "in": value } }

@@ -1,4 +1,3 @@
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::pin::{Pin, pin};
 
@@ -14,8 +13,9 @@ use tracing::Span;
 use crate::BucketRepository;
 use crate::action::AppendedMany;
 use crate::batch::{self, Item};
+use crate::groups::{Group, Groups};
 use crate::repository::Shared;
-use crate::store_many::{BUCKETS, BYTES, StoreMany};
+use crate::store_many::StoreMany;
 use crate::write::Write;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
@@ -37,7 +37,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// As [`append_many`](Self::append_many), for each key and each time the buffer is full. The better the stream is
-    /// sorted by key, and the larger the buffer, the fewer round trips.
+    /// sorted by key, and the larger the buffer, the fewer round trips. A key that has a hundred pages goes out at once,
+    /// less what does not fill a page, and the next ones are read and encoded meanwhile.
     ///
     /// # Errors
     /// Those of [`append_many`](Self::append_many), at the first of which it ends. What is stored then is, for every
@@ -120,9 +121,7 @@ impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
             let mut sink = Sink {
                 shared,
                 span: &span,
-                waiting: Groups::default(),
-                ready: VecDeque::new(),
-                busy: HashSet::new(),
+                groups: Groups::new(shared.settings.page_size),
                 held: 0,
                 read_bytes: 0,
                 total: AppendedMany::default(),
@@ -133,29 +132,6 @@ impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
             sink.failure.map_or(Ok(sink.total), Err)
         })
     }
-}
-
-/// Items of a key that go out together.
-struct Group {
-    key: EncodedKey,
-    items: Vec<Item>,
-    /// Where in the stream each of them was, from 0.
-    places: Vec<u64>,
-    bytes: usize,
-}
-
-impl Group {
-    fn push(&mut self, item: Item, place: u64) {
-        self.bytes += item.bytes();
-        self.items.push(item);
-        self.places.push(place);
-    }
-}
-
-#[derive(Default)]
-struct Groups {
-    by_key: HashMap<String, Group>,
-    bytes: usize,
 }
 
 /// A group that went out, the prefix of its items that is stored, and how many buckets they opened.
@@ -174,11 +150,14 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
         key: &group.key,
     };
     let mut store = StoreMany::new(write, span, &group.items);
+    store.whole_pages = group.whole_pages;
     let outcome = match batch::check_sizes(&shared.settings, &group.items) {
         Ok(()) => store.run(None).await,
         Err(error) => Err(error),
     };
-    let (stored, repeated, opened) = (store.stored(), store.repeated.len() as u64, store.opened);
+    let (stored, opened) = (store.stored(), store.opened);
+    // What is kept back will be found to be stored once more.
+    let repeated = store.repeated.iter().filter(|place| **place < stored).count() as u64;
     Written {
         group,
         stored,
@@ -199,6 +178,7 @@ async fn read<I>(mut items: Pin<&mut impl FusedStream<Item = I>>, at_most: usize
     read
 }
 
+#[allow(clippy::large_enum_variant)] // each is taken apart at once
 enum Event<I> {
     /// None when the stream has ended.
     Read(Vec<I>),
@@ -209,12 +189,7 @@ enum Event<I> {
 struct Sink<'a> {
     shared: &'a Shared,
     span: &'a Span,
-    /// Groups that still grow.
-    waiting: Groups,
-    /// Groups that go out as soon as their keys are free, those of a key in order.
-    ready: VecDeque<Group>,
-    /// The keys that are being written. One at a time, so that its items stay in order.
-    busy: HashSet<String>,
+    groups: Groups,
     /// The bytes of all items that are held, those under way included.
     held: usize,
     /// The bytes of all items that were read.
@@ -236,11 +211,10 @@ impl Sink<'_> {
         let mut under_way = FuturesUnordered::new();
         let mut ended = false;
         loop {
-            if self.ready.is_empty() && (ended || self.waiting.bytes >= buffer_bytes.div_ceil(2)) {
-                self.ready = std::mem::take(&mut self.waiting).by_key.into_values().collect();
-            }
+            self.groups
+                .release_from(if ended { 0 } else { buffer_bytes.div_ceil(2) });
             while self.failure.is_none() && under_way.len() < concurrency {
-                let Some(group) = self.next_group() else { break };
+                let Some(group) = self.groups.next() else { break };
                 under_way.push(write(self.shared, self.span, group));
             }
             let wants_more = !ended && self.failure.is_none() && self.held < buffer_bytes;
@@ -255,19 +229,33 @@ impl Sink<'_> {
                     Either::Right((read, _)) => Event::Read(read),
                 },
             };
-            match event {
-                Event::Read(items) if items.is_empty() => ended = true,
-                Event::Read(items) => self.failure = self.add_all(items).err(),
-                Event::Written(written) => {
-                    if let Some(written) = written {
-                        self.done(written);
-                    }
-                    if let Some(call) = &mut on_progress {
-                        call(self.progress);
-                    }
+            ended |= self.take_in(event, on_progress.as_mut());
+            if !under_way.is_empty() {
+                // A stream that is always ready would leave the connections no turn.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Returns whether the stream has ended.
+    fn take_in<K: Key, T: Serialize>(
+        &mut self,
+        event: Event<(K, T)>,
+        on_progress: Option<&mut OnProgress<'_>>,
+    ) -> bool {
+        match event {
+            Event::Read(items) if items.is_empty() => return true,
+            Event::Read(items) => self.failure = self.add_all(items).err(),
+            Event::Written(written) => {
+                if let Some(written) = written {
+                    self.done(written);
+                }
+                if let Some(call) = on_progress {
+                    call(self.progress);
                 }
             }
         }
+        false
     }
 
     /// How many items are read at a time: as many as there is room for, if they are as large as those before.
@@ -301,49 +289,18 @@ impl Sink<'_> {
         let bytes = item.bytes();
         self.held += bytes;
         self.read_bytes = self.read_bytes.saturating_add(bytes);
-        self.waiting.bytes += bytes;
-        let place = self.progress.read;
+        self.groups.add(key, item, self.progress.read);
         self.progress.read += 1;
-        let Some(group) = self.waiting.by_key.get_mut(key.text()) else {
-            let text = key.text().to_owned();
-            let mut group = Group {
-                key,
-                items: Vec::new(),
-                places: Vec::new(),
-                bytes: 0,
-            };
-            group.push(item, place);
-            self.waiting.by_key.insert(text, group);
-            return;
-        };
-        group.push(item, place);
-        if group.bytes >= BYTES || group.items.len() >= BUCKETS * self.shared.settings.page_size as usize {
-            // It would not go out with more in any case.
-            self.waiting.bytes -= group.bytes;
-            self.ready.extend(self.waiting.by_key.remove(key.text()));
-        }
-    }
-
-    fn next_group(&mut self) -> Option<Group> {
-        let free = self
-            .ready
-            .iter()
-            .position(|group| !self.busy.contains(group.key.text()))?;
-        let group = self.ready.remove(free)?;
-        self.busy.insert(group.key.text().to_owned());
-        Some(group)
     }
 
     fn done(&mut self, written: Written) {
         let Written {
-            group,
+            mut group,
             stored,
             repeated,
             opened,
             outcome,
         } = written;
-        self.busy.remove(group.key.text());
-        self.held -= group.bytes;
         self.progress.stored += stored as u64;
         self.total.repeated += repeated;
         self.total.items = self.progress.stored.saturating_sub(self.total.repeated);
@@ -353,6 +310,8 @@ impl Sink<'_> {
             self.failure
                 .get_or_insert(error.with_key(group.key.text()).with_stored(place));
         }
+        self.groups.done(&mut group, stored);
+        self.held -= group.bytes;
     }
 }
 

@@ -1,0 +1,259 @@
+//! Groups the items of a stream by key, until they go out together.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use mongo_patterns_core::EncodedKey;
+
+use crate::batch::Item;
+use crate::store_many::{BUCKETS, BYTES, LOOK_FROM};
+
+/// Items of a key that go out together.
+pub(crate) struct Group {
+    pub(crate) key: EncodedKey,
+    pub(crate) items: Vec<Item>,
+    /// Where in the stream each of them was, from 0.
+    pub(crate) places: Vec<u64>,
+    pub(crate) bytes: usize,
+    /// Whether what does not fill a page waits for more of its key.
+    pub(crate) whole_pages: bool,
+}
+
+impl Group {
+    fn new(key: EncodedKey) -> Self {
+        Self {
+            key,
+            items: Vec::new(),
+            places: Vec::new(),
+            bytes: 0,
+            whole_pages: false,
+        }
+    }
+
+    fn push(&mut self, item: Item, place: u64) {
+        self.bytes += item.bytes();
+        self.items.push(item);
+        self.places.push(place);
+    }
+
+    /// Takes the items from this one on out of the group.
+    fn split_off(&mut self, first: usize) -> Self {
+        let items = self.items.split_off(first);
+        let bytes = items.iter().map(Item::bytes).sum();
+        self.bytes -= bytes;
+        Self {
+            items,
+            places: self.places.split_off(first),
+            bytes,
+            ..Self::new(self.key.clone())
+        }
+    }
+
+    /// Puts earlier items of the same key before those of this group.
+    fn put_before(&mut self, earlier: Self) {
+        self.bytes += earlier.bytes;
+        self.items.splice(0..0, earlier.items);
+        self.places.splice(0..0, earlier.places);
+    }
+}
+
+/// The items that were read and are not stored yet.
+pub(crate) struct Groups {
+    page_size: usize,
+    /// Groups that still grow.
+    growing: HashMap<String, Group>,
+    /// The bytes of what grows.
+    bytes: usize,
+    /// The keys of those that are worth a command by now.
+    large: Vec<String>,
+    /// Groups that go out as soon as their keys are free, those of a key in order.
+    ready: VecDeque<Group>,
+    /// The keys that are being written. One command at a time, so that their items stay in order.
+    busy: HashSet<String>,
+}
+
+impl Groups {
+    pub(crate) fn new(page_size: u32) -> Self {
+        Self {
+            page_size: page_size as usize,
+            growing: HashMap::new(),
+            bytes: 0,
+            large: Vec::new(),
+            ready: VecDeque::new(),
+            busy: HashSet::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, key: EncodedKey, item: Item, place: u64) {
+        self.bytes += item.bytes();
+        let group = match self.growing.get_mut(key.text()) {
+            Some(group) => group,
+            None => {
+                let text = key.text().to_owned();
+                self.growing.entry(text).or_insert(Group::new(key))
+            }
+        };
+        group.push(item, place);
+        let items = group.items.len();
+        if items == LOOK_FROM * self.page_size {
+            self.large.push(group.key.text().to_owned());
+        } else if group.bytes >= BYTES || items >= BUCKETS * self.page_size {
+            // It would not go out with more in any case.
+            let text = group.key.text().to_owned();
+            let full = self.take(&text);
+            self.ready.extend(full);
+        }
+    }
+
+    /// Lets all groups go out that grow, once this many bytes do, and what was ready has gone.
+    pub(crate) fn release_from(&mut self, bytes: usize) {
+        if self.ready.is_empty() && self.bytes >= bytes {
+            self.ready = self.growing.drain().map(|(_, group)| group).collect();
+            self.large.clear();
+            self.bytes = 0;
+        }
+    }
+
+    /// What goes out next. A key of many items does not wait until the buffer is full: while one of its commands is
+    /// under way, the items of the next one come in.
+    pub(crate) fn next(&mut self) -> Option<Group> {
+        let is_free = |key: &str| !self.busy.contains(key);
+        let group = match self.ready.iter().position(|group| is_free(group.key.text())) {
+            Some(free) => self.ready.remove(free),
+            None => {
+                let free = self.large.iter().position(|key| is_free(key))?;
+                let key = self.large.swap_remove(free);
+                self.take(&key)
+            }
+        }?;
+        self.busy.insert(group.key.text().to_owned());
+        Some(group)
+    }
+
+    /// A group that has gone out, and of which so many items are stored. The others are kept for the next one.
+    pub(crate) fn done(&mut self, group: &mut Group, stored: usize) {
+        let key = group.key.text();
+        self.busy.remove(key);
+        if stored >= group.items.len() {
+            return;
+        }
+        let kept = group.split_off(stored);
+        let key = group.key.text();
+        if let Some(next) = self.ready.iter_mut().find(|next| next.key.text() == key) {
+            next.put_before(kept);
+            return;
+        }
+        self.bytes += kept.bytes;
+        let Some(later) = self.growing.get_mut(key) else {
+            self.growing.insert(key.to_owned(), kept);
+            return;
+        };
+        let enough = LOOK_FROM * self.page_size;
+        let was_large = later.items.len() >= enough;
+        later.put_before(kept);
+        if !was_large && later.items.len() >= enough {
+            self.large.push(key.to_owned());
+        }
+    }
+
+    /// A growing group, which more of its key may come after.
+    fn take(&mut self, key: &str) -> Option<Group> {
+        let mut group = self.growing.remove(key)?;
+        self.large.retain(|large| large != key);
+        self.bytes -= group.bytes;
+        group.whole_pages = true;
+        Some(group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use mongo_patterns_core::EncodeKey;
+
+    /// Pages of 2, so that 200 items are worth a command.
+    fn groups() -> Groups {
+        Groups::new(2)
+    }
+
+    fn add(groups: &mut Groups, key: u32, places: std::ops::Range<u64>) {
+        let settings = Settings {
+            time: None,
+            ..Settings::example()
+        };
+        for place in places {
+            let item = Item::encode(&settings, &place, None).unwrap();
+            groups.add(key.encode_key().unwrap(), item, place);
+        }
+    }
+
+    fn places(group: &Group) -> (u64, u64) {
+        (group.places[0], *group.places.last().unwrap())
+    }
+
+    #[test]
+    fn a_key_of_many_items_goes_out_as_soon_as_it_is_free() {
+        let mut groups = groups();
+        add(&mut groups, 1, 0..199);
+        add(&mut groups, 2, 199..200);
+        assert!(groups.next().is_none());
+        add(&mut groups, 1, 200..201);
+        let mut first = groups.next().unwrap();
+        assert!(first.whole_pages);
+        assert_eq!(places(&first), (0, 200));
+        add(&mut groups, 1, 201..500);
+        assert!(groups.next().is_none());
+        groups.done(&mut first, 200);
+        let second = groups.next().unwrap();
+        assert_eq!(places(&second), (201, 499));
+        groups.release_from(0);
+        let last = groups.next().unwrap();
+        assert!(!last.whole_pages);
+        assert_eq!(places(&last), (199, 199));
+        assert_eq!(groups.bytes, 0);
+    }
+
+    #[test]
+    fn what_is_kept_back_comes_first() {
+        let mut groups = groups();
+        add(&mut groups, 1, 0..201);
+        let mut first = groups.next().unwrap();
+        add(&mut groups, 1, 201..400);
+        groups.done(&mut first, 200);
+        assert_eq!(first.items.len(), 200);
+        let mut second = groups.next().unwrap();
+        assert_eq!((places(&second), second.items.len()), ((200, 399), 200));
+        groups.done(&mut second, 200);
+        groups.release_from(0);
+        assert!(groups.next().is_none());
+    }
+
+    #[test]
+    fn what_is_kept_back_comes_before_what_is_ready() {
+        let mut groups = groups();
+        add(&mut groups, 1, 0..201);
+        let mut first = groups.next().unwrap();
+        add(&mut groups, 1, 201..210);
+        groups.release_from(0);
+        groups.done(&mut first, 200);
+        let last = groups.next().unwrap();
+        assert_eq!((places(&last), last.items.len()), ((200, 209), 10));
+        assert!(!last.whole_pages);
+    }
+
+    #[test]
+    fn a_full_command_waits_for_its_key_and_keeps_its_place() {
+        let mut groups = groups();
+        add(&mut groups, 1, 0..200);
+        let mut first = groups.next().unwrap();
+        add(&mut groups, 1, 200..2300);
+        groups.release_from(0);
+        assert!(groups.next().is_none());
+        groups.done(&mut first, 200);
+        let mut second = groups.next().unwrap();
+        assert_eq!(places(&second), (200, 2199));
+        groups.done(&mut second, 2000);
+        groups.release_from(0);
+        assert_eq!(places(&groups.next().unwrap()), (2200, 2299));
+    }
+}
