@@ -64,6 +64,7 @@ async fn any_page_of_elements_of_any_list() {
             for skip in [0, 1, 4, 5, 6, 14, 15, 16, 44, 47, 60] {
                 for limit in [0, 1, 5, 10, 30, 100] {
                     let page: Vec<String> = expected.iter().skip(skip).take(limit).cloned().collect();
+                    let (skip, limit) = (skip as u64, limit as u64);
                     let elements = books.elements(id).skip(skip);
                     assert_eq!(elements.limit(limit).await.unwrap(), page, "{id}: {skip}+{limit}");
                     let stream = books.elements(id).skip(skip).limit(limit).stream();
@@ -74,7 +75,11 @@ async fn any_page_of_elements_of_any_list() {
                     );
                 }
                 let rest: Vec<String> = expected.iter().skip(skip).cloned().collect();
-                assert_eq!(books.elements(id).skip(skip).await.unwrap(), rest, "{id}: {skip}");
+                assert_eq!(
+                    books.elements(id).skip(skip as u64).await.unwrap(),
+                    rest,
+                    "{id}: {skip}"
+                );
             }
         }
         // a page in the middle is three round trips, and no more extras than it needs

@@ -41,12 +41,22 @@ impl DocumentId {
     pub fn to_bson(&self) -> Bson {
         self.0.clone()
     }
+
+    /// The value.
+    pub fn into_bson(self) -> Bson {
+        self.0
+    }
 }
 
-/// By its text, so that not all that the server takes for equal is the same: 1 and 1.0 are not.
+/// What stands for an id where a hash is needed. Not all that the server takes for equal is the same: 1 and 1.0 are not.
+pub fn text(id: &Bson) -> String {
+    id.to_string()
+}
+
+/// By its [`text`].
 impl Hash for DocumentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.to_string().hash(state);
+        text(&self.0).hash(state);
     }
 }
 

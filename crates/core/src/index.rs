@@ -10,7 +10,7 @@ use mongodb::{ClientSession, Collection, IndexModel};
 
 use crate::error::{self, Error, ErrorKind, Result};
 
-pub use existing::list_indexes;
+pub use existing::{list_indexes, serves};
 
 const DUPLICATE_KEY: i32 = 11000;
 const INDEX_NOT_FOUND: i32 = 27;

@@ -137,7 +137,6 @@ mod builder;
 mod check;
 mod extras;
 mod finding;
-mod id;
 mod layout;
 mod mend;
 mod mend_query;

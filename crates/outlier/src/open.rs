@@ -4,15 +4,15 @@
 //! has taken away since, could fill them before: its element would be stored and acknowledged, and nobody would see it.
 
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 
 use crate::extras::extras_documents;
+use crate::query;
 use crate::repository::Shared;
 use crate::store::{Store, not_found};
-use crate::{id, query};
 
 /// A field that the main document has for a moment, within the transaction. To set a flag that is set is no write, and
 /// would not conflict with a rebalance that takes it away.
@@ -44,11 +44,11 @@ impl Store<'_> {
             ..
         } = self.shared;
         // Many tasks find the newest extras full at the same moment. One opens the next.
-        let Some(_gate) = openers.close_or_wait(&id::text(self.id)).await else {
+        let Some(_gate) = openers.close_or_wait(&document_id::text(self.id)).await else {
             return Ok(Opened::Waited);
         };
         let _closed = match had_passed {
-            true => Some(self.shared.gates.close(&id::text(self.id)).await),
+            true => Some(self.shared.gates.close(&document_id::text(self.id)).await),
             false => None,
         };
         let (documents, counts) = extras_documents(self.shared, self.id, seq, self.rest())?;

@@ -12,7 +12,7 @@
 //! for extras once more.
 
 use mongo_patterns_core::transaction::hold;
-use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
@@ -24,7 +24,7 @@ use crate::mend::{Mending, Stored, mend};
 use crate::read::id_of;
 use crate::repository::Shared;
 use crate::scan::{look_at, of_primary};
-use crate::{id, mend_query, query};
+use crate::{mend_query, query};
 
 /// A field that an extras document has for a moment, within a transaction.
 const HELD: &str = "mongo_patterns_held";
@@ -50,7 +50,7 @@ pub(crate) async fn rewrite(
 ) -> Result<Mending> {
     let is_own = session.is_none();
     let _gate = match session {
-        None => Some(shared.gates.close(&id::text(id)).await),
+        None => Some(shared.gates.close(&document_id::text(id)).await),
         Some(_) => None,
     };
     let work = Work::new(shared, id, delete_orphans);

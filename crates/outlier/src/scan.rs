@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::once;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::find::find_all;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, RawDocumentBuf};
@@ -14,7 +14,7 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::{Look, check, confirmed};
 use crate::repository::Shared;
-use crate::{Finding, id, mend_query, query};
+use crate::{Finding, mend_query, query};
 
 /// What a writer of another process needs between two of its commands, when all is well.
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
@@ -79,7 +79,7 @@ pub(crate) async fn confirm(shared: &Shared, look: &Look) -> Result<Vec<Finding>
             break;
         }
         tokio::time::sleep(wait).await;
-        let _gate = shared.gates.close(&id::text(&look.id)).await;
+        let _gate = shared.gates.close(&document_id::text(&look.id)).await;
         let again = look_at(shared, &look.id, None).await?;
         // The first look does not tell a missing document from one without a flag.
         let so = check(&shared.settings, &again);

@@ -1,13 +1,13 @@
 //! What can be mended without a transaction, by single commands each of which is safe on its own.
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::{Result, document_id};
 use mongodb::bson::{Bson, doc};
 
 use crate::mend::Left;
 use crate::repository::Shared;
 use crate::rewrite::flag_if_extras;
-use crate::{Finding, Problem, id, mend_query, query};
+use crate::{Finding, Problem, mend_query, query};
 
 /// What was done.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) async fn mend_in_steps(
     findings: &[Finding],
     delete_orphans: bool,
 ) -> Result<Steps> {
-    let _gate = shared.gates.close(&id::text(main_id)).await;
+    let _gate = shared.gates.close(&document_id::text(main_id)).await;
     let mut steps = Steps::default();
     let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
     for finding in findings {

@@ -4,7 +4,7 @@ use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, doc};
 use mongodb::error::Error as DriverError;
@@ -13,9 +13,9 @@ use tokio::sync::RwLockReadGuard;
 
 use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
 use crate::open::{Opened, hold_and_flag};
+use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
-use crate::{id, query};
 
 /// The server's code for an array expression on what is no array.
 const NO_ARRAY: i32 = 28664;
@@ -62,7 +62,7 @@ impl<'a> Store<'a> {
 
     /// Passes the gate of the document, for as long as it stores. Not in a caller's session.
     pub(crate) async fn passed(mut self) -> Self {
-        self.gate = Some(self.shared.gates.pass(&id::text(self.id)).await);
+        self.gate = Some(self.shared.gates.pass(&document_id::text(self.id)).await);
         self
     }
 
@@ -166,7 +166,7 @@ impl<'a> Store<'a> {
                 let had_passed = self.gate.take().is_some();
                 let opened = self.open_with_flag(next, had_passed).await?;
                 if had_passed {
-                    self.gate = Some(self.shared.gates.pass(&id::text(self.id)).await);
+                    self.gate = Some(self.shared.gates.pass(&document_id::text(self.id)).await);
                 }
                 match opened {
                     Opened::Stored(elements) => {

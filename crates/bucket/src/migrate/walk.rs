@@ -1,7 +1,7 @@
 //! A collection in ranges of one field, ascending, each of about as many documents.
 
 use mongo_patterns_core::Result;
-use mongo_patterns_core::index::list_indexes;
+use mongo_patterns_core::index::{list_indexes, serves};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{Hint, ReadConcern};
@@ -86,30 +86,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether an index has every document in the order of the field, by the simple collation.
-fn serves(index: &Document, field: &str) -> bool {
-    const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
-    let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
-    let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
-    ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_index_serves_when_it_has_all_documents_in_order() {
-        let index = doc! { "v": 2, "key": { "k": -1.0, "date": 1 }, "name": "k" };
-        assert!(serves(&index, "k"));
-        assert!(!serves(&index, "date"));
-        assert!(!serves(&doc! { "key": { "k": "hashed" } }, "k"));
-        for option in ["partialFilterExpression", "sparse", "collation", "hidden"] {
-            let mut index = index.clone();
-            index.insert(option, true);
-            assert!(!serves(&index, "k"), "{option}");
-        }
-    }
 
     #[test]
     fn ranges_join_without_a_gap() {

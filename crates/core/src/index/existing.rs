@@ -77,6 +77,14 @@ pub async fn list_indexes<T: Send + Sync>(
     }
 }
 
+/// Whether an index, as the server lists it, has every document in the order of the field, by the simple collation.
+pub fn serves(index: &Document, field: &str) -> bool {
+    const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
+    let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
+    let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
+    ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
+}
+
 /// The definition without what the server adds to each.
 pub(super) fn without_version(index: &Document) -> Document {
     let mut index = index.clone();
@@ -157,6 +165,19 @@ mod tests {
         }
         for index in other {
             assert!(!same_document(&index, &planned), "{index}");
+        }
+    }
+
+    #[test]
+    fn an_index_serves_when_it_has_all_documents_in_order() {
+        let index = doc! { "v": 2, "key": { "k": -1.0, "date": 1 }, "name": "k" };
+        assert!(serves(&index, "k"));
+        assert!(!serves(&index, "date"));
+        assert!(!serves(&doc! { "key": { "k": "hashed" } }, "k"));
+        for option in ["partialFilterExpression", "sparse", "collation", "hidden"] {
+            let mut index = index.clone();
+            index.insert(option, true);
+            assert!(!serves(&index, "k"), "{option}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The way from references to embedded children: check, write, count.
 
-use mongo_patterns_core::index::list_indexes;
+use mongo_patterns_core::index::{list_indexes, serves};
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::Moved;
 use super::from_references::FromReferences;
@@ -90,33 +90,5 @@ impl Embedding<'_> {
         refuse(&found, "bad", ErrorKind::Corrupt, children, what)?;
         let what = "parents have children already, and others than those that refer to them: remove either";
         refuse(&found, "occupied", ErrorKind::TargetNotEmpty, children, what)
-    }
-}
-
-/// Whether an index has every document in the order of the field, by the simple collation.
-fn serves(index: &Document, field: &str) -> bool {
-    const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
-    let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
-    let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
-    ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
-}
-
-#[cfg(test)]
-mod tests {
-    use mongodb::bson::doc;
-
-    use super::*;
-
-    #[test]
-    fn an_index_serves_when_it_has_all_documents_in_order() {
-        let index = doc! { "v": 2, "key": { "k": -1.0, "date": 1 }, "name": "k" };
-        assert!(serves(&index, "k"));
-        assert!(!serves(&index, "date"));
-        assert!(!serves(&doc! { "key": { "k": "hashed" } }, "k"));
-        for option in ["partialFilterExpression", "sparse", "collation", "hidden"] {
-            let mut index = index.clone();
-            index.insert(option, true);
-            assert!(!serves(&index, "k"), "{option}");
-        }
     }
 }

@@ -1,13 +1,13 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 use serde::Serialize;
 
 use crate::repository::Shared;
 use crate::store::{is_true, not_found};
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Whether the list of a document has an element that is equal to this one, as MongoDB compares values.
@@ -24,7 +24,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     pub fn contains<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Contains<'a, E> {
         Contains {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             element,
             session: None,
         }
@@ -36,7 +36,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Contains<'a, E> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
@@ -63,7 +63,7 @@ impl<'a, E: Serialize> IntoFuture for Contains<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("contains"), |_| async move {
             let element = element?.to_bson()?;
-            contains(shared, &id?, &element, session).await
+            contains(shared, &id?.into_bson(), &element, session).await
         })
     }
 }

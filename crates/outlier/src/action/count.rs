@@ -1,12 +1,12 @@
 use futures::TryStreamExt;
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
 use crate::repository::Shared;
 use crate::store::{integer, is_true, not_found};
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D, E> OutlierRepository<D, E> {
     /// How many elements a document has.
@@ -20,7 +20,7 @@ impl<D, E> OutlierRepository<D, E> {
     pub fn count(&self, id: impl Into<Bson>) -> Count<'_> {
         Count {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             session: None,
         }
     }
@@ -31,7 +31,7 @@ impl<D, E> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Count<'a> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> IntoFuture for Count<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { shared, id, session } = self;
         run(shared.operation("count"), |_| async move {
-            count(shared, &id?, session).await
+            count(shared, &id?.into_bson(), session).await
         })
     }
 }

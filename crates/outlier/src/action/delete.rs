@@ -1,11 +1,11 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 
 use crate::read::is_flagged;
 use crate::repository::Shared;
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its extras.
@@ -21,7 +21,7 @@ impl<D, E> OutlierRepository<D, E> {
     pub fn delete(&self, id: impl Into<Bson>) -> Delete<'_> {
         Delete {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             session: None,
         }
     }
@@ -32,7 +32,7 @@ impl<D, E> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Delete<'a> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> IntoFuture for Delete<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { shared, id, session } = self;
         run(shared.operation("delete"), |_| async move {
-            delete(shared, &id?, session).await
+            delete(shared, &id?.into_bson(), session).await
         })
     }
 }
@@ -76,7 +76,7 @@ async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSessi
     } = shared;
     // Not while a push of this process is between its two commands.
     let _gate = match session {
-        None => Some(gates.close(&id::text(id)).await),
+        None => Some(gates.close(&document_id::text(id)).await),
         Some(_) => None,
     };
     let mut delete = main.find_one_and_delete(query::by_id(id));

@@ -5,7 +5,7 @@ use futures::stream::{iter, once};
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::find::find_all;
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::read::{decode_elements, elements_of, is_flagged};
 use crate::repository::Shared;
 use crate::store::{integer, not_found};
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// The elements of a document, in order: those of its array, then those of its extras. Awaited it gives a `Vec`, and
@@ -43,7 +43,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     pub fn elements(&self, id: impl Into<Bson>) -> Elements<'_, E> {
         Elements {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             skip: 0,
             limit: None,
             session: None,
@@ -57,7 +57,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited, or its stream is read"]
 pub struct Elements<'a, E> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     skip: usize,
     limit: Option<usize>,
     session: Option<&'a mut ClientSession>,
@@ -69,14 +69,14 @@ pub type ElementStream<'a, E> = Pin<Box<dyn Stream<Item = Result<E>> + Send + 'a
 
 impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     /// Passes over the first elements.
-    pub fn skip(mut self, elements: usize) -> Self {
-        self.skip = elements;
+    pub fn skip(mut self, elements: u64) -> Self {
+        self.skip = usize::try_from(elements).unwrap_or(usize::MAX);
         self
     }
 
     /// Ends after so many elements.
-    pub fn limit(mut self, elements: usize) -> Self {
-        self.limit = Some(elements);
+    pub fn limit(mut self, elements: u64) -> Self {
+        self.limit = Some(usize::try_from(elements).unwrap_or(usize::MAX));
         self
     }
 
@@ -111,7 +111,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
 
     /// Reads the main document, and finds out which extras are wanted.
     async fn start(self, mut session: Option<&mut ClientSession>) -> Result<Start<E>> {
-        let id = self.id?;
+        let id = self.id?.into_bson();
         let settings = &self.shared.settings;
         let find = self.shared.main.find_one(query::by_id(&id));
         let find = find.projection(doc! { settings.array.as_str(): 1, settings.flag.as_str(): 1 });

@@ -1,14 +1,14 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::read::{Found, decode_main, is_flagged};
 use crate::repository::Shared;
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// A document with up to a threshold of its elements, and whether there are more. `None` when there is no such
@@ -23,7 +23,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     pub fn get(&self, id: impl Into<Bson>) -> Get<'_, D> {
         Get {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             session: None,
             types: PhantomData,
         }
@@ -35,7 +35,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, D> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> D>,
 }
@@ -57,7 +57,7 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
             shared, id, session, ..
         } = self;
         run(shared.operation("get"), move |_| async move {
-            let found = find_main(shared, &id?, session).await?;
+            let found = find_main(shared, &id?.into_bson(), session).await?;
             let found = found.map(|main| {
                 Ok(Found {
                     has_extras: is_flagged(&shared.settings, &main),

@@ -1,8 +1,8 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::get::find_main;
 use crate::read::{decode_main, is_flagged, whole};
 use crate::repository::Shared;
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// A document with all its elements in its array, in order. `None` when there is no such document.
@@ -28,7 +28,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     pub fn get_full(&self, id: impl Into<Bson>) -> GetFull<'_, D> {
         GetFull {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             session: None,
             types: PhantomData,
         }
@@ -40,7 +40,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct GetFull<'a, D> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> D>,
 }
@@ -65,7 +65,7 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for GetFull<'a, D> {
             ..
         } = self;
         run(shared.operation("get_full"), move |_| async move {
-            let id = id?;
+            let id = id?.into_bson();
             let settings = &shared.settings;
             let Some(main) = find_main(shared, &id, session.as_deref_mut()).await? else {
                 return Ok(None);

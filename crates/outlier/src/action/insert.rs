@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf, cstr, doc};
@@ -14,7 +14,7 @@ use crate::read::elements_of;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Inserts a document. One with more elements than the threshold is split: the first ones stay in its array, the
@@ -130,7 +130,7 @@ impl Split {
         let kept: Vec<Encoded> = elements[..inline].iter().map(encoded).collect::<Result<_>>()?;
         let id = whole.get("_id").ok().flatten();
         let id = match id {
-            Some(id) => id::checked(Bson::try_from(id).map_err(mongodb::error::Error::from)?)?,
+            Some(id) => DocumentId::new(Bson::try_from(id).map_err(mongodb::error::Error::from)?)?.into_bson(),
             None => Bson::ObjectId(ObjectId::new()),
         };
         let mut main = RawDocumentBuf::new();
@@ -210,7 +210,7 @@ async fn insert_in_steps(shared: &Shared, split: &Split) -> Result<()> {
         gates,
         ..
     } = shared;
-    let _gate = gates.close(&id::text(&split.id)).await;
+    let _gate = gates.close(&document_id::text(&split.id)).await;
     let has_extras = has(overflow, query::extras_of(settings, &split.id)).await?;
     if has_extras && !has(main, query::by_id(&split.id)).await? {
         return Err(orphans());

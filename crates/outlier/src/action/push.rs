@@ -1,14 +1,14 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
 
+use crate::OutlierRepository;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::{OutlierRepository, id};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document: to its array, or, past the threshold, to its extras.
@@ -38,7 +38,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     pub fn push<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Push<'a, E> {
         Push {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             element,
             session: None,
         }
@@ -50,7 +50,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Push<'a, E> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
@@ -89,7 +89,7 @@ impl<'a, E: Serialize> IntoFuture for Push<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("push"), |_| async move {
             refuse_unique(&shared.settings)?;
-            push(shared, &id?, &element?, false, session).await
+            push(shared, &id?.into_bson(), &element?, false, session).await
         })
     }
 }

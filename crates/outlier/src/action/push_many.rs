@@ -1,14 +1,14 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
 
 use super::push::refuse_unique;
+use crate::OutlierRepository;
 use crate::repository::Shared;
 use crate::store::Store;
-use crate::{OutlierRepository, id};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds elements to the list of a document, in order: to its array, then to its extras.
@@ -25,7 +25,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     pub fn push_many<'a>(&'a self, id: impl Into<Bson>, elements: &'a [E]) -> PushMany<'a, E> {
         PushMany {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             elements,
             session: None,
         }
@@ -37,7 +37,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushMany<'a, E> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     elements: &'a [E],
     session: Option<&'a mut ClientSession>,
 }
@@ -74,7 +74,7 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
         let elements = Encoded::all(elements);
         run(shared.operation("push_many"), |_| async move {
             refuse_unique(&shared.settings)?;
-            let (id, elements) = (id?, elements?);
+            let (id, elements) = (id?.into_bson(), elements?);
             array::check_sizes(1, elements.iter())?;
             if elements.is_empty() {
                 return Ok(PushedMany::default());

@@ -1,14 +1,14 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
 
 use super::Pushed;
 use super::push::push;
+use crate::OutlierRepository;
 use crate::repository::Shared;
-use crate::{OutlierRepository, id};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document, unless an equal one is there, in the array or in the extras. Needs
@@ -28,7 +28,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     pub fn push_unique<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> PushUnique<'a, E> {
         PushUnique {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             element,
             session: None,
         }
@@ -40,7 +40,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushUnique<'a, E> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
@@ -72,7 +72,7 @@ impl<'a, E: Serialize> IntoFuture for PushUnique<'a, E> {
                     "a unique push needs the index of the elements, nothing was stored: call unique() on the builder",
                 ));
             }
-            let (id, element) = (id?, element?);
+            let (id, element) = (id?.into_bson(), element?);
             if element.value().as_array().is_some() {
                 return Err(Error::new(
                     ErrorKind::InvalidArgument,

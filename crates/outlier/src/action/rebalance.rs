@@ -1,13 +1,13 @@
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
+use crate::OutlierRepository;
 use crate::mend::{Left, Mending};
 use crate::repository::Shared;
 use crate::rewrite::rewrite;
 use crate::store::not_found;
-use crate::{OutlierRepository, id};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Puts the elements of a document where they belong, after [removals](Self::remove): its array is filled from the
@@ -29,12 +29,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// With nothing changed: [`NotFound`](ErrorKind::NotFound), [`InvalidArgument`](ErrorKind::InvalidArgument) for what
     /// cannot be an `_id`, [`Unsupported`](ErrorKind::Unsupported) on a standalone server, and when an extras document
     /// would go away that has fields of your own, [`Corrupt`](ErrorKind::Corrupt) when elements are no array,
-    /// [`TooLarge`](ErrorKind::TooLarge), [`Contention`](ErrorKind::Contention), and
-    /// [`Configuration`](ErrorKind::Configuration) when the two collections are in two databases.
+    /// [`TooLarge`](ErrorKind::TooLarge), and [`Contention`](ErrorKind::Contention).
     pub fn rebalance(&self, id: impl Into<Bson>) -> Rebalance<'_> {
         Rebalance {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             session: None,
         }
     }
@@ -45,7 +44,7 @@ impl<D, E> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Rebalance<'a> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -76,7 +75,7 @@ impl<'a> IntoFuture for Rebalance<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { shared, id, session } = self;
         run(shared.operation("rebalance"), |_| async move {
-            let id = id?;
+            let id = id?.into_bson();
             let mending = rewrite(shared, &id, false, session).await?;
             if !mending.found {
                 return Err(not_found());

@@ -1,6 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{ErrorKind, Result, transaction};
+use mongo_patterns_core::{DocumentId, ErrorKind, Result, document_id, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use mongodb::error::Error as DriverError;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::contains::contains;
 use crate::repository::Shared;
 use crate::store::{is_true, not_found};
-use crate::{OutlierRepository, id, query};
+use crate::{OutlierRepository, query};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Removes every element that is equal to this one, as MongoDB compares values, from the list of a document. Returns
@@ -31,7 +31,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     pub fn remove<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Remove<'a, E> {
         Remove {
             shared: self.shared(),
-            id: id::checked(id.into()),
+            id: DocumentId::new(id),
             element,
             session: None,
         }
@@ -43,7 +43,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Remove<'a, E> {
     shared: &'a Shared,
-    id: Result<Bson>,
+    id: Result<DocumentId>,
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
@@ -69,9 +69,9 @@ impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
         } = self;
         let element = Encoded::one(element);
         run(shared.operation("remove"), |_| async move {
-            let (id, element) = (id?, element?.to_bson()?);
+            let (id, element) = (id?.into_bson(), element?.to_bson()?);
             let _gate = match session {
-                None => Some(shared.gates.pass(&id::text(&id)).await),
+                None => Some(shared.gates.pass(&document_id::text(&id)).await),
                 Some(_) => None,
             };
             remove(shared, &id, &element, session).await

@@ -2,7 +2,7 @@ use std::pin::Pin;
 
 use futures::future::ready;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::Bson;
 
 use super::verify::{suspects, until_error};
@@ -12,7 +12,7 @@ use crate::repository::Shared;
 use crate::rewrite::{Work, rewrite};
 use crate::scan::confirm;
 use crate::steps::mend_in_steps;
-use crate::{Finding, OutlierRepository, check, id};
+use crate::{Finding, OutlierRepository, check};
 
 pub use crate::mend::Left;
 
@@ -80,7 +80,7 @@ impl<D, E> OutlierRepository<D, E> {
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a> {
     shared: &'a Shared,
-    id: Result<Option<Bson>>,
+    id: Result<Option<DocumentId>>,
     options: Options,
     concurrency: usize,
 }
@@ -115,7 +115,7 @@ pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send
 impl<'a> Repair<'a> {
     /// Only the document with this `_id`, and its extras.
     pub fn document(mut self, id: impl Into<Bson>) -> Self {
-        self.id = id::checked(id.into()).map(Some);
+        self.id = DocumentId::new(id).map(Some);
         self
     }
 

@@ -3,12 +3,12 @@ use std::pin::Pin;
 use futures::future::ready;
 use futures::stream::{iter, once};
 use futures::{Stream, StreamExt, TryStreamExt};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::bson::Bson;
 
 use crate::repository::Shared;
 use crate::scan::{Looks, confirm, look_at, looks};
-use crate::{Finding, OutlierRepository, check, id};
+use crate::{Finding, OutlierRepository, check};
 
 /// How many documents are looked at again at a time.
 const AT_A_TIME: usize = 16;
@@ -58,7 +58,7 @@ impl<D, E> OutlierRepository<D, E> {
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
     shared: &'a Shared,
-    id: Result<Option<Bson>>,
+    id: Result<Option<DocumentId>>,
 }
 
 /// A stream of findings; made by [`Verify::stream`].
@@ -67,7 +67,7 @@ pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send +
 impl<'a> Verify<'a> {
     /// Only the document with this `_id`, and its extras.
     pub fn document(mut self, id: impl Into<Bson>) -> Self {
-        self.id = id::checked(id.into()).map(Some);
+        self.id = DocumentId::new(id).map(Some);
         self
     }
 
@@ -85,10 +85,10 @@ impl<'a> Verify<'a> {
 }
 
 /// The documents in which something seems wrong: of one, or of all.
-pub(super) fn suspects(shared: &Shared, id: Result<Option<Bson>>) -> Looks<'_> {
+pub(super) fn suspects(shared: &Shared, id: Result<Option<DocumentId>>) -> Looks<'_> {
     let looks: Looks<'_> = match id {
         Ok(None) => looks(shared),
-        Ok(Some(id)) => Box::pin(once(async move { look_at(shared, &id, None).await })),
+        Ok(Some(id)) => Box::pin(once(async move { look_at(shared, id.value(), None).await })),
         Err(error) => Box::pin(once(ready(Err(error)))),
     };
     Box::pin(looks.try_filter(move |look| ready(!check::check(&shared.settings, look).is_empty())))
