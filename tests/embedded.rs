@@ -104,7 +104,7 @@ async fn every_write_is_one_command_that_changes_what_it_names() {
 
         let set = doc! { "zip": "54321" };
         let changed = patrons
-            .change_child("joe", "b", set.clone())
+            .update_child("joe", "b", set.clone())
             .unset(["street", "none"])
             .await
             .unwrap();
@@ -118,7 +118,7 @@ async fn every_write_is_one_command_that_changes_what_it_names() {
         let expected = vec![address("a"), b.clone(), address("c")];
         assert_eq!(addresses(db, "joe").await, Some(expected.into()));
         assert!(
-            !patrons.change_child("joe", "b", set).await.unwrap().modified,
+            !patrons.update_child("joe", "b", set).await.unwrap().modified,
             "it is so already"
         );
         db.recorder().clear();
@@ -162,7 +162,7 @@ async fn each_write_examines_one_document() {
         let all = (0..50).map(|n| patron(n, [address("a"), address("b")]));
         stored(db).insert_many(all).await.unwrap();
         patrons.add_child(7, &address("c")).await.unwrap();
-        patrons.change_child(7, "a", doc! { "zip": 1 }).await.unwrap();
+        patrons.update_child(7, "a", doc! { "zip": 1 }).await.unwrap();
         patrons.replace_child(7, &address("a")).await.unwrap();
         patrons.reorder_children(7, ["c", "b", "a"]).await.unwrap();
         patrons.remove_child(7, "c").await.unwrap();
@@ -221,11 +221,11 @@ async fn what_is_in_the_way_is_told_apart_and_nothing_is_stored() {
                 ErrorKind::ChildNotFound,
             ),
             (
-                patrons.change_child("jack", 1, doc! { "zip": 1 }).await.unwrap_err(),
+                patrons.update_child("jack", 1, doc! { "zip": 1 }).await.unwrap_err(),
                 ErrorKind::NotFound,
             ),
             (
-                patrons.change_child("jim", 3, doc! { "zip": 1 }).await.unwrap_err(),
+                patrons.update_child("jim", 3, doc! { "zip": 1 }).await.unwrap_err(),
                 ErrorKind::ChildNotFound,
             ),
             (
@@ -292,7 +292,7 @@ async fn bad_input_is_refused_before_anything_is_sent() {
                 patrons.replace_child("joe", &address(id.clone())).await.unwrap_err(),
                 patrons.remove_child("joe", id.clone()).await.unwrap_err(),
                 patrons
-                    .change_child("joe", id.clone(), doc! { "zip": 1 })
+                    .update_child("joe", id.clone(), doc! { "zip": 1 })
                     .await
                     .unwrap_err(),
                 patrons.reorder_children("joe", [id.clone()]).await.unwrap_err(),
@@ -312,7 +312,7 @@ async fn bad_input_is_refused_before_anything_is_sent() {
             (doc! { "a": 1 }, vec!["a"]),
             (nothing.clone(), vec!["a", "a"]),
         ] {
-            let error = patrons.change_child("joe", 1, set).unset(unset).await.unwrap_err();
+            let error = patrons.update_child("joe", 1, set).unset(unset).await.unwrap_err();
             errors.push((error, ErrorKind::InvalidArgument));
         }
         let reordered = patrons
@@ -411,7 +411,7 @@ async fn a_parent_without_the_array_gets_one_and_other_values_are_never_overwrit
             for error in [
                 patrons.add_child("joe", &address(1)).await.unwrap_err(),
                 patrons.replace_child("joe", &address(1)).await.unwrap_err(),
-                patrons.change_child("joe", 1, doc! { "zip": 1 }).await.unwrap_err(),
+                patrons.update_child("joe", 1, doc! { "zip": 1 }).await.unwrap_err(),
                 patrons.remove_child("joe", 1).await.unwrap_err(),
                 patrons.reorder_children("joe", [1]).await.unwrap_err(),
                 patrons.reorder_children("joe", Vec::<i32>::new()).await.unwrap_err(),

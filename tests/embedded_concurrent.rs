@@ -113,7 +113,7 @@ async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32,
         }
         (2, Some(key)) => {
             patrons
-                .change_child(parent, key.1, doc! { "step": step })
+                .update_child(parent, key.1, doc! { "step": step })
                 .await
                 .unwrap();
             known.get_mut(&key).unwrap().insert("step", step);

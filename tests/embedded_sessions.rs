@@ -36,7 +36,7 @@ async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
         .unwrap();
     let set = doc! { "zip": "54321" };
     patrons
-        .change_child("jim", 1, set)
+        .update_child("jim", 1, set)
         .session(&mut *session)
         .await
         .unwrap();

@@ -47,7 +47,7 @@ async fn ids_of_every_type_name_one_child_and_no_other() {
         for (n, id) in ids.iter().enumerate() {
             let n = i32::try_from(n).unwrap();
             patrons
-                .change_child(parent.clone(), id.clone(), doc! { "n": n })
+                .update_child(parent.clone(), id.clone(), doc! { "n": n })
                 .await
                 .unwrap();
         }
@@ -88,7 +88,7 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
                 patrons.add_child(id(), &address(1)).await.unwrap_err().kind(),
                 patrons.replace_child(id(), &address("a")).await.unwrap_err().kind(),
                 patrons
-                    .change_child(id(), "a", doc! { "zip": 1 })
+                    .update_child(id(), "a", doc! { "zip": 1 })
                     .await
                     .unwrap_err()
                     .kind(),
@@ -99,7 +99,7 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
             let kinds = [
                 patrons.replace_child("joe", &address(id())).await.unwrap_err().kind(),
                 patrons
-                    .change_child("joe", id(), doc! { "zip": 1 })
+                    .update_child("joe", id(), doc! { "zip": 1 })
                     .await
                     .unwrap_err()
                     .kind(),
@@ -147,7 +147,7 @@ async fn children_with_dollars_and_dots_are_stored_as_they_are() {
             assert_eq!(patrons.child("joe", id(child)).await.unwrap().as_ref(), Some(child));
             let value = doc! { "$inc": { "a.b": 1 } };
             patrons
-                .change_child("joe", id(child), doc! { "v": &value })
+                .update_child("joe", id(child), doc! { "v": &value })
                 .await
                 .unwrap();
             let mut changed = child.clone();
@@ -181,7 +181,7 @@ async fn fields_that_are_numbers_are_no_places() {
             patrons.add_child("joe", &address(6)).await.unwrap_err().kind(),
             ErrorKind::Full
         );
-        patrons.change_child("joe", 3, doc! { "0": "zero" }).await.unwrap();
+        patrons.update_child("joe", 3, doc! { "0": "zero" }).await.unwrap();
         let child = patrons.child("joe", 3).await.unwrap().unwrap();
         assert_eq!(child.get_str("0").unwrap(), "zero");
         assert_eq!(patrons.child("joe", 1).await.unwrap(), Some(number));
@@ -225,7 +225,7 @@ async fn the_usual_ways_change_the_wrong_child_or_hide_that_none_was_there() {
         );
 
         let error = patrons(db)
-            .change_child("joe", 3, doc! { "zip": "y" })
+            .update_child("joe", 3, doc! { "zip": "y" })
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChildNotFound);

@@ -181,7 +181,7 @@ async fn nothing_that_is_shown_has_an_id_or_a_child() {
             format!("{:?}", patrons.child("secret", "secret")),
             format!("{:?}", patrons.add_child("secret", &child)),
             format!("{:?}", patrons.replace_child("secret", &child)),
-            format!("{:?}", patrons.change_child("secret", "secret", child.clone())),
+            format!("{:?}", patrons.update_child("secret", "secret", child.clone())),
             format!("{:?}", patrons.remove_child("secret", "secret")),
             format!("{:?}", patrons.reorder_children("secret", ["secret"])),
             format!("{:?}", patrons.insert(&patron("secret", []))),
@@ -193,11 +193,11 @@ async fn nothing_that_is_shown_has_an_id_or_a_child() {
             patrons.insert(&patron("secret", [])).await.unwrap_err(),
             patrons.add_child("secret", &child).await.unwrap_err(),
             patrons
-                .change_child("secret", "other", doc! { "secret": 1 })
+                .update_child("secret", "other", doc! { "secret": 1 })
                 .await
                 .unwrap_err(),
             patrons
-                .change_child("secret", "other", doc! { "$secret": 1 })
+                .update_child("secret", "other", doc! { "$secret": 1 })
                 .await
                 .unwrap_err(),
             patrons

@@ -1,7 +1,6 @@
 //! The calls of a repository: one file each, with its method, its action and its work.
 
 mod add_child;
-mod change_child;
 mod child;
 mod ensure_indexes;
 mod get;
@@ -12,10 +11,10 @@ mod orphans;
 mod remove_child;
 mod reorder_children;
 mod replace_child;
+mod update_child;
 mod verify;
 
 pub use add_child::AddChild;
-pub use change_child::{ChangeChild, Changed};
 pub use child::FindChild;
 pub use ensure_indexes::EnsureIndexes;
 pub use get::Get;
@@ -26,4 +25,5 @@ pub use orphans::{Orphan, OrphanStream, Orphans};
 pub use remove_child::RemoveChild;
 pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;
+pub use update_child::{UpdateChild, Updated};
 pub use verify::{FindingStream, Verify};

@@ -55,7 +55,7 @@
 //! patrons.insert(&joe).await?;
 //! let home = Address { id: "home".into(), street: "123 Fake Street".into(), zip: "12345".into() };
 //! patrons.add_child("joe", &home).await?; // one round trip, from any number of writers
-//! patrons.change_child("joe", "home", doc! { "zip": "54321" }).await?;
+//! patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
 //! let joe: Option<Patron> = patrons.get("joe").await?; // with all addresses
 //! # Ok(())
 //! # }
@@ -97,7 +97,7 @@
 //! |---|---|---|
 //! | [`insert`](EmbeddedRepository::insert) | 1 | none |
 //! | [`get`](EmbeddedRepository::get), [`child`](EmbeddedRepository::child) | 1 | 1 |
-//! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`change_child`](EmbeddedRepository::change_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
+//! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
 //! | ... that are refused | 2: the write, and a look for the reason | 1, each |
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 2 | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for some thousands of findings | all |
@@ -175,7 +175,7 @@ mod settings;
 mod validator;
 mod write;
 
-pub use action::{Changed, Inserted, Orphan};
+pub use action::{Inserted, Orphan, Updated};
 pub use builder::EmbeddedRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use migrate::Moved;

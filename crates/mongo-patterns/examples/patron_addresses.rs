@@ -90,7 +90,7 @@ async fn main() -> Result<()> {
         zip: "12345".to_owned(),
     };
     patrons.add_child("joe", &new).await?;
-    patrons.change_child("joe", 3, doc! { "zip": "54321" }).await?;
+    patrons.update_child("joe", 3, doc! { "zip": "54321" }).await?;
     patrons.child("joe", 3).await?;
     patrons.reorder_children("joe", [3, 1, 2]).await?;
     patrons.remove_child("joe", 2).await?;

@@ -21,11 +21,11 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn child(&self, parent: impl Into<Bson>, child: impl Into<Bson>) -> FindChild<'_, C> {
+    pub fn child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),
             parent: DocumentId::new(parent.into()),
-            child: ChildId::new(child.into()),
+            child: ChildId::new(child_id.into()),
             session: None,
             types: PhantomData,
         }

@@ -24,11 +24,11 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has,
     /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) and
     /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
-    pub fn remove_child(&self, parent: impl Into<Bson>, child: impl Into<Bson>) -> RemoveChild<'_> {
+    pub fn remove_child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> RemoveChild<'_> {
         RemoveChild {
             shared: self.shared(),
             parent: DocumentId::new(parent.into()),
-            child: ChildId::new(child.into()),
+            child: ChildId::new(child_id.into()),
             session: None,
         }
     }

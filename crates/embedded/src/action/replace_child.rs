@@ -4,7 +4,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 use serde::Serialize;
 
-use super::change_child::Changed;
+use super::update_child::Updated;
 use crate::document::encode;
 use crate::ids::ChildId;
 use crate::repository::Shared;
@@ -50,8 +50,8 @@ impl<'a> ReplaceChild<'a> {
 }
 
 impl<'a> IntoFuture for ReplaceChild<'a> {
-    type Output = Result<Changed>;
-    type IntoFuture = ActionFuture<'a, Changed>;
+    type Output = Result<Updated>;
+    type IntoFuture = ActionFuture<'a, Updated>;
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("replace_child"), |span| async move {
@@ -67,7 +67,7 @@ impl<'a> IntoFuture for ReplaceChild<'a> {
                 update: query::replace(settings, child).into(),
             };
             let modified = write.run(self.session).await?;
-            Ok(Changed { modified })
+            Ok(Updated { modified })
         })
     }
 }

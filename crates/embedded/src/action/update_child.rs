@@ -16,7 +16,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::bson::doc;
     /// # async fn f(patrons: EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
-    /// patrons.change_child("joe", "home", doc! { "city": "Faketon", "zip": "12345" }).unset(["state"]).await?;
+    /// patrons.update_child("joe", "home", doc! { "city": "Faketon", "zip": "12345" }).unset(["state"]).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -35,11 +35,11 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`ChildNotFound`](ErrorKind::ChildNotFound) when it has no such child, [`Corrupt`](ErrorKind::Corrupt),
     /// [`TooLarge`](ErrorKind::TooLarge), [`DuplicateKey`](ErrorKind::DuplicateKey) and
     /// [`Contention`](ErrorKind::Contention).
-    pub fn change_child(&self, parent: impl Into<Bson>, child: impl Into<Bson>, set: Document) -> ChangeChild<'_> {
-        ChangeChild {
+    pub fn update_child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>, set: Document) -> UpdateChild<'_> {
+        UpdateChild {
             shared: self.shared(),
             parent: DocumentId::new(parent.into()),
-            child: ChildId::new(child.into()),
+            child: ChildId::new(child_id.into()),
             set,
             unset: Vec::new(),
             session: None,
@@ -47,9 +47,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     }
 }
 
-/// Changes fields of a child; made by [`EmbeddedRepository::change_child`].
+/// Changes fields of a child; made by [`EmbeddedRepository::update_child`].
 #[must_use = "an action does nothing until it is awaited"]
-pub struct ChangeChild<'a> {
+pub struct UpdateChild<'a> {
     shared: &'a Shared,
     parent: Result<DocumentId>,
     child: Result<ChildId>,
@@ -61,12 +61,12 @@ pub struct ChangeChild<'a> {
 /// What a change or a replacement did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Changed {
+pub struct Updated {
     /// Whether anything is other than before.
     pub modified: bool,
 }
 
-impl<'a> ChangeChild<'a> {
+impl<'a> UpdateChild<'a> {
     /// Removes these fields of the child.
     pub fn unset<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
         self.unset.extend(fields.into_iter().map(Into::into));
@@ -106,12 +106,12 @@ fn check_fields(settings: &Settings, set: &Document, unset: &[String]) -> Result
     Ok(())
 }
 
-impl<'a> IntoFuture for ChangeChild<'a> {
-    type Output = Result<Changed>;
-    type IntoFuture = ActionFuture<'a, Changed>;
+impl<'a> IntoFuture for UpdateChild<'a> {
+    type Output = Result<Updated>;
+    type IntoFuture = ActionFuture<'a, Updated>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("change_child"), |span| async move {
+        run(self.shared.operation("update_child"), |span| async move {
             let settings = &self.shared.settings;
             let (parent, child) = (self.parent?, self.child?);
             check_fields(settings, &self.set, &self.unset)?;
@@ -124,15 +124,15 @@ impl<'a> IntoFuture for ChangeChild<'a> {
                 update: query::change(settings, self.set, self.unset).into(),
             };
             let modified = write.run(self.session).await?;
-            Ok(Changed { modified })
+            Ok(Updated { modified })
         })
     }
 }
 
 /// Does not show the fields and values.
-impl std::fmt::Debug for ChangeChild<'_> {
+impl std::fmt::Debug for UpdateChild<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ChangeChild")
+        f.debug_struct("UpdateChild")
             .field("shared", self.shared)
             .finish_non_exhaustive()
     }
