@@ -92,6 +92,25 @@ async fn a_server_that_is_dropped_is_gone() {
 }
 
 #[tokio::test]
+async fn a_mongod_that_is_killed_starts_again_with_its_data() {
+    let mut mongod = Mongod::start(MongodOptions::new()).await.unwrap();
+    let client = Client::with_uri_str(mongod.uri()).await.unwrap();
+    let collection = client.database("test").collection::<Document>("c");
+    collection.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let (first, folder) = (mongod.pid(), mongod.folder().to_owned());
+    for _ in 0..2 {
+        mongod.kill().await.unwrap();
+        assert!(!process_exists(&first.to_string()) && folder.is_dir());
+        mongod.restart().await.unwrap();
+        assert_ne!(mongod.pid(), first);
+        assert_eq!(collection.count_documents(doc! {}).await.unwrap(), 1);
+    }
+    let last = mongod.pid().to_string();
+    drop(mongod);
+    wait_until_gone(&last, &folder).await;
+}
+
+#[tokio::test]
 async fn servers_that_start_at_once_do_not_meet() {
     let starts = (0..3).map(|_| Mongod::start(MongodOptions::new().standalone()));
     let servers: Vec<Mongod> = futures::future::join_all(starts)
