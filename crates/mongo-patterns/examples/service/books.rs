@@ -103,7 +103,7 @@ async fn show(
     let html = || {
         let (previous, next) = (previous.map(|from| link("", from)), next.map(|from| link("", from)));
         html! {
-            p { "By " (book.author) ". Bought by " (sold) "." }
+            p { "By " (book.author) ". Buyers: " (sold) "." }
             (list(id, from, &buyers))
             (pager(previous.as_deref().map(|path| (path, "Earlier")), next.as_deref().map(|path| (path, "Later"))))
             (form(id))

@@ -1,6 +1,6 @@
 //! What all pages have. They work without scripts, and escape what they show.
 
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use maud::{DOCTYPE, Markup, html};
 use mongodb::bson::DateTime;
@@ -47,7 +47,11 @@ pub(crate) fn document(title: &str, content: &Markup) -> Markup {
 }
 
 pub(crate) async fn style() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("style.css"))
+    let headers = [
+        (CONTENT_TYPE, "text/css; charset=utf-8"),
+        (CACHE_CONTROL, "max-age=3600"),
+    ];
+    (headers, include_str!("style.css"))
 }
 
 pub(crate) async fn home() -> Markup {
@@ -117,8 +121,8 @@ pub(crate) fn remove_button(path: &str, what: &str) -> Markup {
 
 pub(crate) fn time(date: DateTime) -> Markup {
     let text = rfc3339(date);
-    let minute = text.get(..16).unwrap_or_default().replace('T', " ");
-    html! { time datetime=(text) { (minute) } }
+    let (day, minute) = (text.get(..10).unwrap_or_default(), text.get(11..16).unwrap_or_default());
+    html! { time datetime=(text) { span .day { (day) } " " (minute) } }
 }
 
 pub(crate) fn rfc3339(date: DateTime) -> String {

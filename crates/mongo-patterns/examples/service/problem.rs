@@ -12,7 +12,6 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use mongo_patterns::{Error, ErrorKind};
 use serde::Serialize;
-use serde_json::json;
 use tracing::{debug, error};
 
 use crate::layout;
@@ -37,7 +36,7 @@ pub(crate) static NOT_FOUND: Kind = Kind {
     name: "not-found",
     status: StatusCode::NOT_FOUND,
     title: "There is no such thing",
-    advice: "Nothing was stored. It was never there, or it was removed.",
+    advice: "It was never there, or it was removed.",
 };
 static NOT_ALLOWED: Kind = Kind {
     name: "not-allowed",
@@ -186,27 +185,38 @@ pub(crate) async fn render(wants: Wants, request: Request, next: Next) -> Respon
     };
     let (mut head, _) = response.into_parts();
     let (media_type, body) = match wants {
-        Wants::Json => ("application/problem+json", json(kind, &wrong)),
-        Wants::Html => ("text/html; charset=utf-8", page(kind, &wrong).into_string()),
+        Wants::Json => (
+            "application/problem+json",
+            Json(details(kind, &wrong)).into_response().into_body(),
+        ),
+        Wants::Html => ("text/html; charset=utf-8", Body::from(page(kind, &wrong).into_string())),
     };
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     if kind.status == StatusCode::SERVICE_UNAVAILABLE {
         head.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    Response::from_parts(head, Body::from(body))
+    Response::from_parts(head, body)
 }
 
-fn json(kind: &Kind, wrong: &[Wrong]) -> String {
-    let mut problem = json!({
-        "type": format!("/problems#{}", kind.name),
-        "title": kind.title,
-        "status": kind.status.as_u16(),
-        "detail": kind.advice,
-    });
-    if !wrong.is_empty() {
-        problem["errors"] = json!(wrong);
+/// The fields of RFC 9457, and which fields of the request are wrong.
+#[derive(Serialize)]
+struct Details<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [Wrong],
+}
+
+fn details<'a>(kind: &'static Kind, wrong: &'a [Wrong]) -> Details<'a> {
+    Details {
+        r#type: format!("/problems#{}", kind.name),
+        title: kind.title,
+        status: kind.status.as_u16(),
+        detail: kind.advice,
+        errors: wrong,
     }
-    problem.to_string()
 }
 
 fn page(kind: &Kind, wrong: &[Wrong]) -> Markup {
@@ -237,8 +247,7 @@ pub(crate) async fn no_such_method() -> Problem {
 /// What the types of problems mean.
 pub(crate) async fn list(wants: Wants) -> Response {
     if wants == Wants::Json {
-        let all = KINDS.map(|kind| json!({ "type": kind.name, "status": kind.status.as_u16(), "title": kind.title }));
-        return Json(all).into_response();
+        return Json(KINDS.map(|kind| details(kind, &[]))).into_response();
     }
     let all = html! {
         dl {

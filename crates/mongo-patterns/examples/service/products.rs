@@ -197,9 +197,9 @@ fn reviews(product: i32, reviews: &[Review]) -> Markup {
         }
         @for review in reviews {
             article .review {
-                p { (review.review_text) }
-                p .hint {
-                    (review.review_author) ", " (layout::time(review.published_date)) " "
+                p .text { (review.review_text) }
+                div .hint {
+                    span { (review.review_author) ", " (layout::time(review.published_date)) }
                     (remove_button(
                         &path_of(product, &review.review_id),
                         &format!("the review by {}", review.review_author),

@@ -4,7 +4,9 @@ use std::convert::Infallible;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::request::Parts;
 use axum::http::uri::{PathAndQuery, Uri};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -46,6 +48,9 @@ pub(crate) async fn negotiate(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(wants);
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache"));
     headers.insert(VARY, HeaderValue::from_static("accept"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
