@@ -2,6 +2,8 @@
 //!
 //! No text here has a value of a user: neither the texts of this service, nor those of an [`Error`].
 
+use std::error::Error as _;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Request;
@@ -12,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use mongo_patterns::{Error, ErrorKind};
 use serde::Serialize;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 use crate::layout;
 use crate::reply::Wants;
@@ -136,6 +138,8 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             _ if error.is_outcome_unknown() => &UNKNOWN,
+            // A review of which only the copy in its product is missing, say: the next try brings that, too.
+            _ if error.stored().is_some_and(|stored| stored > 0) => &UNKNOWN,
             ErrorKind::InvalidArgument
             | ErrorKind::InvalidKey
             | ErrorKind::InvalidTime
@@ -152,10 +156,11 @@ impl From<Error> for Problem {
             _ => &BROKEN,
         };
         // Neither the text of an error nor its sources have values of users.
-        if kind.status.is_server_error() {
-            error!(%error, cause = ?error, problem = kind.name);
-        } else {
-            debug!(%error, problem = kind.name);
+        let cause = error.source().map(ToString::to_string);
+        match kind.status {
+            StatusCode::INTERNAL_SERVER_ERROR => error!(%error, cause, problem = kind.name),
+            StatusCode::SERVICE_UNAVAILABLE => warn!(%error, cause, problem = kind.name),
+            _ => debug!(%error, problem = kind.name),
         }
         Self::of(kind)
     }
@@ -179,9 +184,15 @@ impl IntoResponse for Problem {
 
 /// Makes a body of the problem, if there is one.
 pub(crate) async fn render(wants: Wants, request: Request, next: Next) -> Response {
+    let is_read = request.method().is_safe();
     let mut response = next.run(request).await;
     let Some(Problem { kind, wrong }) = response.extensions_mut().remove::<Problem>() else {
         return response;
+    };
+    let kind = if is_read && kind.name == UNKNOWN.name {
+        &UNAVAILABLE
+    } else {
+        kind
     };
     let (mut head, _) = response.into_parts();
     let (media_type, body) = match wants {
