@@ -183,6 +183,8 @@ impl Mongod {
         keeper.arg("--dbpath").arg(folder.join("data"));
         keeper.arg("--logpath").arg(folder.join("log.txt"));
         keeper.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string()]);
+        // One that is killed would leave its socket's file behind.
+        keeper.arg("--nounixsocket");
         keeper.args(["--wiredTigerCacheSizeGB", "0.5"]);
         // 5 MB on disk, and not 300
         keeper.args(["--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=4MB)"]);
