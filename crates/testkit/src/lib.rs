@@ -31,7 +31,8 @@
 //!
 //! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary folder, with test
 //! commands enabled. It ends with the process, also when the process is killed, and the folder goes with it.
-//! [`Mongod`] starts further ones of your own, such as a standalone, and [`ReplicaSet`] one whose primary can be killed.
+//! [`Mongod`] starts further ones of your own, such as a standalone, or one to kill and start again, and [`ReplicaSet`]
+//! one whose primary can be killed.
 //!
 //! # A database per test
 //!

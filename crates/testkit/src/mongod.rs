@@ -1,10 +1,10 @@
 //! A mongod process of our own.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mongodb::Client;
@@ -20,18 +20,21 @@ pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// Runs the program that its arguments name, and ends it when its own standard input ends: the only thing that a
 /// process is sure to leave behind, however it ends. Then it removes the folder. Nothing in there is worth a clean
-/// shutdown.
+/// shutdown. A line on its standard input ends the program too, and a second one starts it again.
 const KEEPER: &str = r#"
 folder=$1; shift
 exec 3<&0
-"$@" </dev/null >"$folder/out.txt" 2>&1 3<&- &
-mongod=$!
-echo "$mongod"
-(cat <&3 >/dev/null; kill -KILL "$mongod") 2>/dev/null &
-keeper=$!
-wait "$mongod"
-echo "$?" >"$folder/ended.txt"
-wait "$keeper"
+while
+  "$@" </dev/null >"$folder/out.txt" 2>&1 3<&- &
+  mongod=$!
+  echo "$mongod"
+  (read -r _ <&3; kill -KILL "$mongod") 2>/dev/null &
+  keeper=$!
+  wait "$mongod"
+  echo "$?" >"$folder/ended.txt"
+  wait "$keeper"
+  read -r _ <&3
+do :; done
 rm -rf "$folder"
 "#;
 
@@ -69,6 +72,8 @@ impl MongodOptions {
 #[derive(Debug)]
 pub struct Mongod {
     keeper: Child,
+    /// Where the keeper says the process id. It would end at a line that nobody reads.
+    pids: Option<BufReader<ChildStdout>>,
     pid: u32,
     pub(crate) port: u16,
     uri: String,
@@ -119,6 +124,50 @@ impl Mongod {
         &self.folder
     }
 
+    /// Kills it with SIGKILL, as a crash would. Its data stays, for [`restart`](Self::restart), as long as this value.
+    ///
+    /// # Errors
+    /// When it does not end within two minutes.
+    pub async fn kill(&mut self) -> Result<(), StartError> {
+        self.tell_keeper()?;
+        let started = Instant::now();
+        while !self.folder.join("ended.txt").exists() {
+            if started.elapsed() > PATIENCE {
+                return Err(self.failure("mongod was killed, and did not end"));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Starts it again after [`kill`](Self::kill), on the same port and data, and waits until it accepts writes.
+    ///
+    /// # Errors
+    /// When it does not start; with the end of its log. Another process may have taken its port meanwhile.
+    pub async fn restart(&mut self) -> Result<(), StartError> {
+        for of_last_run in ["ended.txt", "log.txt"] {
+            // What is not there cannot mislead.
+            let _ = fs::remove_file(self.folder.join(of_last_run));
+        }
+        self.tell_keeper()?;
+        self.pid = read_pid(&mut self.pids).map_err(|error| self.failure(&error.to_string()))?;
+        if !self.wait_until_it_listens().await? {
+            return Err(self.failure("another process has taken its port"));
+        }
+        self.wait_until_primary()
+            .await
+            .map_err(|problem| self.failure(&problem))
+    }
+
+    /// A line, at which the keeper ends mongod, or starts it again.
+    fn tell_keeper(&mut self) -> Result<(), StartError> {
+        let told = self.keeper.stdin.as_mut().map(|stdin| stdin.write_all(b"\n"));
+        match told {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failure("the process that keeps mongod has ended")),
+        }
+    }
+
     /// `None` when the port is taken.
     async fn start_on(port: u16, program: &Path, options: &MongodOptions) -> Result<Option<Self>, StartError> {
         let failed = |error: std::io::Error| StartError::one(format!("starting {}: {error}", program.display()));
@@ -134,6 +183,8 @@ impl Mongod {
         keeper.arg("--dbpath").arg(folder.join("data"));
         keeper.arg("--logpath").arg(folder.join("log.txt"));
         keeper.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string()]);
+        // One that is killed would leave its socket's file behind.
+        keeper.arg("--nounixsocket");
         keeper.args(["--wiredTigerCacheSizeGB", "0.5"]);
         // 5 MB on disk, and not 300
         keeper.args(["--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=4MB)"]);
@@ -149,10 +200,8 @@ impl Mongod {
             .stderr(Stdio::null())
             .spawn()
             .map_err(failed)?;
-        let mut pid = String::new();
-        if let Some(stdout) = keeper.stdout.take() {
-            BufReader::new(stdout).read_line(&mut pid).map_err(failed)?;
-        }
+        let mut pids = keeper.stdout.take().map(BufReader::new);
+        let pid = read_pid(&mut pids).map_err(failed)?;
         let uri = if options.standalone {
             format!("mongodb://127.0.0.1:{port}/?directConnection=true")
         } else {
@@ -160,7 +209,8 @@ impl Mongod {
         };
         let mongod = Self {
             keeper,
-            pid: pid.trim().parse().unwrap_or(0),
+            pids,
+            pid,
             port,
             uri,
             folder,
@@ -251,6 +301,14 @@ pub(crate) async fn initiate(nodes: &[&Mongod]) -> Result<(), String> {
         admin.run_command(doc! { "replSetInitiate": config }).await
     };
     initiated.await.map(|_| ()).map_err(|error| error.to_string())
+}
+
+fn read_pid(pids: &mut Option<BufReader<ChildStdout>>) -> std::io::Result<u32> {
+    let mut pid = String::new();
+    if let Some(pids) = pids {
+        pids.read_line(&mut pid)?;
+    }
+    Ok(pid.trim().parse().unwrap_or(0))
 }
 
 fn free_port() -> Result<u16, StartError> {

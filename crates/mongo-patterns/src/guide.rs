@@ -1,0 +1,8 @@
+#![doc = include_str!("../docs/choosing-a-pattern.md")]
+//!
+//! # The patterns
+//!
+#![cfg_attr(feature = "bucket", doc = "- [`bucket`](crate::bucket)")]
+#![cfg_attr(feature = "outlier", doc = "- [`outlier`](crate::outlier)")]
+#![cfg_attr(feature = "subset", doc = "- [`subset`](crate::subset)")]
+#![cfg_attr(feature = "embedded", doc = "- [`embedded`](crate::embedded)")]

@@ -1,0 +1,14 @@
+//! The names that most code needs: `use mongo_patterns::prelude::*;`
+//!
+//! The repositories, and what is passed to them or looked at in what they return. Results and actions are in the modules
+//! of the patterns.
+
+#[cfg(feature = "bucket")]
+pub use crate::bucket::{BucketRepository, ItemToken, PageToken};
+#[cfg(feature = "embedded")]
+pub use crate::embedded::EmbeddedRepository;
+#[cfg(feature = "outlier")]
+pub use crate::outlier::{OutlierRepository, Pushed};
+#[cfg(feature = "subset")]
+pub use crate::subset::{ChildToken, Consistency, Direction, SubsetRepository};
+pub use crate::{Error, ErrorKind};

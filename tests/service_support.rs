@@ -1,0 +1,126 @@
+//! The example `service` as a process, and a client of it.
+
+use std::net::SocketAddr;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running service. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Service {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+/// An answer of the service.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// The head, in lower case.
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(header, _)| *header == name)
+            .map(|(_, value)| value)
+            .next()
+    }
+}
+
+impl Service {
+    /// Starts one on a free port, and waits until it is ready.
+    pub async fn start(uri: &str) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_service"))
+            .env("MONGODB_URI", uri)
+            .env("ADDRESS", "127.0.0.1:0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).await.unwrap();
+        let address = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
+        let service = Self { child, address };
+        service.wait_for("/health/ready", 200).await;
+        service
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("it still runs")
+    }
+
+    pub async fn terminate(&self) {
+        let pid = self.pid().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
+        assert!(told.success());
+    }
+
+    pub async fn ended(&mut self) -> ExitStatus {
+        tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .expect("it does not end")
+            .unwrap()
+    }
+
+    /// Asks until it answers so.
+    pub async fn wait_for(&self, path: &str, status: u16) {
+        let answered = async {
+            while get(self.address, path).await.map_or(0, |answer| answer.status) != status {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        answered.unwrap_or_else(|_| panic!("{path} was never {status}"));
+    }
+}
+
+pub async fn get(service: SocketAddr, path: &str) -> std::io::Result<Answer> {
+    ask(service, "GET", path, "", "").await
+}
+
+pub async fn send(service: SocketAddr, method: &str, path: &str, body: &Value) -> std::io::Result<Answer> {
+    let headers = "content-type: application/json\r\naccept: application/json\r\n";
+    ask(service, method, path, headers, &body.to_string()).await
+}
+
+/// One request by a connection of its own.
+pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<Answer> {
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {service}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
+    let mut stream = TcpStream::connect(service).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let parsed = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some(Answer {
+            status,
+            head: head.to_ascii_lowercase(),
+            body: body.to_owned(),
+        })
+    });
+    // A connection that ends in the middle of an answer has not answered.
+    let whole = parsed.filter(|answer| {
+        let length = answer.header("content-length").and_then(|length| length.parse().ok());
+        length.is_none_or(|length: usize| length == answer.body.len())
+    });
+    whole.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+}
