@@ -116,7 +116,7 @@
 //! patrons.ensure_indexes().await?;
 //!
 //! patrons.add_child("joe", &home).await?; // or an error that says `Full`
-//! patrons.change_child("joe", "home", doc! { "zip": "54321" }).await?;
+//! patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
 //! let joe = patrons.get("joe").await?; // with all addresses
 //! # Ok(())
 //! # }
