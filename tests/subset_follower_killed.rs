@@ -228,7 +228,9 @@ async fn it_survives_the_death_of_the_primary() {
     let follower = tokio::spawn({
         let products = products.clone();
         async move {
-            let report = |at| drop(up_to.send_replace(at));
+            let report = |at| {
+                up_to.send_replace(at);
+            };
             products.follow(NAME).enable_pre_images().on_progress(report).await
         }
     });

@@ -78,8 +78,8 @@ pub async fn write_plainly(reviews: &Collection<Document>, parents: i32, writer:
 /// The time of the server's last write.
 pub async fn operation_time(db: &TestDatabase) -> Timestamp {
     let find = doc! { "find": "review", "limit": 1, "singleBatch": true };
-    let reply = db.plain_client().database(db.database().name()).run_command(find);
-    match reply.await.unwrap().get("operationTime") {
+    let database = db.plain_client().database(db.database().name());
+    match database.run_command(find).await.unwrap().get("operationTime") {
         Some(Bson::Timestamp(time)) => *time,
         other => panic!("{other:?}"),
     }

@@ -58,8 +58,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// It may be dropped at any time. [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Cost
-    /// To start, seven round trips, and those of [`rebuild_all`](Self::rebuild_all) for the first time. For a batch of up
-    /// to 10,000 changes two, and for each parent in it those of [`rebuild`](Self::rebuild), four parents at a time. With
+    /// To start, five round trips, and for the first time four more and those of [`rebuild_all`](Self::rebuild_all). For a
+    /// batch of up to 10,000 changes two, and for each parent in it those of [`rebuild`](Self::rebuild), four parents at a time. With
     /// nothing to do, one a second, and one write every ten seconds. Parents and places are written with the write
     /// concern `majority`. Of each change, its parent before and after travels.
     ///

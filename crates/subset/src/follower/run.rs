@@ -209,10 +209,10 @@ impl<'a> Follower<'a> {
 
     /// Makes all subsets anew, and begins with what happens from then on.
     async fn begin(&mut self) -> Result<()> {
+        self.has_followed = false;
         // They may have been switched off, which is how changes get lost.
         setup::check_pre_images(&self.shared, self.options.enable_pre_images).await?;
         let now = change::now(&self.shared).await?;
-        self.has_followed = false;
         if self.options.rebuild {
             match self.until.or(rebuild_all(&self.shared)).await {
                 Some(rebuilt) => rebuilt?,
