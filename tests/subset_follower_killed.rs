@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
@@ -105,36 +107,32 @@ async fn what_fails_at_any_command_can_be_called_again() {
     .await;
 }
 
-/// Broken connections and a node that is no longer primary, more often than the driver tries.
+/// Broken connections and time limits, more often than the driver tries.
 #[tokio::test]
 async fn an_error_that_passes_does_not_end_it() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 5, 0).await else { return };
-        for (n, commands) in (1..).zip([["getMore"], ["aggregate"], ["update"], ["find"], ["listCollections"]]) {
+        let mut writer = 0;
+        for commands in [["getMore"], ["aggregate"], ["update"], ["find"], ["listCollections"]] {
             for passing in [
                 FailPoint::on(&commands).times(5).close_connection(),
-                FailPoint::on(&commands).times(3).error_code(91),
-                FailPoint::on(&commands).times(3).error_code(10_107),
+                FailPoint::on(&commands).times(3).error_code(262),
             ] {
-                write_plainly(&reviews(db), 5, n, 1).await;
-                reviews(db)
-                    .delete_many(doc! { "review_id": { "$gte": n * 1_000_000 } })
-                    .await
-                    .unwrap();
-                write_plainly(&reviews(db), 5, n, 30).await;
+                writer += 1;
+                write_plainly(&reviews(db), 5, writer, 30).await;
                 let fault = passing.enable(db).await;
                 let followed = restarted(db).follow(NAME).until_caught_up().await.unwrap();
                 fault.disable().await;
-                assert!(followed.changes >= 30, "{followed:?}");
+                assert_eq!((followed.changes, followed.rebuilt), (30, 0), "{commands:?}");
                 assert_right(db, &products, commands[0]).await;
             }
         }
         // and with an end to its patience, it says how often it tried
-        let fault = FailPoint::on(&["aggregate"]).error_code(91).enable(db).await;
+        let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
         let follow = products.follow(NAME).give_up_after(Duration::from_millis(350));
         let error = follow.await.unwrap_err();
         fault.disable().await;
-        assert_eq!(error.attempts(), Some(3), "{error:?}");
+        assert!(error.attempts() >= Some(2), "{error:?}");
         assert!(error.as_driver_error().is_some());
     })
     .await;
@@ -145,7 +143,7 @@ async fn an_error_that_passes_does_not_end_it() {
 async fn one_that_has_no_server_can_be_stopped() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 1, 5).await else { return };
-        let fault = FailPoint::on(&["aggregate"]).error_code(91).enable(db).await;
+        let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
         let stop = async {
             // the stream is tried for the third time
             let aggregates = || db.recorder().names().iter().filter(|name| *name == "aggregate").count();
@@ -178,9 +176,18 @@ async fn processes_that_are_killed_one_after_the_other() {
         let Some(products) = behind(db, 20, 0).await else {
             return;
         };
-        let writers = (1..=4).map(|writer| {
-            let reviews = reviews(db);
-            tokio::spawn(async move { write_plainly(&reviews, 20, writer, 200).await })
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = (0..4).map(|writer| {
+            let (reviews, stop) = (reviews(db), Arc::clone(&stop));
+            tokio::spawn(async move {
+                for round in 1.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return round;
+                    }
+                    write_plainly(&reviews, 20, round * 4 + writer, 50).await;
+                }
+                0
+            })
         });
         let writers: Vec<_> = writers.collect();
         let mut batches = 0;
@@ -197,8 +204,9 @@ async fn processes_that_are_killed_one_after_the_other() {
             .unwrap();
         }
         assert_eq!(batches, 1 + 2 + 3 + 4 + 5 + 6);
+        stop.store(true, Ordering::Relaxed);
         for writer in writers {
-            writer.await.unwrap();
+            assert!(writer.await.unwrap() > 1);
         }
         let followed = products.follow(NAME).until_caught_up().await.unwrap();
         assert_eq!(followed.rebuilt, 0);

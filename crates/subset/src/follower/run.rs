@@ -142,6 +142,7 @@ impl<'a> Follower<'a> {
         let wait = if self.target.is_some() { SHORT_WAIT } else { WAIT };
         let mut changes = change::watch(&self.shared, position, wait).await?;
         let mut batch = Batch::default();
+        let mut asked = false;
         loop {
             let answer = {
                 let mut next = pin!(changes.next_if_any());
@@ -187,7 +188,9 @@ impl<'a> Follower<'a> {
                 // The answer was there before it was waited for.
                 self.apply(std::mem::take(&mut batch), end).await?;
             }
-            self.rest(place).await?;
+            self.rest(place, asked).await?;
+            // The first answer is that to the opening of the stream.
+            asked = true;
             if self.is_caught_up(true) {
                 return self.note().await;
             }
@@ -246,8 +249,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// There was nothing to do up to this place.
-    async fn rest(&mut self, place: Option<ResumeToken>) -> Result<()> {
+    /// There was nothing to do up to this place. That a stream can be opened does not mean that it can be read.
+    async fn rest(&mut self, place: Option<ResumeToken>, is_read: bool) -> Result<()> {
         let Some(place) = place else { return Ok(()) };
         if self.position.as_ref() != Some(&place) {
             // It was read through. A place that was begun at may be the very next to be written.
@@ -257,7 +260,11 @@ impl<'a> Follower<'a> {
         if self.noted.as_ref().is_none_or(|(_, when)| when.elapsed() >= NOTE_EVERY) {
             self.note().await?;
         }
-        self.succeeded();
+        if is_read {
+            self.succeeded();
+        } else {
+            self.report();
+        }
         Ok(())
     }
 
