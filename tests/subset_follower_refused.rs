@@ -217,10 +217,11 @@ async fn a_place_that_is_too_old_is_lost() {
             assert!(error.as_driver_error().is_some());
             // what was there before it was lost is done
             assert_eq!(count_wrong(db).await == 0, commands == ["getMore"]);
+            write_plainly(&reviews(db), 5, 1, 5).await;
             let fault = fail.enable(db).await;
             let followed = follow().await.unwrap();
             fault.disable().await;
-            assert_eq!((followed.rebuilt, followed.changes), (1, 0), "{code}");
+            assert_eq!(followed.rebuilt, 1, "{code}");
             assert_right(db, &products, "").await;
 
             // it does not go on and on
