@@ -100,11 +100,9 @@ async fn followers_beside_each_other_and_all_kinds_of_writers() {
                 let end = async { drop(stopped.wait_for(|stopped| *stopped).await) };
                 let follow = products.follow(if n < 2 { NAME } else { "others" }).until(end);
                 let report = |at: Followed| {
-                    up_to.send_modify(|up_to| {
-                        if n == 0 {
-                            *up_to = at.up_to
-                        }
-                    })
+                    if n == 0 {
+                        up_to.send_replace(at.up_to);
+                    }
                 };
                 follow.on_progress(report).await.unwrap()
             })

@@ -13,10 +13,14 @@ pub(crate) fn time_of(token: &ResumeToken) -> Option<Timestamp> {
     let token = bson::serialize_to_bson(token).ok()?;
     let data = token.as_document()?.get_str("_data").ok()?;
     let digits = data.strip_prefix(TIMESTAMP)?;
-    let number = |range: std::ops::Range<usize>| u32::from_str_radix(digits.get(range)?, 16).ok();
+    let digits = digits
+        .get(..16)
+        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    let [time, increment] = [number >> 32, number & 0xffff_ffff].map(|half| u32::try_from(half).ok());
     Some(Timestamp {
-        time: number(0..8)?,
-        increment: number(8..16)?,
+        time: time?,
+        increment: increment?,
     })
 }
 
