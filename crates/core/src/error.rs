@@ -56,6 +56,12 @@ pub enum ErrorKind {
     CountMismatch,
     /// There is a document with this `_id` already.
     AlreadyExists,
+    /// Changes that were to be followed are not known to the server any more.
+    HistoryLost,
+    /// A collection that was followed was dropped or renamed.
+    Dropped,
+    /// The server does not keep what documents were before a change, and the call needs it.
+    PreImagesOff,
     /// The parent has no child with this id.
     ChildNotFound,
     /// The parent has a child with this id already.
@@ -256,11 +262,11 @@ impl Error {
         self.0.kind == ErrorKind::Corrupt
     }
 
-    /// Whether the collection is not set up for the pattern: an index is missing or different, or the collation is
-    /// not the simple one.
+    /// Whether the collection is not set up for the pattern: an index is missing or different, the collation is not the
+    /// simple one, or pre-images are off.
     pub fn is_setup(&self) -> bool {
         use ErrorKind::*;
-        matches!(self.0.kind, IndexMissing | IndexMismatch | Collation)
+        matches!(self.0.kind, IndexMissing | IndexMismatch | Collation | PreImagesOff)
     }
 
     /// Whether no server could be reached. Nothing was sent.

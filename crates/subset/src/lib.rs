@@ -119,8 +119,34 @@
 //!   whichever it is; [`verify`](SubsetRepository::verify) finds it, and [`repair`](SubsetRepository::repair) mends it.
 //!
 //! What is *not* promised: a program that writes children past the repository leaves the subset as it is, until the next
-//! write by one, or [`rebuild`](SubsetRepository::rebuild). Where a parent is deleted and inserted again with the same
+//! write by one, [`rebuild`](SubsetRepository::rebuild), or a follower. Where a parent is deleted and inserted again with the same
 //! `_id`, a write that is under way can bring a subset of before.
+//!
+//! # Following other programs
+//!
+//! An importer, a script or an older service writes the children and knows nothing of subsets. A
+//! [follower](SubsetRepository::follow) sees their changes in a change stream, and refreshes the parents:
+//!
+//! ```no_run
+//! # use mongo_patterns_subset::SubsetRepository;
+//! # async fn f(products: SubsetRepository<i32, i32>, shutdown: tokio::sync::oneshot::Receiver<()>)
+//! # -> mongo_patterns_core::Result<()> {
+//! let follow = products.follow("reviews").enable_pre_images();
+//! let followed = follow.until(async { drop(shutdown.await) }).await?; // in a task of its own
+//! println!("{} changes, {} refreshes", followed.changes, followed.refreshed);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A subset is right as soon as the follower has come to the last change of its children; how far it is,
+//! [`on_progress`](action::Follow::on_progress) tells. The place is stored only after the parents of a batch are
+//! refreshed, so a follower that is killed, or off for days, goes on where it was. A refresh by it is as any other, so
+//! several followers and all writers may run beside each other. It needs MongoDB 6.0 and a replica set, and pre-images of
+//! the children, by which it knows whose child was deleted or moved. With
+//! [`until_caught_up`](action::Follow::until_caught_up) it is a job that runs now and then.
+//!
+//! It costs a refresh for what repositories write, too, which have refreshed the parent already: have one where other
+//! programs write, and none where they do not.
 //!
 //! # Cost
 //!
@@ -137,6 +163,7 @@
 //! | [`rebuild_all`](SubsetRepository::rebuild_all) | 2 | | all parents, and their first children, twice |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | | the same |
+//! | [`follow`](SubsetRepository::follow) | 2 a batch of changes, and 3 a parent in it; 1 a second | | the same as `rebuild` a parent |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 2, or 3 when it creates | | all children, when it creates |
 //!
 //! The first write of a repository has one round trip more, which checks the indexes, and another one, which asks what the
@@ -156,6 +183,7 @@ pub mod action;
 mod builder;
 mod child;
 mod finding;
+mod follower;
 mod id;
 mod policy;
 mod query;
@@ -171,6 +199,7 @@ pub use action::{
 };
 pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
+pub use follower::Followed;
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;
 pub use token::ChildToken;

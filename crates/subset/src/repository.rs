@@ -8,6 +8,7 @@ use mongo_patterns_core::gates::Gates;
 use mongo_patterns_core::index::IndexPlan;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
 use crate::settings::Settings;
@@ -28,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) parents: Collection<RawDocumentBuf>,
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) gates: Gates,
+    pub(crate) gates: Arc<Gates>,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
@@ -59,6 +60,21 @@ impl Shared {
             })
         };
         self.consistency.get_or_try_init(look).await.copied()
+    }
+
+    /// The same, with writes to the parents that no failover takes back. The gates are the same ones.
+    pub(crate) fn with_majority(&self) -> Self {
+        let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
+        let namespace = self.parents.namespace();
+        let database = self.parents.client().database(&namespace.db);
+        Self {
+            parents: database.collection_with_options(&namespace.coll, options.build()),
+            children: self.children.clone(),
+            settings: self.settings.clone(),
+            gates: Arc::clone(&self.gates),
+            consistency: self.consistency.clone(),
+            indexes: self.indexes.clone(),
+        }
     }
 
     /// Checks that the indexes exist: one round trip, once. Without transactions a write would find out that the order
@@ -92,7 +108,7 @@ impl<P, C> SubsetRepository<P, C> {
                 parents,
                 children,
                 settings,
-                gates: Gates::default(),
+                gates: Arc::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),

@@ -6,7 +6,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::{Consistency, Direction};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The array of the parent.
     pub(crate) subset: FieldName,

@@ -50,26 +50,28 @@ impl<'a> IntoFuture for RebuildAll<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let shared = self.shared;
-        run(shared.operation("rebuild_all"), move |_| async move {
-            shared.check_indexes().await?;
-            let Shared {
-                parents,
-                children,
-                settings,
-                ..
-            } = shared;
-            let merge = parents.aggregate(query::rebuild_all(settings, parents.name(), children.name()));
-            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-            let merge = merge.selection_criteria(primary).read_concern(ReadConcern::local());
-            merge.allow_disk_use(true).await?.try_collect::<Vec<_>>().await?;
-            let mut rebuilt = RebuiltAll::default();
-            let mut left = Scan::of_parents(shared);
-            while let Some(finding) = left.next().await? {
-                debug_assert_eq!(finding.problem, Problem::Stale);
-                let refreshed = refresh(shared, &finding.parent_id, None, None, None).await?;
-                rebuilt.one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. }));
-            }
-            Ok(rebuilt)
-        })
+        run(shared.operation("rebuild_all"), move |_| rebuild_all(shared))
     }
+}
+
+pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
+    shared.check_indexes().await?;
+    let Shared {
+        parents,
+        children,
+        settings,
+        ..
+    } = shared;
+    let merge = parents.aggregate(query::rebuild_all(settings, parents.name(), children.name()));
+    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+    let merge = merge.selection_criteria(primary).read_concern(ReadConcern::local());
+    merge.allow_disk_use(true).await?.try_collect::<Vec<_>>().await?;
+    let mut rebuilt = RebuiltAll::default();
+    let mut left = Scan::of_parents(shared);
+    while let Some(finding) = left.next().await? {
+        debug_assert_eq!(finding.problem, Problem::Stale);
+        let refreshed = refresh(shared, &finding.parent_id, None, None, None).await?;
+        rebuilt.one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. }));
+    }
+    Ok(rebuilt)
 }

@@ -1,0 +1,31 @@
+//! Follows the changes of the children that other programs make, and keeps the subsets of their parents right.
+
+pub(crate) mod change;
+pub(crate) mod patience;
+pub(crate) mod position;
+pub(crate) mod record;
+pub(crate) mod run;
+pub(crate) mod setup;
+pub(crate) mod until;
+
+use mongodb::bson::Timestamp;
+
+/// What a follower has done since it was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Followed {
+    /// How many changes of children it has seen and is done with.
+    pub changes: u64,
+    /// How many times a parent's subset was made anew because of them. Changes of one parent that come together count
+    /// once.
+    pub refreshed: u64,
+    /// How many times all subsets were made anew: at the first start, and where changes could not be known.
+    pub rebuilt: u64,
+    /// The subsets have all changes of children up to and including this time of the cluster. `time` is in seconds since
+    /// 1970; the difference to the clock is how far the follower lags behind, within about a second. `None` before it
+    /// has begun.
+    pub up_to: Option<Timestamp>,
+}
+
+/// Is called when a follower has come further.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
