@@ -10,6 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use tokio::sync::OnceCell;
 
+use crate::known::Known;
 use crate::settings::Settings;
 use crate::{Consistency, SubsetRepositoryBuilder};
 
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) gates: Gates,
+    pub(crate) known: Known,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
@@ -93,6 +95,7 @@ impl<P, C> SubsetRepository<P, C> {
                 children,
                 settings,
                 gates: Gates::default(),
+                known: Known::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),
