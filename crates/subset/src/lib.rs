@@ -73,8 +73,8 @@
 //!
 //! - A parent has few children, and always will: embed them all.
 //! - The page shows the *first* that came, and the others hardly ever: that is the outlier pattern.
-//! - Children are written much more often than parents are read: each write of one that is shown costs three commands
-//!   more than its own.
+//! - Children are written much more often than parents are read: each write of one that is shown costs two or three
+//!   commands more than its own.
 //!
 //! # How it is kept right
 //!
@@ -136,7 +136,7 @@
 //! | [`insert`](SubsetRepository::insert) | 3, where others do not write to the parent; at first 4, or 3 for one that is not among the first | 5 | 1 each, and the first children |
 //! | [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 | 5 | the same |
 //! | ... where other processes write to the parent | up to 7 more | again | the same each time |
-//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more, and a new child always writes its parent | the same | as many keys as the parent has children; in a transaction none |
+//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more each time, and a new child always writes its parent | the same | as many keys as the parent has children; in a transaction none |
 //! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 a parent, or 2 as above where there is one | 2, and 3 a parent | the same a parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |

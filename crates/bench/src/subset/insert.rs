@@ -18,11 +18,12 @@ use crate::report::{Comparison, Section};
 const REVIEWS: i64 = 50;
 
 const TEXT: &str = "\
-Writers insert reviews of products that have fifty each at first, one of each product in a round. The naive form is an insert and a `$push` with `$sort` and \
-`$slice`, awaited one after the other; it cannot be repeated, and the next deletion makes it wrong. Rows are compared with \
-it, and `insert, eventual` also with the same commands by hand. A repository that alone writes to a product knows its \
-version from the third write on, and spares a find; `at first` is each product's first insert by a new repository. A review that is too old to \
-be shown writes nothing to the product, but with a total it does, and counts all reviews.";
+Writers insert reviews of products that have fifty each at first, one of each product in a round. The naive form is an \
+insert and a `$push` with `$sort` and `$slice`, awaited one after the other; it cannot be repeated, and the next deletion \
+makes it wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository that \
+alone writes to a product knows its version from the third write on, and spares a find; `at first` is each product's first \
+insert by a new repository. A review that is too old to be shown writes nothing to the product, but with a total it does, \
+and counts all reviews.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
