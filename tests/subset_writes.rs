@@ -35,18 +35,16 @@ async fn the_round_trips_of_every_write() {
                 expected("find insert find update", "update insert find update")
             );
 
+            // the third write of this process, which knows the version by now
             let inserted = products.insert(&review(200)).await.unwrap();
             assert!(inserted.in_subset && inserted.wrote_parent);
-            assert_eq!(
-                names(db),
-                expected("find insert find update", "update insert find update")
-            );
+            assert_eq!(names(db), expected("insert find update", "update insert find update"));
 
             let before = product(db).find_one(doc! {}).await.unwrap();
             let inserted = products.insert(&review(1)).await.unwrap();
             assert!(!inserted.in_subset);
             assert_eq!(inserted.wrote_parent, !eventual);
-            assert_eq!(names(db), expected("find insert find", "update insert find update"));
+            assert_eq!(names(db), expected("insert find find", "update insert find update"));
             if eventual {
                 let after = product(db).find_one(doc! {}).await.unwrap();
                 assert_eq!(after, before, "a review too old writes nothing to the product");
@@ -77,7 +75,7 @@ async fn the_round_trips_of_every_write() {
             products.insert(&review(1)).await.unwrap_err();
             assert_eq!(
                 names(db),
-                expected("find insert find update", "update insert").replace("commit", "abort")
+                expected("insert find update", "update insert").replace("commit", "abort")
             );
 
             let deleted = products.delete_parent(1).await.unwrap();
@@ -86,6 +84,76 @@ async fn the_round_trips_of_every_write() {
             let deleted = products.delete_parent(1).await.unwrap();
             assert!(!deleted.found && deleted.children == 0);
         }
+    })
+    .await;
+}
+
+/// What a process knows of a product is a guess: where another one wrote it, damaged it, or deleted it, nothing is wrong.
+#[tokio::test]
+async fn a_wrong_guess_costs_round_trips_alone() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let other = builder::<Product, Review>(db.database()).consistency(Consistency::Eventual);
+        let other = other.build().unwrap();
+        fill(&products, 100..115).await;
+        other.delete(1, 114).await.unwrap();
+        names(db);
+        assert!(products.insert(&review(200)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "insert find update find find update");
+        assert!(products.insert(&review(201)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "find insert find update", "others write to it");
+        assert!(products.insert(&review(202)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "insert find update", "they did not go on");
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        // a child that is too old mends what others left
+        let pop = doc! { "$pop": { "reviews": 1 } };
+        product(db).update_one(doc! { "_id": 1 }, pop.clone()).await.unwrap();
+        let inserted = products.insert(&review(1)).await.unwrap();
+        assert!(inserted.wrote_parent && !inserted.in_subset);
+        assert_eq!(names(db), "insert find find update");
+        other.update(1, 200, doc! { "published_date": day(300) }).await.unwrap();
+        product(db).update_one(doc! { "_id": 1 }, pop).await.unwrap();
+        names(db);
+        assert!(products.insert(&review(2)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "insert find find update find find update");
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        // a product that another process deleted
+        for new in [vec![review(400)], vec![review(-400)], vec![review(401), review(402)]] {
+            products.rebuild(1).await.unwrap();
+            products.rebuild(1).await.unwrap();
+            let before = product(db).find_one_and_delete(doc! { "_id": 1 }).await.unwrap();
+            let stored = all(&reviews(db)).await;
+            names(db);
+            let error = match new.as_slice() {
+                [one] => products.insert(one).await.unwrap_err(),
+                many => products.insert_many(many).await.unwrap_err(),
+            };
+            assert_eq!((error.kind(), error.stored()), (ErrorKind::NotFound, None), "{error:?}");
+            assert!(names(db).starts_with("insert find "));
+            assert_eq!(all(&reviews(db)).await, stored);
+            let error = products.insert(&new[0]).await.unwrap_err();
+            assert_eq!((names(db).as_str(), error.kind()), ("find", ErrorKind::NotFound));
+            product(db).insert_one(before.unwrap()).await.unwrap();
+        }
+        products.rebuild(1).await.unwrap();
+        products.rebuild(1).await.unwrap();
+        products.delete_parent(1).await.unwrap();
+        names(db);
+        let error = products.insert(&review(400)).await.unwrap_err();
+        assert_eq!((names(db).as_str(), error.kind()), ("find", ErrorKind::NotFound));
+
+        // many parents are all looked at, before anything is stored
+        add_product(db, 1).await;
+        add_product(db, 2).await;
+        for _ in 0..2 {
+            products.rebuild(1).await.unwrap();
+            products.rebuild(2).await.unwrap();
+        }
+        names(db);
+        products.insert_many(&[review(1), review_of(2, 1, 1)]).await.unwrap();
+        assert_eq!(names(db), "find find insert find update find update");
     })
     .await;
 }

@@ -18,6 +18,7 @@ use mongodb::bson::Document;
 use crate::Bench;
 use crate::report::Section;
 use trade::Trade;
+pub(crate) use trade::scatter;
 
 /// In the order in which they run.
 pub(crate) const SECTIONS: [&str; 7] = ["append", "one-key", "history", "pages", "batches", "combine", "storage"];

@@ -10,6 +10,7 @@ mod measure;
 mod outlier;
 mod page;
 mod report;
+mod subset;
 mod svg;
 
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ struct Part {
     sections: &'static [&'static str],
 }
 
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 3] = [
     Part {
         name: "bucket",
         page: "README.md",
@@ -60,6 +61,11 @@ const PARTS: [Part; 2] = [
         name: "outlier",
         page: "outlier.md",
         sections: &outlier::SECTIONS,
+    },
+    Part {
+        name: "subset",
+        page: "subset.md",
+        sections: &subset::SECTIONS,
     },
 ];
 
@@ -122,7 +128,8 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
             if args.only.is_empty() || args.only.iter().any(|only| only == name || only == part.name) {
                 let section = match part.name {
                     "bucket" => bucket::section(&bench, name).await?,
-                    _ => outlier::section(&bench, name).await?,
+                    "outlier" => outlier::section(&bench, name).await?,
+                    _ => subset::section(&bench, name).await?,
                 };
                 println!("\n{}", section.terminal());
                 sections.push(section);

@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use futures::future::{BoxFuture, FutureExt};
 use indicatif::{ProgressBar, ProgressStyle};
 use mongo_patterns_testkit::Mongod;
+use mongodb::Client;
+use mongodb::bson::doc;
 use serde::{Serialize, Serializer};
 use tokio::task::JoinSet;
 
@@ -18,6 +20,20 @@ pub(crate) type Work = BoxFuture<'static, Result<()>>;
 
 /// Operation number `n`, from 0.
 pub(crate) type Operation = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<()>> + Send + Sync>;
+
+/// An operation of a function.
+pub(crate) fn operation<F>(of: impl Fn(u64) -> F + Send + Sync + 'static) -> Operation
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    Arc::new(move |number| of(number).boxed())
+}
+
+/// Has all that was written go to the disk, so that it is not in the server's CPU time of what comes next.
+pub(crate) async fn settle(client: &Client) -> Result<()> {
+    client.database("admin").run_command(doc! { "fsync": 1 }).await?;
+    Ok(())
+}
 
 /// One way to do a job.
 pub(crate) struct Contestant<'a> {

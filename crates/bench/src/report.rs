@@ -76,11 +76,17 @@ impl Comparison {
 
     /// Adds a column of the rates compared with another baseline.
     pub(crate) fn also_against(&mut self, baseline: &str, column: &str) {
-        let rate = |sample: &Sample| Some(sample.rate());
+        self.also_ratios(baseline, column, |sample| Some(sample.rate()));
+    }
+
+    /// Adds a column of the client's CPU time compared with another baseline.
+    pub(crate) fn also_client_cpu(&mut self, baseline: &str, column: &str) {
+        self.also_ratios(baseline, column, Sample::client_us);
+    }
+
+    fn also_ratios(&mut self, baseline: &str, column: &str, of: fn(&Sample) -> Option<f64>) {
         let entries = self.entries.iter();
-        let ratios: Vec<_> = entries
-            .map(|entry| median(self.ratios(entry, baseline, rate)))
-            .collect();
+        let ratios: Vec<_> = entries.map(|entry| median(self.ratios(entry, baseline, of))).collect();
         for (entry, ratio) in self.entries.iter_mut().zip(ratios) {
             entry.figures.extend(ratio.map(|ratio| (column.to_owned(), ratio)));
         }
@@ -232,6 +238,14 @@ fn spread(ratios: Vec<f64>) -> String {
         Some(middle) if least == most => number(middle),
         Some(middle) => format!("{} ({}-{})", number(middle), number(least), number(most)),
     }
+}
+
+/// The smallest and the largest of some figures.
+pub(crate) fn least_and_most(values: &[f64]) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let (least, most) = (number(least), number(most));
+    if least == most { most } else { format!("{least}-{most}") }
 }
 
 /// Three digits or so, and thousands set apart.

@@ -16,6 +16,7 @@ pub struct SubsetRepositoryBuilder<P, C> {
     children: Collection<RawDocumentBuf>,
     subset: Option<String>,
     version: Option<String>,
+    total: Option<String>,
     parent: Option<String>,
     child_id: Option<String>,
     order: Vec<(String, Direction)>,
@@ -33,6 +34,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             children,
             subset: None,
             version: None,
+            total: None,
             parent: None,
             child_id: None,
             order: Vec::new(),
@@ -92,6 +94,24 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         self
     }
 
+    /// A field of the parent that holds how many children it has in all, such as `review_count`, for "10 of 1,234
+    /// reviews". By default there is none. Only this repository writes it.
+    ///
+    /// It is right whenever the subset is, and a wrong one is found and mended as a wrong subset is, with one exception:
+    /// a [`Transactional`](Consistency::Transactional) write adds to the stored number, where that is an integer, and
+    /// counts the children where it is not. So it leaves a number wrong that was wrong before, by a write of another
+    /// program, or by an [`Eventual`](Consistency::Eventual) one that broke off. All else counts.
+    ///
+    /// # Cost
+    /// In a transaction none. An [`Eventual`](Consistency::Eventual) write has one round trip more, which examines as many
+    /// keys of an index as the parent has children, and no document; and a new child always writes its parent. A parent
+    /// that gets its number at last, after this option was added, is counted once: call
+    /// [`rebuild_all`](SubsetRepository::rebuild_all). That, `verify` and `repair` read all children once more.
+    pub fn total_field(mut self, name: impl Into<String>) -> Self {
+        self.total = Some(name.into());
+        self
+    }
+
     /// What reads see between the write of a child and that of its parent. By default
     /// [`Transactional`](Consistency::Transactional) where the deployment has transactions, and
     /// [`Eventual`](Consistency::Eventual) on a standalone: found out at the first write, by one command more.
@@ -122,8 +142,9 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         let parent = FieldName::new(required(self.parent, "parent_field")?)?;
         let child_id = FieldName::of_element(required(self.child_id, "child_id_field")?)?;
         let version = FieldName::new(self.version.unwrap_or_else(|| format!("{subset}_version")))?;
-        if subset == version {
-            return Err(configuration("subset and version must be two different fields"));
+        let total = self.total.map(FieldName::new).transpose()?;
+        if subset == version || total.as_ref().is_some_and(|total| [&subset, &version].contains(&total)) {
+            return Err(configuration("subset, version and total must be different fields"));
         }
         if parent == child_id {
             return Err(configuration("parent and child id must be two different fields"));
@@ -151,6 +172,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         let mut settings = Settings {
             subset,
             version,
+            total,
             parent,
             child_id,
             order,

@@ -19,7 +19,8 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The subset is not the first of the parent's children, or a child in it is not as it is stored.
+    /// The subset is not the first of the parent's children, a child in it is not as it is stored, or the
+    /// [total](crate::SubsetRepositoryBuilder::total_field) is not their number.
     Stale,
     /// There are children of a parent that does not exist.
     Orphaned {
@@ -31,7 +32,9 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stale => f.write_str("the subset is not the first of the children: repair or rebuild it"),
+            Self::Stale => f.write_str(
+                "the subset is not the first of the children, or the total not their number: repair or rebuild it",
+            ),
             Self::Orphaned { children } => {
                 write!(
                     f,

@@ -73,8 +73,8 @@
 //!
 //! - A parent has few children, and always will: embed them all.
 //! - The page shows the *first* that came, and the others hardly ever: that is the outlier pattern.
-//! - Children are written much more often than parents are read: each write of one that is shown costs three commands
-//!   more than its own.
+//! - Children are written much more often than parents are read: each write of one that is shown costs two or three
+//!   commands more than its own.
 //!
 //! # How it is kept right
 //!
@@ -89,7 +89,9 @@
 //! that lost twice since it wrote its child need not try a third time: the second refresh that won began after the first
 //! had ended, so it has read that child. So there are three attempts at most, and no waits.
 //!
-//! With [`Consistency::Eventual`] a writer finds the parent, writes the child, and refreshes. An update or a delete always
+//! With [`Consistency::Eventual`] a writer finds the parent, writes the child, and refreshes. A repository that wrote to a
+//! parent twice with nobody else in between knows its version, and inserts without the first find: if the version is still
+//! that one when the parent is written, it was so when the children were read. An update or a delete always
 //! writes the parent, also where it finds nothing to change: two changes that undo each other would otherwise let a
 //! slower refresh bring back what was in between. Only a *new* child that is not among the first may leave a right parent
 //! as it is: it comes up by another write alone, which will see it.
@@ -98,6 +100,10 @@
 //! makes two transactions on a parent conflict: to write an equal subset would be no write to the server. Both
 //! consistencies may write to the same collections at the same time. In a transaction of the caller's the second form is
 //! always used, since nobody else sees what is written there before it ends.
+//!
+//! The number of all children can stand beside the subset, as its
+//! [total](SubsetRepositoryBuilder::total_field): a transaction adds to it, and a refresh counts the children, by the
+//! index alone, and writes their number with the subset.
 //!
 //! Writes of one process to one parent wait for each other, as they would only lose against each other.
 //!
@@ -119,8 +125,9 @@
 //!   whichever it is; [`verify`](SubsetRepository::verify) finds it, and [`repair`](SubsetRepository::repair) mends it.
 //!
 //! What is *not* promised: a program that writes children past the repository leaves the subset as it is, until the next
-//! write by one, [`rebuild`](SubsetRepository::rebuild), or a follower. Where a parent is deleted and inserted again with the same
-//! `_id`, a write that is under way can bring a subset of before.
+//! write by one, [`rebuild`](SubsetRepository::rebuild), or a follower. Where a parent is deleted and inserted again with
+//! the same `_id`, a write that is under way can bring a subset of before, and so can, where its version gets to be the
+//! same as then, an insert by a process that wrote to the old one.
 //!
 //! # Following other programs
 //!
@@ -152,10 +159,11 @@
 //!
 //! | call | round trips | in a transaction | documents examined |
 //! |---|---|---|---|
-//! | [`insert`](SubsetRepository::insert) | 4; 3 for one that is not among the first | 5 | 1 each, and the first children |
+//! | [`insert`](SubsetRepository::insert) | 3, where others do not write to the parent; at first 4, or 3 for one that is not among the first | 5 | 1 each, and the first children |
 //! | [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 | 5 | the same |
 //! | ... where other processes write to the parent | up to 7 more | again | the same each time |
-//! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 a parent | 2, and 3 a parent | the same a parent |
+//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more each time, and a new child always writes its parent | the same | as many keys as the parent has children; in a transaction none |
+//! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 a parent, or 2 as above where there is one | 2, and 3 a parent | the same a parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 2 | 3 | all of its children |
@@ -185,6 +193,7 @@ mod child;
 mod finding;
 mod follower;
 mod id;
+mod known;
 mod policy;
 mod query;
 mod refresh;

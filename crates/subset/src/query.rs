@@ -1,5 +1,6 @@
 //! The filters, updates and aggregations, as pure functions.
 
+use mongo_patterns_core::FieldName;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::Direction;
@@ -24,15 +25,46 @@ pub(crate) fn at_version(settings: &Settings, id: &Bson, version: Option<i64>) -
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
 }
 
+/// What a parent shows of its children.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) subset: Vec<Bson>,
+    /// How many there are; `None` where the parent does not say so.
+    pub(crate) total: Option<i64>,
+}
+
+impl Shown {
+    fn fields(self, settings: &Settings) -> Document {
+        let mut fields = doc! { settings.subset.as_str(): self.subset };
+        if let (Some(field), Some(total)) = (&settings.total, self.total) {
+            fields.insert(field.as_str(), total);
+        }
+        fields
+    }
+}
+
 /// Writes the subset, and the version that comes after this one.
-pub(crate) fn replace_subset(settings: &Settings, subset: Vec<Bson>, version: Option<i64>) -> Document {
-    let next = version.unwrap_or(0).wrapping_add(1);
-    doc! { "$set": { settings.subset.as_str(): subset, settings.version.as_str(): next } }
+pub(crate) fn replace_subset(settings: &Settings, shown: Shown, version: Option<i64>) -> Document {
+    let mut fields = shown.fields(settings);
+    fields.insert(settings.version.as_str(), version.unwrap_or(0).wrapping_add(1));
+    doc! { "$set": fields }
 }
 
 /// Writes the subset alone, in a transaction that has counted the version.
-pub(crate) fn set_subset(settings: &Settings, subset: Vec<Bson>) -> Document {
-    doc! { "$set": { settings.subset.as_str(): subset } }
+pub(crate) fn set_subset(settings: &Settings, shown: Shown) -> Document {
+    doc! { "$set": shown.fields(settings) }
+}
+
+/// The same, and adds to the total.
+pub(crate) fn set_subset_and_add(settings: &Settings, total: &FieldName, subset: Vec<Bson>, added: i64) -> Document {
+    let mut update = set_subset(settings, Shown { subset, total: None });
+    update.insert("$inc", doc! { total.as_str(): added });
+    update
+}
+
+/// The parent, if its total is one that can be added to.
+pub(crate) fn with_total(total: &FieldName, id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id }, total.as_str(): { "$type": ["int", "long"] } }
 }
 
 /// Counts the version, at the start of a transaction. It is what makes two of them conflict: a `$set` of an equal subset
@@ -107,8 +139,8 @@ pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document 
     place(settings, parent, &values.collect::<Vec<_>>())
 }
 
-/// The stages that put beside each parent its version, and what its subset must be: `version` and `truth`. A missing
-/// version is `null`.
+/// The stages that put beside each parent its version, and what it must show: `version` and `truth`, and `counted`, where
+/// it has a total. A missing version is `null`.
 fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
@@ -117,26 +149,48 @@ fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Docu
         doc! { "$limit": i64::from(settings.size) },
         doc! { "$project": embedded(settings) },
     ];
-    let looked_at = doc! {
+    let mut looked_at = doc! {
         "subset": format!("${}", settings.subset),
         "version": { "$ifNull": [format!("${}", settings.version), null] },
     };
-    let lookup = doc! { "from": children, "let": { "id": "$_id" }, "pipeline": first.to_vec(), "as": "truth" };
+    let lookup = |pipeline: &[Document], name: &str| {
+        doc! { "$lookup": { "from": children, "let": { "id": "$_id" }, "pipeline": pipeline.to_vec(), "as": name } }
+    };
+    let mut lookups = vec![lookup(&first, "truth")];
+    if let Some(total) = &settings.total {
+        looked_at.insert("total", format!("${total}"));
+        let count = doc! { "$group": { "_id": null, "children": { "$sum": 1_i64 } } };
+        lookups.push(lookup(&[first[0].clone(), count], "counted"));
+        // the sum of one number, or of none, which would be an `int`
+        let counted = doc! { "$add": [{ "$sum": "$counted.children" }, 0_i64] };
+        lookups.push(doc! { "$set": { "counted": counted } });
+    }
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
-    stages.extend([doc! { "$project": looked_at }, doc! { "$lookup": lookup }]);
+    stages.push(doc! { "$project": looked_at });
+    stages.extend(lookups);
     stages
 }
 
 /// The ids and versions of parents whose subset is not the first of their children: of all, or of one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
     let mut stages = truth(settings, children, parent);
-    // A parent without children may also have no subset.
-    let differs = doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] };
+    // A parent without children may also have no subset, and no total.
+    let mut differs = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
+    if settings.total.is_some() {
+        differs.push(doc! { "$ne": [{ "$ifNull": ["$total", 0] }, "$counted"] });
+    }
     stages.extend([
-        doc! { "$match": { "$expr": differs } },
+        doc! { "$match": { "$expr": either(differs) } },
         doc! { "$project": { "version": 1 } },
     ]);
     stages
+}
+
+fn either(mut conditions: Vec<Document>) -> Document {
+    match conditions.len() {
+        1 => conditions.remove(0),
+        _ => doc! { "$or": conditions },
+    }
 }
 
 /// Writes every subset that is not exactly the first of the children, where its version is still the same.
@@ -145,13 +199,22 @@ pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str) ->
     let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
     let version_path = format!("${version}");
     let is_same = doc! { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] };
-    let written = doc! { "$set": {
+    let mut written = doc! {
         subset: { "$cond": [&is_same, "$$new.truth", format!("${subset}")] },
         version: { "$cond": [&is_same, next_version(settings), &version_path] },
-    } };
+    };
+    let mut differs = vec![doc! { "$ne": ["$subset", "$truth"] }];
+    let mut new = doc! { "version": 1, "truth": 1 };
+    if let Some(total) = &settings.total {
+        let counted = doc! { "$cond": [&is_same, "$$new.counted", format!("${total}")] };
+        written.insert(total.as_str(), counted);
+        new.insert("counted", 1);
+        differs.push(doc! { "$ne": ["$total", "$counted"] });
+    }
+    let written = doc! { "$set": written };
     stages.extend([
-        doc! { "$match": { "$expr": { "$ne": ["$subset", "$truth"] } } },
-        doc! { "$project": { "version": 1, "truth": 1 } },
+        doc! { "$match": { "$expr": either(differs) } },
+        doc! { "$project": new },
         doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
     ]);
     stages
@@ -180,7 +243,10 @@ pub(crate) fn orphans(settings: &Settings, parents: &str, parent: Option<&Bson>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mongo_patterns_core::FieldName;
+
+    fn shown(subset: Vec<Bson>, total: Option<i64>) -> Shown {
+        Shown { subset, total }
+    }
 
     #[test]
     fn a_version_is_compared_and_counted() {
@@ -196,12 +262,31 @@ mod tests {
         );
         let hostile = Bson::Document(doc! { "review_id": "$name" });
         assert_eq!(
-            replace_subset(&settings, vec![hostile], Some(3)),
+            replace_subset(&settings, shown(vec![hostile], None), Some(3)),
             doc! { "$set": { "reviews": [{ "review_id": "$name" }], "reviews_version": 4_i64 } }
         );
         assert_eq!(
-            replace_subset(&settings, Vec::new(), None),
+            replace_subset(&settings, shown(Vec::new(), None), None),
             doc! { "$set": { "reviews": [], "reviews_version": 1_i64 } }
+        );
+    }
+
+    #[test]
+    fn a_total_is_set_or_added_to() {
+        let mut settings = Settings::example();
+        let total = FieldName::new("review_count").unwrap();
+        settings.total = Some(total.clone());
+        assert_eq!(
+            replace_subset(&settings, shown(Vec::new(), Some(12)), Some(3)),
+            doc! { "$set": { "reviews": [], "review_count": 12_i64, "reviews_version": 4_i64 } }
+        );
+        assert_eq!(
+            set_subset_and_add(&settings, &total, Vec::new(), -1),
+            doc! { "$set": { "reviews": [] }, "$inc": { "review_count": -1_i64 } }
+        );
+        assert_eq!(
+            with_total(&total, &Bson::Int32(1)),
+            doc! { "_id": { "$eq": 1 }, "review_count": { "$type": ["int", "long"] } }
         );
     }
 

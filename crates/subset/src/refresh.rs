@@ -6,10 +6,11 @@ use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{self, Bson, RawBsonRef, RawDocumentBuf};
+use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::child::is_id;
-use crate::query;
+use crate::query::{self, Shown};
 use crate::repository::Shared;
 
 /// Three attempts suffice, unless the parent is deleted and inserted again in between.
@@ -20,7 +21,8 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct State {
     /// `None` where it was never written by a repository.
     version: Option<i64>,
-    document: RawDocumentBuf,
+    /// `None` where it is a guess.
+    document: Option<RawDocumentBuf>,
 }
 
 /// What a refresh did.
@@ -59,7 +61,7 @@ pub(crate) async fn find_state(
             Ok(Some(RawBsonRef::Int64(version))) => Some(version),
             _ => None,
         },
-        document,
+        document: Some(document),
     }))
 }
 
@@ -82,20 +84,49 @@ pub(crate) async fn top(
         let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
         find = find.selection_criteria(primary).read_concern(ReadConcern::local());
     }
-    find_all(find, session).await.map_err(|error| {
-        if is_bad_hint(&error) {
-            // Without the driver's error, as a transaction passes on that one alone.
-            return index_missing(&settings.order_index);
-        }
-        error.into()
-    })
+    let found = find_all(find, session).await;
+    found.map_err(|error| without_index(error, &settings.order_index))
+}
+
+/// How many children there are, where the parent is to say so. In a transaction it reads the transaction's snapshot.
+pub(crate) async fn total(
+    shared: &Shared,
+    parent: &Bson,
+    in_transaction: bool,
+    session: Option<&mut ClientSession>,
+) -> Result<Option<i64>> {
+    let Shared { children, settings, .. } = shared;
+    if settings.total.is_none() {
+        return Ok(None);
+    }
+    let mut count = children
+        .count_documents(query::children_of(settings, parent))
+        .hint(Hint::Name(settings.child_index.clone()));
+    if !in_transaction {
+        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+        count = count.selection_criteria(primary).read_concern(ReadConcern::local());
+    }
+    let counted = match session {
+        Some(session) => count.session(session).await,
+        None => count.await,
+    };
+    let counted = counted.map_err(|error| without_index(error, &settings.child_index))?;
+    Ok(i64::try_from(counted).ok())
+}
+
+fn without_index(error: DriverError, index: &str) -> Error {
+    if is_bad_hint(&error) {
+        // Without the driver's error, as a transaction passes on that one alone.
+        return index_missing(index);
+    }
+    error.into()
 }
 
 /// Documents as the elements of an array.
 pub(crate) fn elements(top: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
     let elements = top.iter().map(|child| Bson::try_from(RawBsonRef::Document(child)));
     let elements: bson::error::Result<Vec<Bson>> = elements.collect();
-    Ok(elements.map_err(mongodb::error::Error::from)?)
+    Ok(elements.map_err(DriverError::from)?)
 }
 
 /// Whether a child is among those that are embedded.
@@ -106,9 +137,18 @@ pub(crate) fn is_in(shared: &Shared, top: &[RawDocumentBuf], child: &Bson) -> bo
 }
 
 impl State {
+    /// A parent that was not looked at, which is to have this version.
+    pub(crate) fn guess(version: i64) -> Self {
+        Self {
+            version: Some(version),
+            document: None,
+        }
+    }
+
     /// Whether the stored subset is this one, byte by byte.
     fn has(&self, subset: &str, top: &[RawDocumentBuf]) -> bool {
-        match self.document.get(subset) {
+        let Some(document) = &self.document else { return false };
+        match document.get(subset) {
             Ok(None | Some(RawBsonRef::Null)) => top.is_empty(),
             Ok(Some(RawBsonRef::Array(stored))) => {
                 let mut stored = stored.into_iter();
@@ -133,9 +173,11 @@ impl State {
 /// two others is done: the second of them began after the first was written, so it read the children after this call had
 /// looked at the version, which was after this call had written its child.
 ///
-/// `before` is the parent as it was before a child was written: it does not count for that. With `unless_in`, the parent
-/// is not written where its subset is right already and does not have this child, which must be a new one: nothing that
-/// another writer may still write to the parent can be wrong because of it.
+/// `before` is the parent as it was before a child was written: it does not count for that. It may be a guess, since a
+/// version that is still the same when the parent is written was the same when the children were read. With `unless_in`,
+/// the parent is not written where its subset is right already and does not have this child, which must be a new one:
+/// nothing that another writer may still write to the parent can be wrong because of it. It is looked at for that where it
+/// was a guess.
 pub(crate) async fn refresh(
     shared: &Shared,
     parent: &Bson,
@@ -143,7 +185,12 @@ pub(crate) async fn refresh(
     unless_in: Option<&Bson>,
     mut session: Option<&mut ClientSession>,
 ) -> Result<Refreshed> {
-    let Shared { parents, settings, .. } = shared;
+    let Shared {
+        parents,
+        settings,
+        known,
+        ..
+    } = shared;
     let mut before = before;
     let mut first = None;
     let mut top = Vec::new();
@@ -162,19 +209,38 @@ pub(crate) async fn refresh(
             }
         };
         top = self::top(shared, parent, false, session.as_deref_mut()).await?;
-        if unless_in.is_some_and(|child| !is_in(shared, &top, child)) && state.has(settings.subset.as_str(), &top) {
-            return Ok(Refreshed::Done { top, written: false });
+        if unless_in.is_some_and(|child| !is_in(shared, &top, child)) {
+            let looked_at;
+            let found = if state.document.is_none() {
+                let Some(found) = find_state(shared, parent, session.as_deref_mut()).await? else {
+                    known.forget(parent);
+                    return Ok(Refreshed::NoParent);
+                };
+                looked_at = found;
+                &looked_at
+            } else {
+                &state
+            };
+            if found.has(settings.subset.as_str(), &top) {
+                return Ok(Refreshed::Done { top, written: false });
+            }
         }
+        let shown = Shown {
+            subset: elements(&top)?,
+            total: total(shared, parent, false, session.as_deref_mut()).await?,
+        };
         let mut update = parents.update_one(
             query::at_version(settings, parent, state.version),
-            query::replace_subset(settings, elements(&top)?, state.version),
+            query::replace_subset(settings, shown, state.version),
         );
         if let Some(session) = session.as_deref_mut() {
             update = update.session(session);
         }
         if update.await?.matched_count > 0 {
+            known.wrote(parent, state.version.unwrap_or(0));
             return Ok(Refreshed::Done { top, written: true });
         }
+        known.forget(parent);
     }
     Err(Error::new(
         ErrorKind::Contention,

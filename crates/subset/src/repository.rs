@@ -11,6 +11,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
+use crate::known::Known;
 use crate::settings::Settings;
 use crate::{Consistency, SubsetRepositoryBuilder};
 
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) gates: Arc<Gates>,
+    pub(crate) known: Known,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
@@ -72,6 +74,7 @@ impl Shared {
             children: self.children.clone(),
             settings: self.settings.clone(),
             gates: Arc::clone(&self.gates),
+            known: Known::default(),
             consistency: self.consistency.clone(),
             indexes: self.indexes.clone(),
         }
@@ -109,6 +112,7 @@ impl<P, C> SubsetRepository<P, C> {
                 children,
                 settings,
                 gates: Arc::default(),
+                known: Known::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),

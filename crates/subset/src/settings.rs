@@ -12,6 +12,8 @@ pub(crate) struct Settings {
     pub(crate) subset: FieldName,
     /// The number of writes to it.
     pub(crate) version: FieldName,
+    /// The number of children, in the parent, where the user wants it.
+    pub(crate) total: Option<FieldName>,
     /// The `_id` of the parent, in a child.
     pub(crate) parent: FieldName,
     /// What tells the children of a parent apart.
@@ -77,6 +79,7 @@ impl Settings {
         let mut settings = Self {
             subset: field("reviews"),
             version: field("reviews_version"),
+            total: None,
             parent: field("product_id"),
             child_id: field("review_id"),
             order: vec![

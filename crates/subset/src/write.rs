@@ -8,7 +8,8 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::Hint;
 
-use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top};
+use crate::query::Shown;
+use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
 use crate::repository::Shared;
 use crate::{Consistency, id, query};
 
@@ -108,7 +109,10 @@ impl Write<'_> {
         let shared = self.shared;
         let mut before = Vec::with_capacity(self.parents.len());
         for parent in self.parents {
-            let state = find_state(shared, parent, session.as_deref_mut()).await?;
+            let state = match self.guess(parent) {
+                Some(guess) => Some(guess),
+                None => find_state(shared, parent, session.as_deref_mut()).await?,
+            };
             before.push(state.ok_or_else(no_parent)?);
         }
         let applied = self.apply(session.as_deref_mut()).await;
@@ -123,6 +127,14 @@ impl Write<'_> {
         Ok(Written { found, ..refreshed })
     }
 
+    /// The parent as this process left it, which spares a round trip. Only what is inserted for one parent can be taken
+    /// back where it is gone by now.
+    fn guess(&self, parent: &Bson) -> Option<State> {
+        let can_be_taken_back = matches!(self.change, Change::Insert(_)) && self.parents.len() == 1;
+        let version = self.shared.known.version(parent).filter(|_| can_be_taken_back);
+        version.map(State::guess)
+    }
+
     /// The parents, after so many children were stored.
     async fn refresh_all(
         &self,
@@ -133,7 +145,8 @@ impl Write<'_> {
         let shared = self.shared;
         let mut written = Written::default();
         let mut gone = None;
-        let is_new = matches!(self.change, Change::Insert(_)) && stored > 0;
+        // One more child changes the total, wherever it is.
+        let is_new = matches!(self.change, Change::Insert(_)) && stored > 0 && shared.settings.total.is_none();
         for (parent, before) in self.parents.iter().zip(before) {
             let unless_in = self.child.filter(|_| is_new);
             let refreshed = refresh(shared, parent, Some(before), unless_in, session.as_deref_mut()).await;
@@ -159,8 +172,6 @@ impl Write<'_> {
         let Change::Insert(inserted) = &self.change else {
             return Ok(stored);
         };
-        let value =
-            |child: &RawDocumentBuf, field: &FieldName| child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok();
         let is_orphan = |child: &&RawDocumentBuf| value(child, &settings.parent).as_ref() == Some(parent);
         let orphans = inserted[..stored].iter().filter(is_orphan);
         let ids: Vec<Bson> = orphans.filter_map(|child| value(child, &settings.child_id)).collect();
@@ -194,12 +205,48 @@ impl Write<'_> {
         let mut written = Written::found(found.map_err(|refused| refused.error)?);
         for parent in self.parents {
             let top = top(self.shared, parent, true, Some(&mut *session)).await?;
-            let update = parents.update_one(query::by_id(parent), query::set_subset(settings, elements(&top)?));
-            written.parents += update.session(&mut *session).await?.matched_count;
+            written.parents += self.show(parent, elements(&top)?, written.found, session).await?;
             written.embedded += top.len() as u64;
             written.in_subset |= self.child.is_some_and(|child| is_in(self.shared, &top, child));
         }
         Ok(written)
+    }
+
+    /// Writes what a parent shows. Where there is a total, it is added to: nobody else can write it, as the version is
+    /// counted. Returns how many parents it wrote.
+    async fn show(&self, parent: &Bson, subset: Vec<Bson>, found: bool, session: &mut ClientSession) -> Result<u64> {
+        let Shared { parents, settings, .. } = self.shared;
+        if let Some(field) = &settings.total
+            && let Some(added) = self.added_to(parent, found)
+        {
+            let add = query::set_subset_and_add(settings, field, subset.clone(), added);
+            let update = parents.update_one(query::with_total(field, parent), add);
+            let matched = update.session(&mut *session).await?.matched_count;
+            if matched > 0 {
+                return Ok(matched);
+            }
+        }
+        let total = total(self.shared, parent, true, Some(&mut *session)).await?;
+        let set = query::set_subset(settings, Shown { subset, total });
+        let update = parents.update_one(query::by_id(parent), set);
+        Ok(update.session(session).await?.matched_count)
+    }
+
+    /// How many children more a parent has; `None` where they are to be counted.
+    fn added_to(&self, parent: &Bson, found: bool) -> Option<i64> {
+        match &self.change {
+            Change::Insert(inserted) => {
+                let parent = id::text(parent);
+                let of_parent = inserted.iter().filter(|child| {
+                    let value = value(child, &self.shared.settings.parent);
+                    value.is_some_and(|value| id::text(&value) == parent)
+                });
+                i64::try_from(of_parent.count()).ok()
+            }
+            Change::Delete => Some(-i64::from(found)),
+            Change::Update(_) | Change::Replace(_) => Some(0),
+            Change::Nothing => None,
+        }
     }
 
     fn children(&self) -> usize {
@@ -337,6 +384,10 @@ impl Refused {
     fn into_error(self) -> Error {
         with_stored(self.error, self.stored)
     }
+}
+
+fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
+    child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
 }
 
 /// Says in an error that something is stored, if so.

@@ -15,7 +15,7 @@ const TICKERS: [&str; 16] = [
 
 /// Bits of a number that look random, and are the same in every run: what is regular would be compressed away. This is
 /// SplitMix64.
-pub(super) fn scatter(n: u64) -> u64 {
+pub(crate) fn scatter(n: u64) -> u64 {
     let mut bits = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -91,7 +91,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let mut figures = serde_json::Map::new();
         for (column, of) in COLUMNS {
             let values: Vec<f64> = runs.iter().map(of).collect();
-            row.push(least_and_most(&values));
+            row.push(report::least_and_most(&values));
             figures.insert(column.to_owned(), json!(values));
         }
         rows.push(row);
@@ -110,13 +110,6 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         rows,
     });
     Ok(section)
-}
-
-fn least_and_most(values: &[f64]) -> String {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let (least, most) = (report::number(least), report::number(most));
-    if least == most { most } else { format!("{least}-{most}") }
 }
 
 async fn left_of(bench: &Bench<'_>, form: Form, purchases: u64) -> Result<Left> {

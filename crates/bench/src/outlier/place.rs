@@ -1,16 +1,14 @@
 //! Where books are stored, and what they are.
 
-use std::sync::Arc;
-
 use anyhow::Result;
-use futures::FutureExt;
 use mongo_patterns_outlier::{OutlierRepository, OutlierRepositoryBuilder};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
 
 use crate::Bench;
-use crate::measure::Operation;
+pub(super) use crate::measure::operation;
+use crate::measure::settle;
 
 pub(super) const THRESHOLD: u64 = 50;
 pub(super) const CAP: u64 = 500;
@@ -120,22 +118,11 @@ impl Place {
         Ok(())
     }
 
-    /// Has all that was written go to the disk, so that it is not in the server's CPU time of what comes next.
     pub(super) async fn settle(&self) -> Result<()> {
-        let admin = self.sales.client().database("admin");
-        admin.run_command(doc! { "fsync": 1 }).await?;
-        Ok(())
+        settle(self.sales.client()).await
     }
 
     fn database(&self) -> Database {
         self.sales.client().database(&self.sales.namespace().db)
     }
-}
-
-/// An operation of a function.
-pub(super) fn operation<F>(of: impl Fn(u64) -> F + Send + Sync + 'static) -> Operation
-where
-    F: Future<Output = Result<()>> + Send + 'static,
-{
-    Arc::new(move |number| of(number).boxed())
 }

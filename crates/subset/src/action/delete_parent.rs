@@ -109,8 +109,10 @@ async fn delete(shared: &Shared, parent: &Bson, mut session: Option<&mut ClientS
         parents,
         children,
         settings,
+        known,
         ..
     } = shared;
+    known.forget(parent);
     let mut delete = parents.delete_one(query::by_id(parent));
     if let Some(session) = session.as_deref_mut() {
         delete = delete.session(session);

@@ -14,12 +14,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child that is not among the first writes nothing
     ///   to a parent whose subset is right. Where the child is stored and its parent could not be written, the error
-    ///   says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    ///   says so: its [`stored`](mongo_patterns_core::Error::stored) is 1. Where the parent is gone but was there at the
+    ///   last write of this repository, the child is stored for a moment, and taken back.
     ///
     /// # Cost
-    /// Four round trips, three for a child that is not among the first, and up to seven more where others write to the
-    /// parent meanwhile. In a transaction five. Each examines one document, and the read of the first children as many
-    /// as are embedded. The first write of a repository has one or two more.
+    /// Three round trips to a parent that only this repository and its clones write to, from the third write on, since it
+    /// knows how it left it. Else four, or three for a child that is not among the first, and up to seven more where others
+    /// write to the parent meanwhile. In a transaction five. Each examines one document, and the read of the first children
+    /// as many as are embedded. The first write of a repository has one or two more.
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,

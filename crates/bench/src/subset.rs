@@ -1,0 +1,41 @@
+//! The subset pattern.
+
+mod by_hand;
+mod hot_product;
+mod insert;
+mod naive;
+mod one_to_one;
+mod place;
+mod product_page;
+mod rebuild;
+mod second_page;
+mod wrong;
+
+use anyhow::{Result, bail};
+
+use crate::Bench;
+use crate::report::Section;
+
+/// In the order in which they run.
+pub(crate) const SECTIONS: [&str; 7] = [
+    "product-page",
+    "second-page",
+    "one-to-one",
+    "insert",
+    "hot-product",
+    "wrong-subsets",
+    "rebuild",
+];
+
+pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
+    match name {
+        "product-page" => product_page::run(bench).await,
+        "second-page" => second_page::run(bench).await,
+        "one-to-one" => one_to_one::run(bench).await,
+        "insert" => insert::run(bench).await,
+        "hot-product" => hot_product::run(bench).await,
+        "wrong-subsets" => wrong::run(bench).await,
+        "rebuild" => rebuild::run(bench).await,
+        _ => bail!("there is no section `{name}`"),
+    }
+}

@@ -1,0 +1,114 @@
+//! Many writers on one product.
+
+use anyhow::{Result, ensure};
+use mongo_patterns_subset::Consistency;
+use mongodb::bson::doc;
+
+use super::by_hand;
+use super::place::{Place, Products, review};
+use crate::Bench;
+use crate::measure::{Contestant, Work, compare, in_tasks, operation};
+use crate::report::{Comparison, Section};
+
+const WRITERS: u64 = 16;
+
+const TEXT: &str = "\
+Sixteen writers insert reviews of one product, each newer than those before: as one process, whose writers wait for each \
+other before they send anything, and as four, which lose against each other. A try is a transaction that was started, or a \
+write of the product. Rows are compared with the eventual insert by one process.";
+
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    consistency: Consistency,
+    processes: usize,
+}
+
+impl Form {
+    const ALL: [Self; 4] = [
+        Self::of(Consistency::Eventual, 1),
+        Self::of(Consistency::Eventual, 4),
+        Self::of(Consistency::Transactional, 1),
+        Self::of(Consistency::Transactional, 4),
+    ];
+
+    const fn of(consistency: Consistency, processes: usize) -> Self {
+        Self { consistency, processes }
+    }
+
+    fn name(self) -> String {
+        let processes = match self.processes {
+            1 => "one process".to_owned(),
+            many => format!("{many} processes"),
+        };
+        format!("{}, {processes}", name(self.consistency))
+    }
+}
+
+fn name(consistency: Consistency) -> &'static str {
+    match consistency {
+        Consistency::Transactional => "transactional",
+        _ => "eventual",
+    }
+}
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
+    let operations = bench.pick(480, 32);
+    let contestants = Form::ALL.map(|form| {
+        let place = Place::timed(bench, "hot");
+        let contestant = Contestant::new(form.name(), operations, move || {
+            prepare(form, place.clone(), operations)
+        });
+        contestant.against(Form::ALL[0].name()).ours()
+    });
+    let title = "16 writers on one product";
+    let entries = compare(bench, title, contestants.into()).await?;
+    let mut comparison = Comparison::new(title, "review", entries).with_server_ratios();
+    for form in Form::ALL {
+        let place = Place::recorded(bench, "hot");
+        let work = prepare(form, place.clone(), operations).await?;
+        let recorder = bench.db.recorder();
+        recorder.clear();
+        work.await?;
+        let commands = recorder.commands();
+        let tries = match form.consistency {
+            Consistency::Transactional => commands
+                .iter()
+                .filter(|command| command.command.contains_key("startTransaction"))
+                .count(),
+            _ => commands.iter().filter(|command| command.name == "update").count(),
+        };
+        comparison.figure(&form.name(), "tries", tries as f64 / operations as f64);
+        let trips = commands.len() as f64 / operations as f64;
+        comparison.figure(&form.name(), "round trips", trips);
+        let product = place.products.find_one(doc! {}).await?.unwrap_or_default();
+        let newest: Vec<i64> = (0..10).map(|n| operations as i64 - 1 - n).collect();
+        ensure!(
+            by_hand::shown(&product) == newest,
+            "{}: the subset is wrong",
+            form.name()
+        );
+        recorder.clear();
+    }
+    let mut section = Section::new("hot-product", "Many writers on one product", TEXT);
+    section.add(&comparison);
+    Ok(section)
+}
+
+async fn prepare(form: Form, place: Place, operations: u64) -> Result<Work> {
+    place.filled(1, 0).await?;
+    let mut repositories: Vec<Products> = Vec::new();
+    for _ in 0..form.processes {
+        let repository = place.repository(form.consistency)?;
+        repository.delete(0, -1).await?; // what the first write looks up once
+        repositories.push(repository);
+    }
+    place.settle().await?;
+    let insert = operation(move |n| {
+        let repository = repositories[n as usize % repositories.len()].clone();
+        async move {
+            repository.insert(&review(0, n as i64, n as i64)).await?;
+            Ok(())
+        }
+    });
+    Ok(in_tasks(WRITERS, operations, insert))
+}

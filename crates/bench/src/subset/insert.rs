@@ -1,0 +1,232 @@
+//! An insert: ours in all its forms, and an insert and a push by hand.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use anyhow::{Result, ensure};
+use mongo_patterns_subset::Consistency;
+use mongo_patterns_testkit::RecordedCommand;
+use mongodb::bson::{Bson, Document};
+
+use super::by_hand::{self, Versions};
+use super::place::{Place, Products, review};
+use crate::Bench;
+use crate::counts::round_trips;
+use crate::measure::{Contestant, Operation, compare, in_tasks, operation};
+use crate::report::{Comparison, Section};
+
+/// What products have before.
+const REVIEWS: i64 = 50;
+
+const TEXT: &str = "\
+Writers insert reviews of products that have fifty each at first, one of each product in a round. The naive form is an \
+insert and a `$push` with `$sort` and `$slice`, awaited one after the other; it cannot be repeated, and the next deletion \
+makes it wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository that \
+alone writes to a product knows its version from the third write on, and spares a find; `at first` is each product's first \
+insert by a new repository. A review that is too old to be shown writes nothing to the product, but with a total it does, \
+and counts all reviews.";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Naive,
+    Eventual,
+    ByHand,
+    AtFirst,
+    TooOld,
+    Total,
+    Transactional,
+    TransactionalTotal,
+}
+
+impl Form {
+    const ALL: [Self; 8] = [
+        Self::Naive,
+        Self::Eventual,
+        Self::ByHand,
+        Self::AtFirst,
+        Self::TooOld,
+        Self::Total,
+        Self::Transactional,
+        Self::TransactionalTotal,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Naive => "insert and $push by hand",
+            Self::Eventual => "insert, eventual",
+            Self::ByHand => "the same commands by hand",
+            Self::AtFirst => "insert, eventual, at first",
+            Self::TooOld => "insert, eventual, too old",
+            Self::Total => "insert, eventual, with a total",
+            Self::Transactional => "insert, transactional",
+            Self::TransactionalTotal => "insert, transactional, with a total",
+        }
+    }
+
+    /// Each has collections of its own, which are made once.
+    fn place(self) -> &'static str {
+        match self {
+            Self::Naive => "insert_naive",
+            Self::Eventual => "insert_eventual",
+            Self::ByHand => "insert_by_hand",
+            Self::AtFirst => "insert_at_first",
+            Self::TooOld => "insert_too_old",
+            Self::Total => "insert_total",
+            Self::Transactional => "insert_transactional",
+            Self::TransactionalTotal => "insert_transactional_total",
+        }
+    }
+
+    fn consistency(self) -> Consistency {
+        match self {
+            Self::Transactional | Self::TransactionalTotal => Consistency::Transactional,
+            _ => Consistency::Eventual,
+        }
+    }
+}
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
+    let mut section = Section::new("insert", "Insert", TEXT);
+    let products = bench.pick(150, 4);
+    let operations = products as u64;
+    for (title, tasks) in [("One writer", 1), ("Eight writers", 8)] {
+        let mut forms = Form::ALL.to_vec();
+        forms.retain(|form| *form != Form::ByHand || tasks == 1);
+        let mut contestants = Vec::new();
+        for form in forms.iter().copied() {
+            let writer = Writer::of(form, Place::timed(bench, form.place()), products).await?;
+            let contestant = Contestant::new(form.name(), operations, move || {
+                let insert = writer.insert();
+                async move { Ok(in_tasks(tasks, operations, insert?)) }
+            });
+            let contestant = contestant.against(Form::Naive.name());
+            contestants.push(match form {
+                Form::Naive | Form::ByHand => contestant,
+                _ => contestant.ours(),
+            });
+        }
+        let entries = compare(bench, title, contestants).await?;
+        let mut comparison = Comparison::new(title, "review", entries).with_server_ratios();
+        if tasks == 1 {
+            comparison.also_against(Form::ByHand.name(), "rate ratio to the same by hand");
+            comparison.also_client_cpu(Form::ByHand.name(), "client CPU ratio to the same by hand");
+        }
+        for form in forms {
+            let writer = Writer::of(form, Place::recorded(bench, "insert_counted"), 4).await?;
+            let trips = round_trips(bench, 4, in_tasks(1, 4, writer.insert()?)).await?;
+            comparison.figure(form.name(), "round trips", trips);
+        }
+        section.add(&comparison);
+    }
+    ensure_the_same(bench).await?;
+    Ok(section)
+}
+
+/// One that inserts, each time for the next product.
+struct Writer {
+    form: Form,
+    place: Place,
+    products: i32,
+    repository: Products,
+    versions: Versions,
+    /// How often it was made to work.
+    passes: AtomicI64,
+}
+
+impl Writer {
+    /// Makes the products, and as many writes to each as make its version known.
+    async fn of(form: Form, place: Place, products: i32) -> Result<Self> {
+        place.filled(products, REVIEWS).await?;
+        let builder = place.builder().consistency(form.consistency());
+        let repository = match form {
+            Form::Total | Form::TransactionalTotal => builder.total_field("review_count").build()?,
+            _ => builder.build()?,
+        };
+        for _ in 0..2 {
+            for product in 0..products {
+                repository.rebuild(product).await?;
+            }
+        }
+        let versions = match form {
+            Form::ByHand => Versions::of(&place).await?,
+            _ => Versions::default(),
+        };
+        Ok(Self {
+            form,
+            place,
+            products,
+            repository,
+            versions,
+            passes: AtomicI64::new(0),
+        })
+    }
+
+    /// Inserts a review for each product.
+    fn insert(&self) -> Result<Operation> {
+        let (form, products) = (self.form, self.products);
+        let (place, versions) = (self.place.clone(), self.versions.clone());
+        let repository = match form {
+            Form::AtFirst => self.place.repository(Consistency::Eventual)?,
+            _ => self.repository.clone(),
+        };
+        let pass = self.passes.fetch_add(1, Ordering::Relaxed);
+        Ok(operation(move |n| {
+            let (place, repository, versions) = (place.clone(), repository.clone(), versions.clone());
+            async move {
+                let product = (n % products as u64) as i32;
+                let id = match form {
+                    Form::TooOld => -1 - pass,
+                    _ => REVIEWS + pass,
+                };
+                let new = review(product, id, id);
+                match form {
+                    Form::Naive => by_hand::insert_and_push(&place, &new).await?,
+                    Form::ByHand => by_hand::insert(&place, &versions, &new).await?,
+                    _ => {
+                        let inserted = repository.insert(&new).await?;
+                        ensure!(
+                            inserted.in_subset == (form != Form::TooOld),
+                            "the subset is another one"
+                        );
+                    }
+                }
+                Ok(())
+            }
+        }))
+    }
+}
+
+/// Whether what is sent by hand is what the repository sends.
+async fn ensure_the_same(bench: &Bench<'_>) -> Result<()> {
+    let mut sent: Vec<Vec<Document>> = Vec::new();
+    for form in [Form::Eventual, Form::ByHand] {
+        let writer = Writer::of(form, Place::recorded(bench, "insert_counted"), 2).await?;
+        // what the first one looks up once
+        let insert = writer.insert()?;
+        insert(0).await?;
+        bench.db.recorder().clear();
+        insert(1).await?;
+        let commands = bench.db.recorder().commands();
+        sent.push(
+            commands
+                .iter()
+                .map(RecordedCommand::essence)
+                .map(without_driver_ids)
+                .collect(),
+        );
+    }
+    ensure!(
+        sent[0] == sent[1],
+        "an insert sends other commands now: write them in by_hand.rs"
+    );
+    Ok(())
+}
+
+/// An insert without the ids that the driver gives.
+fn without_driver_ids(mut command: Document) -> Document {
+    if let Ok(documents) = command.get_array_mut("documents") {
+        for document in documents.iter_mut().filter_map(Bson::as_document_mut) {
+            document.remove("_id");
+        }
+    }
+    command
+}

@@ -1,0 +1,157 @@
+//! One child a parent, of which the parent has a few fields.
+
+use anyhow::{Context, Result, ensure};
+use futures::TryStreamExt;
+use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+use mongodb::bson::{Document, doc};
+
+use super::place::Place;
+use crate::Bench;
+use crate::bucket::scatter;
+use crate::counts::{bytes_sent, round_trips};
+use crate::measure::{Contestant, Operation, compare, in_tasks, operation};
+use crate::report::{Comparison, Section};
+
+const TEXT: &str = "\
+A film has one document of details, some 9 KB, of which a list of films shows two fields. One reader reads films at random: \
+with the subset, of size 1 and these fields; with the details whole in the film; with a second find for the two fields; and \
+with a `$lookup`. Rows are compared with the subset.";
+
+/// What a film shows of its details.
+const SHOWN: [&str; 2] = ["director", "year"];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Subset,
+    Whole,
+    TwoFinds,
+    Lookup,
+}
+
+impl Form {
+    const ALL: [Self; 4] = [Self::Subset, Self::Whole, Self::TwoFinds, Self::Lookup];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Subset => "get",
+            Self::Whole => "all embedded",
+            Self::TwoFinds => "two finds",
+            Self::Lookup => "$lookup",
+        }
+    }
+
+    fn place(self) -> &'static str {
+        match self {
+            Self::Whole => "films_whole",
+            _ => "films",
+        }
+    }
+}
+
+type Films = SubsetRepository<Document, Document>;
+
+fn films(place: &Place, form: Form) -> Result<Films> {
+    let films = Films::builder(place.products.clone(), place.reviews.clone())
+        .subset_field("details")
+        .parent_field("film_id")
+        .child_id_field("_id")
+        .order_by("year", Direction::Descending)
+        .size(1)
+        .consistency(Consistency::Eventual);
+    Ok(match form {
+        Form::Whole => films,
+        _ => films.embed(SHOWN),
+    }
+    .build()?)
+}
+
+fn details(film: i32) -> Document {
+    let words = (0..1000).map(|n| format!("{:08x}", scatter(film as u64 * 1000 + n) as u32));
+    let plot = words.collect::<Vec<_>>().join(" ");
+    doc! { "_id": film, "film_id": film, "director": "Georges Melies", "year": 1896 + film % 120, "plot": plot }
+}
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
+    let count = bench.pick(1000, 20);
+    for form in [Form::Subset, Form::Whole] {
+        let place = Place::timed(bench, form.place());
+        place.empty().await?;
+        let films = films(&place, form)?;
+        films.ensure_indexes().await?;
+        let new = (0..count).map(|id| doc! { "_id": id, "title": "The Haunted Castle" });
+        place.products.insert_many(new).await?;
+        place.reviews.insert_many((0..count).map(details)).await?;
+        films.rebuild_all().await?;
+        place.settle().await?;
+    }
+    let operations = bench.pick(2000, 20);
+    let contestants = Form::ALL.map(|form| {
+        let place = Place::timed(bench, form.place());
+        let contestant = Contestant::new(form.name(), operations, move || {
+            let reading = reading(form, &place, count);
+            async move { Ok(in_tasks(1, operations, reading?)) }
+        });
+        let contestant = contestant.against(Form::Subset.name());
+        if form == Form::Subset {
+            contestant.ours()
+        } else {
+            contestant
+        }
+    });
+    let title = "A film with two fields of its details";
+    let entries = compare(bench, title, contestants.into()).await?;
+    let mut comparison = Comparison::new(title, "read", entries).with_server_ratios();
+    for form in Form::ALL {
+        let reading = reading(form, &Place::recorded(bench, form.place()), count)?;
+        let trips = round_trips(bench, 1, reading(0)).await?;
+        comparison.figure(form.name(), "round trips", trips);
+        let bytes = bytes_sent(bench, reading(0)).await?;
+        comparison.figure(form.name(), "KB sent", bytes / 1000.0);
+    }
+    let mut section = Section::new("one-to-one", "One-to-one", TEXT);
+    section.add(&comparison);
+    Ok(section)
+}
+
+fn reading(form: Form, place: &Place, count: i32) -> Result<Operation> {
+    let (place, films) = (place.clone(), films(place, form)?);
+    Ok(operation(move |n| {
+        let (place, films) = (place.clone(), films.clone());
+        async move {
+            let id = (scatter(n) % count as u64) as i32;
+            let film = match form {
+                Form::Subset | Form::Whole => films.get(id).await?.context("there is no such film")?,
+                Form::TwoFinds => {
+                    let find = place.products.find_one(doc! { "_id": id });
+                    let find = find.projection(doc! { "title": 1 });
+                    let mut film = find.await?.context("there is no such film")?;
+                    let find = place.reviews.find(doc! { "film_id": id });
+                    let find = find.limit(1).projection(doc! { "director": 1, "year": 1 });
+                    let details: Vec<Document> = find.await?.try_collect().await?;
+                    film.insert("details", details);
+                    film
+                }
+                Form::Lookup => {
+                    let stages = lookup(&place, id);
+                    let mut films = place.products.aggregate(stages).await?;
+                    films.try_next().await?.context("there is no such film")?
+                }
+            };
+            ensure!(film.get_array("details")?.len() == 1, "details are missing");
+            Ok(())
+        }
+    }))
+}
+
+fn lookup(place: &Place, id: i32) -> [Document; 3] {
+    let of_film = [
+        doc! { "$match": { "$expr": { "$eq": ["$film_id", "$$id"] } } },
+        doc! { "$project": { "director": 1, "year": 1 } },
+    ];
+    let from = place.reviews.name();
+    [
+        doc! { "$match": { "_id": id } },
+        doc! { "$project": { "title": 1 } },
+        doc! { "$lookup": { "from": from, "let": { "id": "$_id" }, "pipeline": of_film.to_vec(), "as": "details" } },
+    ]
+}

@@ -1,0 +1,146 @@
+//! Where products and reviews are stored, and what they are.
+
+use anyhow::Result;
+use mongo_patterns_subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongodb::bson::{DateTime, Document, doc};
+use mongodb::{Collection, Database, IndexModel};
+use serde::{Deserialize, Serialize};
+
+use crate::Bench;
+use crate::bucket::scatter;
+use crate::measure::settle;
+
+/// How many reviews a product has.
+pub(super) const SIZE: u32 = 10;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Product {
+    pub(super) _id: i32,
+    pub(super) name: String,
+    pub(super) reviews: Vec<Embedded>,
+}
+
+/// A review as the product has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Embedded {
+    pub(super) review_id: i64,
+    pub(super) review_author: String,
+    pub(super) review_text: String,
+    pub(super) published_date: DateTime,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Review {
+    pub(super) review_id: i64,
+    pub(super) product_id: i32,
+    pub(super) review_author: String,
+    pub(super) review_text: String,
+    pub(super) published_date: DateTime,
+}
+
+pub(super) type Products = SubsetRepository<Product, Review>;
+
+/// Review `id` of a product, published that many minutes after the first.
+pub(super) fn review(product_id: i32, review_id: i64, minute: i64) -> Review {
+    let seed = review_id.unsigned_abs();
+    // what is the same everywhere would be compressed away
+    let words = (0..24).map(|n| format!("{:08x}", scatter(seed * 24 + n) as u32));
+    Review {
+        review_id,
+        product_id,
+        review_author: format!("author{:04}", scatter(seed) % 5000),
+        review_text: words.collect::<Vec<_>>().join(" "),
+        published_date: DateTime::from_millis(1_548_979_200_000 + minute * 60_000),
+    }
+}
+
+pub(super) fn newest_first() -> Document {
+    doc! { "published_date": -1, "review_id": -1 }
+}
+
+/// A collection of products, and one of their reviews.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) products: Collection<Document>,
+    pub(super) reviews: Collection<Document>,
+}
+
+impl Place {
+    /// By a client that nothing watches.
+    pub(super) fn timed(bench: &Bench<'_>, name: &str) -> Self {
+        Self {
+            products: bench.collection(name),
+            reviews: bench.collection(&format!("review_{name}")),
+        }
+    }
+
+    /// By a client whose commands are recorded.
+    pub(super) fn recorded(bench: &Bench<'_>, name: &str) -> Self {
+        Self {
+            products: bench.recorded(name),
+            reviews: bench.recorded(&format!("review_{name}")),
+        }
+    }
+
+    pub(super) fn builder(&self) -> SubsetRepositoryBuilder<Product, Review> {
+        Products::builder(self.products.clone(), self.reviews.clone())
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("published_date", Direction::Descending)
+            .size(SIZE)
+    }
+
+    /// A repository over what is there.
+    pub(super) fn repository(&self, consistency: Consistency) -> Result<Products> {
+        Ok(self.builder().consistency(consistency).build()?)
+    }
+
+    /// New collections, with no index.
+    pub(super) async fn empty(&self) -> Result<()> {
+        for collection in [&self.products, &self.reviews] {
+            collection.drop().await?;
+            self.database().create_collection(collection.name()).await?;
+        }
+        Ok(())
+    }
+
+    /// New collections with the repository's indexes and so many products, each with so many reviews and its newest ones.
+    pub(super) async fn filled(&self, products: i32, reviews: i64) -> Result<()> {
+        self.empty().await?;
+        let repository = self.repository(Consistency::Eventual)?;
+        repository.ensure_indexes().await?;
+        self.fill(products, reviews).await?;
+        repository.rebuild_all().await?;
+        self.settle().await
+    }
+
+    /// So many products, and their reviews.
+    pub(super) async fn fill(&self, products: i32, reviews: i64) -> Result<()> {
+        let new = (0..products).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
+        self.products.insert_many(new).await?;
+        let all = self.reviews.clone_with_type::<Review>();
+        for product in 0..products {
+            let new: Vec<Review> = (0..reviews).map(|id| review(product, id, id)).collect();
+            if !new.is_empty() {
+                all.insert_many(new).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An index of the reviews.
+    pub(super) async fn index(&self, keys: Document) -> Result<()> {
+        let index = IndexModel::builder().keys(keys).build();
+        self.reviews.create_index(index).await?;
+        Ok(())
+    }
+
+    pub(super) async fn settle(&self) -> Result<()> {
+        settle(self.products.client()).await
+    }
+
+    fn database(&self) -> Database {
+        self.products.client().database(&self.products.namespace().db)
+    }
+}
