@@ -320,7 +320,7 @@ async fn a_child_may_be_as_large_as_a_document() {
         assert_eq!(embedded(db).await, [7]);
         reviews(db).delete_one(one).await.unwrap();
         assert_eq!(products.follow(NAME).until_caught_up().await.unwrap().changes, 1);
-        assert_eq!(embedded(db).await, []);
+        assert!(embedded(db).await.is_empty());
     })
     .await;
 }
