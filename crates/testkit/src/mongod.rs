@@ -126,6 +126,9 @@ impl Mongod {
 
     /// Kills it with SIGKILL, as a crash would. Its data stays, for [`restart`](Self::restart), as long as this value.
     ///
+    /// MongoDB 4.4 can lose all data, its replica set too, when it is killed before its first checkpoint: send it `fsync`
+    /// before.
+    ///
     /// # Errors
     /// When it does not end within two minutes.
     pub async fn kill(&mut self) -> Result<(), StartError> {
