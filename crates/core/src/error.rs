@@ -54,6 +54,8 @@ pub enum ErrorKind {
     TargetNotEmpty,
     /// After a move, the target does not have what the source has.
     CountMismatch,
+    /// A document holds what is nowhere else and would be lost: it must be moved first.
+    NotMoved,
     /// There is a document with this `_id` already.
     AlreadyExists,
     /// The parent has no child with this id.

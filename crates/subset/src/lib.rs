@@ -157,6 +157,7 @@ mod builder;
 mod child;
 mod finding;
 mod id;
+mod migrate;
 mod policy;
 mod query;
 mod refresh;
@@ -164,13 +165,17 @@ mod repository;
 mod scan;
 mod settings;
 mod token;
+mod unwritten;
 mod write;
 
 pub use action::{
-    ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, Left, Rebuilt, RebuiltAll, Repaired, Updated,
+    Adopted, Changed, ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, Left, Rebuilt, RebuiltAll, Repaired,
+    Updated,
 };
 pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
+pub use migrate::plan::MovePlan;
+pub use migrate::{Moved, Progress};
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;
 pub use token::ChildToken;

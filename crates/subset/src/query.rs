@@ -15,13 +15,54 @@ pub(crate) fn state(settings: &Settings) -> Document {
     doc! { "_id": 0, settings.subset.as_str(): 1, settings.version.as_str(): 1 }
 }
 
-/// The parent, if it has this version. What is no integer is as none, as the stored form has no other.
-pub(crate) fn at_version(settings: &Settings, id: &Bson, version: Option<i64>) -> Document {
-    let version: Bson = match version {
-        Some(version) => version.into(),
-        None => doc! { "$not": { "$type": ["int", "long"] } }.into(),
-    };
+/// The parent, if it has this version.
+pub(crate) fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
+}
+
+/// The parent, if it has no version, and the children with these ids embedded. What is no integer is as none, as the
+/// stored form has no other.
+pub(crate) fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
+    let no_version = doc! { "$not": [is_version(&format!("${}", settings.version))] };
+    let same = doc! { "$eq": [embedded_ids(settings, &format!("${}", settings.subset)), { "$literal": embedded }] };
+    doc! { "_id": { "$eq": id }, "$expr": { "$and": [no_version, same] } }
+}
+
+/// The parent, unless it has embedded children and no version.
+pub(crate) fn written(settings: &Settings, id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id }, "$expr": { "$not": [is_unwritten(settings)] } }
+}
+
+/// Parents that have embedded children and no version: one, or all.
+pub(crate) fn unwritten(settings: &Settings, id: Option<&Bson>) -> Document {
+    let mut filter = id.map(by_id).unwrap_or_default();
+    filter.insert("$expr", is_unwritten(settings));
+    filter
+}
+
+/// Whether a parent has embedded children that no repository wrote, as an expression.
+pub(crate) fn is_unwritten(settings: &Settings) -> Document {
+    let (subset, version) = (format!("${}", settings.subset), format!("${}", settings.version));
+    is_unwritten_at(settings, &subset, &version)
+}
+
+fn is_unwritten_at(settings: &Settings, subset: &str, version: &str) -> Document {
+    doc! { "$and": [
+        { "$not": [is_version(version)] },
+        { "$ne": [embedded_ids(settings, subset), []] },
+    ] }
+}
+
+fn is_version(path: &str) -> Document {
+    doc! { "$in": [{ "$type": path }, ["int", "long"]] }
+}
+
+/// The ids of the children in an array, in their order, and null for one that has none, as an expression. What is no
+/// array is as it is.
+pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
+    let id = format!("$$child.{}", settings.child_id);
+    let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };
+    doc! { "$cond": [{ "$isArray": array }, ids, { "$ifNull": [array, []] }] }
 }
 
 /// Writes the subset, and the version that comes after this one.
@@ -44,13 +85,17 @@ pub(crate) fn count_version(settings: &Settings) -> [Document; 1] {
 /// The version after the stored one, as an expression.
 fn next_version(settings: &Settings) -> Document {
     let path = format!("${}", settings.version);
-    let is_integer = doc! { "$in": [{ "$type": &path }, ["int", "long"]] };
-    doc! { "$add": [{ "$cond": [is_integer, path, 0_i64] }, 1_i64] }
+    doc! { "$add": [{ "$cond": [is_version(&path), path, 0_i64] }, 1_i64] }
 }
 
 /// The children of a parent.
 pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent } }
+}
+
+/// Those children of a parent that have one of these ids.
+pub(crate) fn children_among(settings: &Settings, parent: &Bson, ids: &[Bson]) -> Document {
+    doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$in": ids } }
 }
 
 /// One child of a parent.
@@ -139,22 +184,75 @@ pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) 
     stages
 }
 
-/// Writes every subset that is not exactly the first of the children, where its version is still the same.
-pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
-    let mut stages = truth(settings, children, None);
+/// Which parents a rebuild is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rebuilt<'a> {
+    /// Those whose subset is not exactly the first of their children.
+    Wrong,
+    /// Of these, the same.
+    WrongOf(&'a [Bson]),
+    /// All of these, so that no refresh that is under way can write what it read before.
+    AllOf(&'a [Bson]),
+}
+
+/// Writes every subset that is not exactly the first of the children, where its version is still the same. A parent
+/// that no repository wrote is written where all that is embedded in it is among the children, and is still the same.
+pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str, which: Rebuilt<'_>) -> Vec<Document> {
     let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
     let version_path = format!("${version}");
-    let is_same = doc! { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] };
+    let mut stages = Vec::new();
+    if let Rebuilt::WrongOf(ids) | Rebuilt::AllOf(ids) = which {
+        stages.push(doc! { "$match": { "_id": { "$in": ids } } });
+    }
+    stages.extend(truth(settings, children, None));
+    stages.push(doc! { "$set": {
+        "unwritten": is_unwritten_at(settings, "$subset", "$version"),
+        "ids": { "$cond": [is_version("$version"), null, embedded_ids(settings, "$subset")] },
+    } });
+    // No child is one of MinKey, so nothing is read for the others.
+    let of_unwritten = doc! { "id": { "$cond": ["$unwritten", "$_id", Bson::MinKey] } };
+    stages.push(ids_of_children(settings, children, of_unwritten, "found"));
+    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unwritten"] }, has_all("$ids", "$found.i")] }];
+    if !matches!(which, Rebuilt::AllOf(_)) {
+        is_due.push(doc! { "$or": ["$unwritten", { "$ne": ["$subset", "$truth"] }] });
+    }
+    let is_same = doc! { "$and": [
+        { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] },
+        { "$or": [
+            { "$eq": ["$$new.ids", null] },
+            { "$eq": ["$$new.ids", embedded_ids(settings, &format!("${subset}"))] },
+        ] },
+    ] };
     let written = doc! { "$set": {
         subset: { "$cond": [&is_same, "$$new.truth", format!("${subset}")] },
         version: { "$cond": [&is_same, next_version(settings), &version_path] },
     } };
     stages.extend([
-        doc! { "$match": { "$expr": { "$ne": ["$subset", "$truth"] } } },
-        doc! { "$project": { "version": 1, "truth": 1 } },
+        doc! { "$match": { "$expr": { "$and": is_due } } },
+        doc! { "$project": { "version": 1, "truth": 1, "ids": 1 } },
         doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
     ]);
     stages
+}
+
+/// Looks up the ids of the children of `$$id`, as documents with a field `i`.
+pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
+    let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
+    let ids = [
+        doc! { "$match": is_child },
+        doc! { "$project": { "_id": 0, "i": format!("${}", settings.child_id) } },
+    ];
+    doc! { "$lookup": { "from": children, "let": id, "pipeline": ids.to_vec(), "as": into } }
+}
+
+/// Whether all of some ids, which are each another one, are among others.
+pub(crate) fn has_all(ids: &str, others: &str) -> Document {
+    let all = doc! { "$and": [
+        { "$not": [{ "$in": [null, ids] }] },
+        { "$eq": [{ "$size": { "$setUnion": [ids, []] } }, { "$size": ids }] },
+        { "$setIsSubset": [ids, others] },
+    ] };
+    doc! { "$cond": [{ "$isArray": ids }, all, false] }
 }
 
 /// The parents that children name and that do not exist, with the number of those children: of all, or one.
@@ -187,12 +285,8 @@ mod tests {
         let settings = Settings::example();
         let id = Bson::Document(doc! { "$gt": 1 });
         assert_eq!(
-            at_version(&settings, &id, Some(3)),
+            at_version(&settings, &id, 3),
             doc! { "_id": { "$eq": { "$gt": 1 } }, "reviews_version": 3_i64 }
-        );
-        assert_eq!(
-            at_version(&settings, &Bson::Int32(1), None),
-            doc! { "_id": { "$eq": 1 }, "reviews_version": { "$not": { "$type": ["int", "long"] } } }
         );
         let hostile = Bson::Document(doc! { "review_id": "$name" });
         assert_eq!(
@@ -202,6 +296,30 @@ mod tests {
         assert_eq!(
             replace_subset(&settings, Vec::new(), None),
             doc! { "$set": { "reviews": [], "reviews_version": 1_i64 } }
+        );
+    }
+
+    #[test]
+    fn a_first_write_compares_what_is_embedded() {
+        let settings = Settings::example();
+        let ids = doc! { "$cond": [
+            { "$isArray": "$reviews" },
+            { "$map": { "input": "$reviews", "as": "child", "in": "$$child.review_id" } },
+            { "$ifNull": ["$reviews", []] },
+        ] };
+        let is_version = doc! { "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] };
+        assert_eq!(
+            at_first_write(&settings, &Bson::Int32(1), &vec![Bson::from("$name")].into()),
+            doc! { "_id": { "$eq": 1 }, "$expr": { "$and": [
+                { "$not": [&is_version] },
+                { "$eq": [&ids, { "$literal": ["$name"] }] },
+            ] } }
+        );
+        assert_eq!(
+            written(&settings, &Bson::Int32(1)),
+            doc! { "_id": { "$eq": 1 }, "$expr": { "$not": [
+                { "$and": [{ "$not": [is_version] }, { "$ne": [ids, []] }] },
+            ] } }
         );
     }
 
@@ -238,13 +356,19 @@ mod tests {
 
     #[test]
     fn a_rebuild_writes_only_what_has_not_changed() {
-        let stages = rebuild_all(&Settings::example(), "product", "review");
+        let stages = rebuild_all(&Settings::example(), "product", "review", Rebuilt::Wrong);
         let merge = stages.last().unwrap().get_document("$merge").unwrap();
         let next = doc! { "$add": [
             { "$cond": [{ "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] }, "$reviews_version", 0_i64] },
             1_i64,
         ] };
-        let is_same = doc! { "$eq": [{ "$ifNull": ["$reviews_version", null] }, "$$new.version"] };
+        let is_same = doc! { "$and": [
+            { "$eq": [{ "$ifNull": ["$reviews_version", null] }, "$$new.version"] },
+            { "$or": [
+                { "$eq": ["$$new.ids", null] },
+                { "$eq": ["$$new.ids", embedded_ids(&Settings::example(), "$reviews")] },
+            ] },
+        ] };
         assert_eq!(
             merge,
             &doc! {

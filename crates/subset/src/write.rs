@@ -10,7 +10,7 @@ use mongodb::options::Hint;
 
 use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top};
 use crate::repository::Shared;
-use crate::{Consistency, id, query};
+use crate::{Consistency, id, query, unwritten};
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -109,7 +109,8 @@ impl Write<'_> {
         let mut before = Vec::with_capacity(self.parents.len());
         for parent in self.parents {
             let state = find_state(shared, parent, session.as_deref_mut()).await?;
-            before.push(state.ok_or_else(no_parent)?);
+            let state = state.ok_or_else(no_parent)?;
+            before.push(unwritten::write_first(shared, parent, state, session.as_deref_mut()).await?);
         }
         let applied = self.apply(session.as_deref_mut()).await;
         let stored = match &applied {
@@ -185,9 +186,10 @@ impl Write<'_> {
         let Shared { parents, settings, .. } = self.shared;
         for parent in self.parents {
             let count = query::count_version(settings).to_vec();
-            let counted = parents.update_one(query::by_id(parent), count).session(&mut *session);
+            let written = query::written(settings, parent);
+            let counted = parents.update_one(written, count).session(&mut *session);
             if counted.await?.matched_count == 0 {
-                return Err(no_parent());
+                unwritten::count_first(self.shared, parent, &mut *session).await?;
             }
         }
         let found = self.apply(Some(&mut *session)).await;
