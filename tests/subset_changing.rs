@@ -25,7 +25,10 @@ async fn load(db: &TestDatabase) {
         .map(|(parent, id)| review_of(parent, id, random.below(30) as i64))
         .collect();
     children.extend((0..3).map(|id| review_of(90, id, 1)));
-    db.plain_collection::<Review>("review").insert_many(children).await.unwrap();
+    db.plain_collection::<Review>("review")
+        .insert_many(children)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +37,11 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
         load(db).await;
         let products: Products = builder(db.database()).build().unwrap();
         let plan = products.adopt().plan().to_string();
-        assert_eq!((plan.matches("createIndex").count(), db.recorder().round_trips()), (2, 0), "{plan}");
+        assert_eq!(
+            (plan.matches("createIndex").count(), db.recorder().round_trips()),
+            (2, 0),
+            "{plan}"
+        );
         let database = db.plain_client().database(db.database().name());
         let other: Products = builder(&database).build().unwrap();
         other.ensure_indexes().await.unwrap();
@@ -61,7 +68,11 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
             tokio::task::yield_now().await;
         }
         let mut progress = Vec::new();
-        let adopted = products.adopt().on_progress(|at| progress.push((at.done, at.total))).await.unwrap();
+        let adopted = products
+            .adopt()
+            .on_progress(|at| progress.push((at.done, at.total)))
+            .await
+            .unwrap();
         stop.store(true, Ordering::Relaxed);
         for writer in writers {
             writer.await.unwrap();
@@ -74,7 +85,10 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
         // once more writes nothing
         let before = all(&product(db)).await;
         let again = products.adopt().await.unwrap();
-        assert_eq!((again.parents, again.one_by_one, again.created_indexes.len()), (PARENTS as u64, 0, 0));
+        assert_eq!(
+            (again.parents, again.one_by_one, again.created_indexes.len()),
+            (PARENTS as u64, 0, 0)
+        );
         assert_eq!(all(&product(db)).await, before);
     })
     .await;
@@ -90,7 +104,14 @@ async fn an_adoption_that_fails_at_any_command_is_finished_by_the_next() {
             }
             load(db).await;
             let products: Products = builder(db.database()).build().unwrap();
-            let commands = ["aggregate", "find", "count", "listIndexes", "listCollections", "createIndexes"];
+            let commands = [
+                "aggregate",
+                "find",
+                "count",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+            ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
             let adopted = products.adopt().await;
             fault.disable().await;
@@ -141,9 +162,14 @@ fn by_author(database: &Database) -> Other {
 fn first_by_author(product: i32, reviews: &[Document], size: usize) -> Vec<Bson> {
     let mut of_product: Vec<&Document> = reviews
         .iter()
-        .filter(|review| review.get_i32("product_id") == Ok(product))
+        .filter(|review| review.get("product_id") == Some(&Bson::Int32(product)))
         .collect();
-    of_product.sort_by_key(|review| (review.get_str("review_author").unwrap(), review.get_i32("review_id").unwrap()));
+    of_product.sort_by_key(|review| {
+        (
+            review.get_str("review_author").unwrap(),
+            review.get_i32("review_id").unwrap(),
+        )
+    });
     let embedded = of_product.into_iter().take(size).map(|review| {
         let mut review = review.clone();
         review.remove("_id");
@@ -204,7 +230,10 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
         tokio::task::yield_now().await;
     }
     let plan = new.change_from(&old).plan().to_string();
-    assert!(plan.contains(r#"dropIndex("product_id_1_published_date_-1_review_id_-1")"#), "{plan}");
+    assert!(
+        plan.contains(r#"dropIndex("product_id_1_published_date_-1_review_id_-1")"#),
+        "{plan}"
+    );
     let changed = new.change_from(&old).await.unwrap();
     done.store(true, Ordering::Relaxed);
     for writer in writers {
@@ -212,12 +241,19 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
     }
     assert_eq!(changed.parents, PARENTS as u64);
     assert_eq!(changed.created_indexes, ["product_id_1_review_author_1_review_id_1"]);
-    assert_eq!(changed.dropped_index.as_deref(), Some("product_id_1_published_date_-1_review_id_-1"));
+    assert_eq!(
+        changed.dropped_index.as_deref(),
+        Some("product_id_1_published_date_-1_review_id_-1")
+    );
     assert_eq!(refused.load(Ordering::Relaxed), 8, "each was refused once");
     let children = all(&reviews(db)).await;
     for parent in all(&product(db)).await {
         let id = parent.get_i32("_id").unwrap();
-        assert_eq!(parent.get_array("reviews").unwrap(), &first_by_author(id, &children, 4), "product {id}");
+        assert_eq!(
+            parent.get_array("reviews").unwrap(),
+            &first_by_author(id, &children, 4),
+            "product {id}"
+        );
     }
     assert_eq!(findings(&new).await.len(), 1, "the children of none");
     let error = old.rebuild(1).await.unwrap_err();
@@ -238,33 +274,42 @@ async fn another_order_under_eventual_writers() {
 #[tokio::test]
 async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
     testkit::run(async |db| {
-        // Both are right by either order: nothing would have to be written.
-        for id in [1, 2] {
-            add_product(db, id).await;
-            let review = review_of(id, 1, 1);
-            db.plain_collection::<Review>("review").insert_one(review).await.unwrap();
-        }
-        let old: Products = builder(db.database()).size(1).consistency(Consistency::Eventual).build().unwrap();
+        add_product(db, 1).await;
+        let mut second = review_of(1, 2, 0);
+        second.review_author = "A".to_owned();
+        let both = [review_of(1, 1, 1), second];
+        db.plain_collection::<Review>("review").insert_many(both).await.unwrap();
+        let old: Products = builder(db.database())
+            .size(1)
+            .consistency(Consistency::Eventual)
+            .build()
+            .unwrap();
         old.adopt().await.unwrap();
         old.rebuild(1).await.unwrap();
+        assert_eq!(embedded(db).await, [1]);
+        // A writer with the new order has begun before the change, so its product is right by then.
         let database = db.plain_client().database(db.database().name());
         let new: Products = by_author(&database).size(1).build().unwrap();
-        let slow = FailPoint::on(&["update"]).times(1).block(std::time::Duration::from_millis(700));
-        let slow = slow.enable(db).await;
+        new.ensure_indexes().await.unwrap();
+        new.rebuild(1).await.unwrap();
+        assert_eq!(embedded(db).await, [2]);
         db.recorder().clear();
-        let late = old.rebuild(1).into_future();
-        let change = async {
-            // the version and the children are read, and the update is sent
-            db.recorder().sent(3).await;
-            new.change_from(&old).await.unwrap();
-            // By the new order this one is the first, by the old one it is not.
-            let mut first = review_of(1, 2, 0);
-            first.review_author = "A".to_owned();
-            new.insert(&first).await.unwrap();
-        };
-        let (late, ()) = futures::join!(late, change);
+        let mut late = Box::pin(old.rebuild(1).into_future());
+        // Version and children are read, and the update is held.
+        let slow = FailPoint::on(&["update"])
+            .times(1)
+            .block(std::time::Duration::from_secs(2));
+        let slow = slow.enable(db).await;
+        tokio::select! {
+            biased;
+            () = db.recorder().sent(3) => {}
+            rebuilt = &mut late => panic!("{rebuilt:?}"),
+        }
+        new.change_from(&old).await.unwrap();
+        let late = late.await;
         slow.disable().await;
         assert_eq!(late.unwrap_err().kind(), ErrorKind::IndexMissing);
+        assert_eq!(db.recorder().names(), ["find", "find", "update", "find", "find"]);
         assert_eq!(embedded(db).await, [2]);
         assert_eq!(findings(&new).await, []);
     })
@@ -277,7 +322,10 @@ async fn another_size_and_other_fields() {
         load(db).await;
         let old: Products = builder(db.database()).build().unwrap();
         old.adopt().await.unwrap();
-        for (size, embed) in [(3, None), (12, None), (12, Some(["published_date"]))] {
+        for (n, (size, embed)) in [(3, None), (12, None), (12, Some(["published_date"]))]
+            .into_iter()
+            .enumerate()
+        {
             let new = builder::<Document, Document>(db.database()).size(size);
             let new = match embed {
                 None => new,
@@ -297,7 +345,7 @@ async fn another_size_and_other_fields() {
             new.change_from(&old).await.unwrap();
             assert_eq!(all(&product(db)).await, before, "what is right is not written");
             // a writer with the old settings, that was not replaced yet
-            old.insert(&review_of(PARENTS, size as i32 * 1000, 999)).await.unwrap();
+            old.insert(&review_of(PARENTS, 1000 + n as i32, 999)).await.unwrap();
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             assert_eq!(found.get_array("reviews").unwrap().len(), 10);
             new.change_from(&old).await.unwrap();
@@ -321,7 +369,13 @@ async fn a_change_that_fails_at_any_command_is_finished_by_the_next() {
             old.adopt().await.unwrap();
             let new: Products = by_author(db.database()).build().unwrap();
             let commands = [
-                "aggregate", "find", "count", "listIndexes", "listCollections", "createIndexes", "dropIndexes",
+                "aggregate",
+                "find",
+                "count",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+                "dropIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
             let changed = new.change_from(&old).await;
@@ -357,7 +411,12 @@ async fn other_names_or_collections_are_no_change() {
             .build();
         let index = mongodb::IndexModel::builder().keys(keys).options(options).build();
         reviews(db).create_index(index).await.unwrap();
-        let error = by_author(db.database()).build().unwrap().change_from(&old).await.unwrap_err();
+        let error = by_author(db.database())
+            .build()
+            .unwrap()
+            .change_from(&old)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMismatch);
     })
     .await;

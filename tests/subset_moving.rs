@@ -49,7 +49,8 @@ fn of_product(id: impl Into<Bson>, review: &Document) -> Document {
 
 /// The stored reviews in the order of product and id, without their `_id`.
 pub async fn stored(db: &TestDatabase) -> Vec<Document> {
-    let find = reviews(db).find(doc! {}).sort(doc! { "product_id": 1, "review_id": 1 });
+    let reviews = reviews(db);
+    let find = reviews.find(doc! {}).sort(doc! { "product_id": 1, "review_id": 1 });
     let find = find.projection(doc! { "_id": 0 });
     find.await.unwrap().try_collect().await.unwrap()
 }
@@ -71,7 +72,7 @@ async fn all_reviews_move_and_each_product_keeps_the_first() {
         let plan = products.move_from_embedded().plan().to_string();
         assert_eq!(db.recorder().round_trips(), 0);
         assert_eq!(plan.matches("createIndex").count(), 2, "{plan}");
-        assert_eq!(plan.matches("$merge").count(), 2, "{plan}");
+        assert_eq!(plan.matches(r#""$merge":"#).count(), 2, "{plan}");
 
         let mut progress = Vec::new();
         let moved = products
@@ -121,7 +122,7 @@ async fn hostile_ids_values_and_names_are_moved_as_they_are() {
         }
         let mut expected = Vec::new();
         for parent in &parents {
-            let ids: Vec<Bson> = vec!["$name".into(), "$$ROOT".into(), 2.into(), doc! { "$gt": 1 }.into()];
+            let ids: Vec<Bson> = vec!["$name".into(), "$$ROOT".into(), 2.into(), doc! { "a": "$name" }.into()];
             let children: Vec<Document> = ids
                 .into_iter()
                 .map(|id| {
@@ -157,9 +158,19 @@ async fn hostile_ids_values_and_names_are_moved_as_they_are() {
 #[tokio::test]
 async fn children_keep_their_ids() {
     testkit::run(async |db| {
-        let children = |from: i32| (from..from + 3).map(|id| doc! { "_id": id, "stars": id }).collect::<Vec<_>>();
-        product(db).insert_one(doc! { "_id": "a", "reviews": children(0) }).await.unwrap();
-        product(db).insert_one(doc! { "_id": "b", "reviews": children(10) }).await.unwrap();
+        let children = |from: i32| {
+            (from..from + 3)
+                .map(|id| doc! { "_id": id, "stars": id })
+                .collect::<Vec<_>>()
+        };
+        product(db)
+            .insert_one(doc! { "_id": "a", "reviews": children(0) })
+            .await
+            .unwrap();
+        product(db)
+            .insert_one(doc! { "_id": "b", "reviews": children(10) })
+            .await
+            .unwrap();
         let by_id = SubsetRepository::<Document, Document>::builder(
             db.collection::<Document>("product"),
             db.collection::<Document>("review"),
@@ -173,7 +184,11 @@ async fn children_keep_their_ids() {
             .build()
             .unwrap();
         assert_eq!(products.move_from_embedded().await.unwrap().children, 6);
-        let ids: Vec<i32> = all(&reviews(db)).await.iter().map(|review| review.get_i32("_id").unwrap()).collect();
+        let ids: Vec<i32> = all(&reviews(db))
+            .await
+            .iter()
+            .map(|review| review.get_i32("_id").unwrap())
+            .collect();
         assert_eq!(ids, [0, 1, 2, 10, 11, 12]);
         let a = product(db).find_one(doc! { "_id": "a" }).await.unwrap().unwrap();
         assert_eq!(a.get_array("reviews").unwrap(), &[doc! { "_id": 2, "stars": 2 }.into()]);
@@ -192,7 +207,7 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
         };
         let mut without_id = good();
         without_id.remove("review_id");
-        let cases: [(Bson, ErrorKind); 12] = [
+        let cases: [(Bson, ErrorKind); 13] = [
             ("none".into(), ErrorKind::Corrupt),
             (good().into(), ErrorKind::Corrupt),
             (vec![Bson::from(good()), 7.into()].into(), ErrorKind::Corrupt),
@@ -201,9 +216,20 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
             (vec![without_id].into(), ErrorKind::InvalidItemId),
             (vec![with("review_id", Bson::Null)].into(), ErrorKind::InvalidItemId),
             (vec![with("review_id", vec![1].into())].into(), ErrorKind::InvalidItemId),
-            (vec![good(), with("review_id", 1.0.into())].into(), ErrorKind::InvalidItemId),
+            // the server would take it for an operator
+            (
+                vec![with("review_id", doc! { "$gt": 1 }.into())].into(),
+                ErrorKind::InvalidItemId,
+            ),
+            (
+                vec![good(), with("review_id", 1.0.into())].into(),
+                ErrorKind::InvalidItemId,
+            ),
             (vec![with("product_id", 5.into())].into(), ErrorKind::InvalidArgument),
-            (vec![with("published_date", vec![1].into())].into(), ErrorKind::InvalidArgument),
+            (
+                vec![with("published_date", vec![1].into())].into(),
+                ErrorKind::InvalidArgument,
+            ),
             (
                 vec![with("_id", 3.into()), with("_id", 3.into())].into(),
                 ErrorKind::InvalidItemId,
@@ -211,15 +237,22 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
         ];
         for (reviews_of_bad, kind) in cases {
             product(db).drop().await.unwrap();
-            product(db).insert_one(doc! { "_id": 2, "reviews": [good()] }).await.unwrap();
-            product(db).insert_one(doc! { "_id": 1, "reviews": &reviews_of_bad }).await.unwrap();
+            product(db)
+                .insert_one(doc! { "_id": 2, "reviews": [good()] })
+                .await
+                .unwrap();
+            product(db)
+                .insert_one(doc! { "_id": 1, "reviews": &reviews_of_bad })
+                .await
+                .unwrap();
             let before = all(&product(db)).await;
             let error = unmoved(db).move_from_embedded().await.unwrap_err();
             assert_eq!(error.kind(), kind, "{reviews_of_bad}: {error}");
             assert_eq!(error.document_id(), Some(&1.into()), "{reviews_of_bad}");
             assert!(!error.to_string().contains("author"), "{error}");
             assert_eq!(all(&product(db)).await, before);
-            let collections = db.plain_client().database(db.database().name()).list_collection_names();
+            let database = db.plain_client().database(db.database().name());
+            let collections = database.list_collection_names();
             assert_eq!(collections.await.unwrap(), ["product"], "{reviews_of_bad}");
         }
         // the same `_id` in two products
@@ -267,7 +300,10 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
         // and one that does not
         let id = reviews(db).find_one(changed).await.unwrap().unwrap();
         reviews(db).delete_one(doc! { "_id": id.get("_id") }).await.unwrap();
-        let same = expected.iter().find(|review| review.get_i32("product_id") == Ok(2)).unwrap();
+        let same = expected
+            .iter()
+            .find(|review| review.get("product_id") == Some(&Bson::Int32(2)))
+            .unwrap();
         reviews(db).insert_one(same).await.unwrap();
         products.move_from_embedded().into_non_empty().await.unwrap();
         assert_eq!(all(&reviews(db)).await.len(), expected.len() + 1);
@@ -285,7 +321,10 @@ async fn no_call_loses_what_was_not_moved() {
         for consistency in BOTH {
             product(db).drop().await.unwrap();
             reviews(db).drop().await.unwrap();
-            let products = builder::<Product, Review>(db.database()).consistency(consistency).build().unwrap();
+            let products = builder::<Product, Review>(db.database())
+                .consistency(consistency)
+                .build()
+                .unwrap();
             products.ensure_indexes().await.unwrap();
             let all_reviews: Vec<Document> = (0..30).map(|id| embedded_review(id, id.into())).collect();
             let parents = [
@@ -296,25 +335,39 @@ async fn no_call_loses_what_was_not_moved() {
                 doc! { "_id": 4, "name": "Super Widget", "reviews": [embedded_review(1, 1), embedded_review(1, 2)] },
             ];
             product(db).insert_many(&parents).await.unwrap();
-            let there = [review_of(1, 3, 3), review_of(4, 1, 1)].map(|review| mongodb::bson::serialize_to_document(&review).unwrap());
+            let there = [review_of(1, 3, 3), review_of(4, 1, 1)]
+                .map(|review| mongodb::bson::serialize_to_document(&review).unwrap());
             reviews(db).insert_many(&there).await.unwrap();
             let before = (all(&product(db)).await, all(&reviews(db)).await);
             let refused = |outcome: Result<(), Error>, what: &str| {
                 let error = outcome.expect_err(what);
-                assert_eq!((error.kind(), error.stored()), (ErrorKind::NotMoved, None), "{what}: {error}");
+                assert_eq!(
+                    (error.kind(), error.stored()),
+                    (ErrorKind::NotMoved, None),
+                    "{what}: {error}"
+                );
             };
             let mut session = db.client().start_session().await.unwrap();
             for id in 1..=4 {
                 let new = review_of(id, 100, 100);
                 refused(products.insert(&new).await.map(drop), "insert");
-                refused(products.insert_many(&[new.clone()]).await.map(drop), "insert_many");
-                refused(products.update(id, 3, doc! { "review_author": "x" }).await.map(drop), "update");
+                refused(
+                    products.insert_many(std::slice::from_ref(&new)).await.map(drop),
+                    "insert_many",
+                );
+                refused(
+                    products.update(id, 3, doc! { "review_author": "x" }).await.map(drop),
+                    "update",
+                );
                 refused(products.replace(&review_of(id, 3, 9)).await.map(drop), "replace");
                 refused(products.delete(id, 3).await.map(drop), "delete");
                 refused(products.rebuild(id).await.map(drop), "rebuild");
                 refused(products.delete_parent(id).await.map(drop), "delete_parent");
                 session.start_transaction().await.unwrap();
-                refused(products.insert(&new).session(&mut session).await.map(drop), "in a transaction");
+                refused(
+                    products.insert(&new).session(&mut session).await.map(drop),
+                    "in a transaction",
+                );
                 session.abort_transaction().await.unwrap();
             }
             refused(products.rebuild_all().await.map(drop), "rebuild_all");
@@ -326,7 +379,11 @@ async fn no_call_loses_what_was_not_moved() {
                 assert_eq!(repaired.len(), 4);
                 assert!(repaired.iter().all(|repaired| repaired.left == Some(Left::NotMoved)));
             }
-            assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before, "{consistency:?}");
+            assert_eq!(
+                (all(&product(db)).await, all(&reviews(db)).await),
+                before,
+                "{consistency:?}"
+            );
 
             // one that is to be given up
             products.rebuild(3).discard_embedded().await.unwrap();
@@ -344,7 +401,9 @@ async fn a_subset_that_was_kept_by_hand_is_taken_over_by_the_first_write() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = products(db, consistency).await;
-            let children: Vec<Document> = (0..15).map(|id| of_product(1, &embedded_review(id, id.into()))).collect();
+            let children: Vec<Document> = (0..15)
+                .map(|id| of_product(1, &embedded_review(id, id.into())))
+                .collect();
             reviews(db).insert_many(children).await.unwrap();
             let by_hand: Vec<Document> = (3..8).map(|id| embedded_review(id, id.into())).collect();
             let by_hand = doc! { "$set": { "reviews": by_hand }, "$unset": { "reviews_version": "" } };
@@ -377,16 +436,21 @@ async fn what_is_embedded_meanwhile_stays_and_is_named() {
         let late = embedded_review(999, 99);
         // after the copy, and before the product is written
         let fault = testkit::FailPoint::on(&["aggregate"])
-            .block(std::time::Duration::from_millis(150))
+            .skip(4)
+            .block(std::time::Duration::from_millis(600))
             .enable(db)
             .await;
-        let (moved, ()): (Result<Moved, Error>, ()) = futures::join!(products.move_from_embedded().into_future(), async {
-            while reviews(db).count_documents(doc! {}).await.unwrap() < expected.len() as u64 {
-                tokio::task::yield_now().await;
-            }
-            let push = doc! { "$push": { "reviews": late.clone() } };
-            product(db).update_one(doc! { "_id": 1, "reviews_version": null }, push).await.unwrap();
-        });
+        let (moved, ()): (Result<Moved, Error>, ()) =
+            futures::join!(products.move_from_embedded().into_future(), async {
+                while reviews(db).count_documents(doc! {}).await.unwrap() < expected.len() as u64 {
+                    tokio::task::yield_now().await;
+                }
+                let push = doc! { "$push": { "reviews": late.clone() } };
+                product(db)
+                    .update_one(doc! { "_id": 1, "reviews_version": null }, push)
+                    .await
+                    .unwrap();
+            });
         fault.disable().await;
         let error = moved.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error}");
@@ -408,7 +472,10 @@ async fn a_child_that_another_index_refuses_stays_embedded() {
     testkit::run(async |db| {
         fill(db, 6).await;
         let unique = mongodb::options::IndexOptions::builder().unique(true).build();
-        let index = IndexModel::builder().keys(doc! { "review_author": 1 }).options(unique).build();
+        let index = IndexModel::builder()
+            .keys(doc! { "review_author": 1 })
+            .options(unique)
+            .build();
         reviews(db).create_index(index).await.unwrap();
         let before = all(&product(db)).await;
         let products = unmoved(db);

@@ -34,15 +34,23 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
         for skip in 0.. {
             empty(db).await;
             let expected = fill(db, 12).await;
-            let commands = ["aggregate", "find", "update", "listIndexes", "listCollections", "createIndexes"];
+            let commands = [
+                "aggregate",
+                "find",
+                "update",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+            ];
             let slow = FailPoint::on(&commands).skip(skip).block(Duration::from_millis(20));
             let fault = slow.enable(db).await;
             db.recorder().clear();
+            let products = unmoved(db);
             let sent = db.recorder().sent(skip as usize + 1);
             let done = tokio::select! {
                 biased;
                 () = sent => false,
-                moved = unmoved(db).move_from_embedded().chunk_children(50).into_future() => {
+                moved = products.move_from_embedded().chunk_children(50).into_future() => {
                     moved.unwrap();
                     true
                 }
@@ -69,7 +77,14 @@ async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
         for skip in 0.. {
             empty(db).await;
             let expected = fill(db, 12).await;
-            let commands = ["aggregate", "find", "update", "listIndexes", "listCollections", "createIndexes"];
+            let commands = [
+                "aggregate",
+                "find",
+                "update",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+            ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
             let moved = unmoved(db).move_from_embedded().chunk_children(50).await;
             fault.disable().await;
@@ -88,6 +103,7 @@ async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
 
 /// What one writer knows of its children: by product and id, the author, or that it is deleted.
 type Known = BTreeMap<(i32, i32), Option<String>>;
+type Change = ((i32, i32), Option<String>);
 
 /// Inserts, updates, deletes and reads until told to stop, and then some more. A refused write is tried later.
 async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: Arc<AtomicU32>) -> Known {
@@ -106,7 +122,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
         let of_parent: Vec<i32> = known.keys().filter(|key| key.0 == parent).map(|key| key.1).collect();
         let id = of_parent[random.below(of_parent.len() as u64) as usize];
         let author = format!("w{writer} {n}");
-        let outcome: Result<Option<((i32, i32), Option<String>)>, Error> = match random.below(4) {
+        let outcome: Result<Option<Change>, Error> = match random.below(4) {
             0 => {
                 let id = 1000 + n * WRITERS + writer;
                 let mut new = review_of(parent, id, random.below(60) as i64);
@@ -124,7 +140,11 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
                 }
             }
             2 => products.delete(parent, id).await.map(|deleted| {
-                assert_eq!(deleted.found, known[&(parent, id)].is_some(), "product {parent}, review {id}");
+                assert_eq!(
+                    deleted.found,
+                    known[&(parent, id)].is_some(),
+                    "product {parent}, review {id}"
+                );
                 Some(((parent, id), None))
             }),
             _ => {
@@ -151,7 +171,9 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     let mover: Products = sized(db.database()).build().unwrap();
     mover.ensure_indexes().await.unwrap();
     let parents = (1..=PARENTS).map(|id| {
-        let reviews: Vec<Document> = (0..EMBEDDED).map(|n| embedded_review(n, i64::from(n * 7 % 60))).collect();
+        let reviews: Vec<Document> = (0..EMBEDDED)
+            .map(|n| embedded_review(n, i64::from(n * 7 % 60)))
+            .collect();
         doc! { "_id": id, "name": "Super Widget", "reviews": reviews }
     });
     product(db).insert_many(parents).await.unwrap();
@@ -190,7 +212,10 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     for writer in writers {
         expected.extend(writer.await.unwrap());
     }
-    println!("{consistency:?}: {calls} calls, {} writes were refused", refused.load(Ordering::Relaxed));
+    println!(
+        "{consistency:?}: {calls} calls, {} writes were refused",
+        refused.load(Ordering::Relaxed)
+    );
     assert!(calls > 3, "{calls}");
     expected.retain(|_, author| author.is_some());
     let found = stored(db).await;
@@ -198,7 +223,10 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     let found: Known = found
         .into_iter()
         .map(|review| {
-            let key = (review.get_i32("product_id").unwrap(), review.get_i32("review_id").unwrap());
+            let key = (
+                review.get_i32("product_id").unwrap(),
+                review.get_i32("review_id").unwrap(),
+            );
             (key, Some(review.get_str("review_author").unwrap().to_owned()))
         })
         .collect();
@@ -229,7 +257,8 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         let expected = fill(db, 12).await;
         let admin = db.plain_client().database("admin");
         let namespace = format!("{}.review", db.database().name());
-        let hold = doc! { "configureFailPoint": "hangDuringBatchUpdate", "mode": "alwaysOn", "data": { "nss": namespace } };
+        let hold =
+            doc! { "configureFailPoint": "hangDuringBatchUpdate", "mode": "alwaysOn", "data": { "nss": namespace } };
         admin.run_command(hold).await.unwrap();
         let name = db.database().name().to_owned();
         let held = doc! { "currentOp": true, "active": true, "ns": format!("{name}.product") };
@@ -249,14 +278,26 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         let other: Products = builder(&database).build().unwrap();
         let mut second = Box::pin(other.move_from_embedded().into_future());
         let records = db.plain_collection::<Document>("mongo_patterns_moves");
-        let run = async || records.find_one(doc! {}).await.unwrap().and_then(|record| record.get_object_id("run").ok());
+        let run = async || {
+            records
+                .find_one(doc! {})
+                .await
+                .unwrap()
+                .and_then(|record| record.get_object_id("run").ok())
+        };
         let of_first = run().await;
         tokio::select! {
             biased;
             moved = &mut second => panic!("{moved:?}"),
             () = async { while run().await == of_first { tokio::task::yield_now().await } } => {}
         }
-        assert!(product(db).find_one(doc! { "reviews_version": { "$exists": true } }).await.unwrap().is_none());
+        assert!(
+            product(db)
+                .find_one(doc! { "reviews_version": { "$exists": true } })
+                .await
+                .unwrap()
+                .is_none()
+        );
         let off = doc! { "configureFailPoint": "hangDuringBatchUpdate", "mode": "off" };
         admin.run_command(off).await.unwrap();
         let (first, second) = futures::join!(first, second);

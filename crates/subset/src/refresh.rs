@@ -121,16 +121,18 @@ impl State {
         };
         Some(match self.document.get(settings.subset.as_str()) {
             Ok(None | Some(RawBsonRef::Null | RawBsonRef::Undefined)) => Bson::Array(Vec::new()),
-            Ok(Some(RawBsonRef::Array(stored))) => {
-                stored.into_iter().map(|child| id(child).unwrap_or(Bson::Null)).collect()
-            }
+            Ok(Some(RawBsonRef::Array(stored))) => stored
+                .into_iter()
+                .map(|child| id(child).unwrap_or(Bson::Null))
+                .collect(),
             _ => Bson::Null,
         })
     }
 
     /// Whether something is embedded in a parent that no repository wrote.
     pub(crate) fn is_unwritten(&self, settings: &Settings) -> bool {
-        self.first_ids(settings).is_some_and(|ids| ids != Bson::Array(Vec::new()))
+        self.first_ids(settings)
+            .is_some_and(|ids| ids != Bson::Array(Vec::new()))
     }
 
     /// The parent, as long as it is as it was seen.

@@ -127,7 +127,9 @@ async fn state_in(
     let Shared { parents, settings, .. } = shared;
     match session {
         Some(session) if in_transaction => {
-            let find = parents.find_one(query::by_id(parent)).projection(query::state(settings));
+            let find = parents
+                .find_one(query::by_id(parent))
+                .projection(query::state(settings));
             let found = find.session(session).await?;
             Ok(found.map(|document| State::of(settings, document)))
         }

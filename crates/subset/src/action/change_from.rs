@@ -48,7 +48,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the repositories differ in anything else but order, size,
-    /// embedded fields and consistency, and [`IndexMismatch`](ErrorKind::IndexMismatch), with nothing changed. Those of
+    /// embedded fields and consistency, with nothing changed. [`IndexMismatch`](ErrorKind::IndexMismatch) when the index
+    /// of the old order has another definition: nothing but the new index was created then. Those of
     /// [`ensure_indexes`](Self::ensure_indexes) and [`rebuild_all`](Self::rebuild_all).
     pub fn change_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> ChangeFrom<'a> {
         ChangeFrom {
@@ -111,7 +112,12 @@ impl<'a> ChangeFrom<'a> {
     fn check(&self) -> Result<()> {
         let names = |shared: &Shared| {
             let settings = &shared.settings;
-            let fields = [&settings.subset, &settings.version, &settings.parent, &settings.child_id];
+            let fields = [
+                &settings.subset,
+                &settings.version,
+                &settings.parent,
+                &settings.child_id,
+            ];
             (
                 shared.parents.namespace(),
                 shared.children.namespace(),
@@ -130,8 +136,11 @@ impl<'a> ChangeFrom<'a> {
     async fn execute(mut self) -> Result<Changed> {
         self.check()?;
         let Shared { children, settings, .. } = self.shared;
-        let mut changed = Changed::default();
-        changed.created_indexes = settings.index_plan(children.name()).ensure(children, None).await?.created;
+        let ensured = settings.index_plan(children.name()).ensure(children, None).await?;
+        let mut changed = Changed {
+            created_indexes: ensured.created,
+            ..Changed::default()
+        };
         if let Some(index) = self.old_index()
             && drop_exactly(children, &index).await?
         {

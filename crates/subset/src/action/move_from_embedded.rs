@@ -4,13 +4,13 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongodb::bson::{Bson, doc};
 
+use crate::SubsetRepository;
 use crate::migrate::from_embedded::FromEmbedded;
 use crate::migrate::moving::Moving;
 use crate::migrate::plan::MovePlan;
 use crate::migrate::{CHUNK, Moved, OnProgress, Progress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
-use crate::SubsetRepository;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Moves children that are all embedded in their parents, in the field of the subset, into the collection of the
@@ -154,9 +154,8 @@ impl<'a> IntoFuture for MoveFromEmbedded<'a> {
                 shared,
                 into_non_empty,
                 chunk_children,
-                on_progress,
             };
-            moving.run()
+            moving.run(on_progress)
         })
     }
 }

@@ -71,6 +71,13 @@ pub(crate) async fn check_children(shared: &Shared, form: &FromEmbedded<'_>, int
         return refuse(&one, "n", ErrorKind::TargetNotEmpty, "", what);
     }
     let found = look(&shared.parents, form.conflicts()).await?;
-    let what = "embedded children have the parent and the id of one in their collection, and another content: mend either";
-    refuse(&found, "n", ErrorKind::TargetNotEmpty, shared.settings.subset.as_str(), what)
+    let what =
+        "embedded children have the parent and the id of one in their collection, and another content: mend either";
+    refuse(
+        &found,
+        "n",
+        ErrorKind::TargetNotEmpty,
+        shared.settings.subset.as_str(),
+        what,
+    )
 }

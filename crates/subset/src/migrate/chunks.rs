@@ -50,9 +50,13 @@ impl Chunks {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
         while chunk.weight < self.most && chunk.ids.len() < MOST_PARENTS && bytes < MOST_BYTES {
-            let Some(parent) = self.cursor.try_next().await? else { break };
+            let Some(parent) = self.cursor.try_next().await? else {
+                break;
+            };
             let id = parent.get("_id").ok().flatten();
-            let Some(id) = id.and_then(|id| Bson::try_from(id).ok()) else { continue };
+            let Some(id) = id.and_then(|id| Bson::try_from(id).ok()) else {
+                continue;
+            };
             let weight = parent.get("weight").ok().flatten().and_then(stored_integer);
             chunk.weight += weight.and_then(|weight| u64::try_from(weight).ok()).unwrap_or(0);
             bytes += parent.as_bytes().len();

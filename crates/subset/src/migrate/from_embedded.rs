@@ -90,7 +90,9 @@ impl FromEmbedded<'_> {
             { "$ne": [{ "$type": in_child(parent.as_str()) }, "missing"] },
             { "$ne": [in_child(parent.as_str()), "$_id"] },
         ] };
-        let arrays = order.iter().map(|(field, _)| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
+        let arrays = order
+            .iter()
+            .map(|(field, _)| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
         let has_array = doc! { "$or": arrays.collect::<Vec<_>>() };
         let mut group = doc! {
             "_id": null,
@@ -99,12 +101,20 @@ impl FromEmbedded<'_> {
         };
         count_if(&mut group, "no_array", &doc! { "$not": [&is_array] });
         count_if(&mut group, "no_parent_id", &type_in("$_id", &no_id));
-        count_if(&mut group, "no_document", &any(doc! { "$not": [type_in("$$child", &["object"])] }));
+        count_if(
+            &mut group,
+            "no_document",
+            &any(doc! { "$not": [type_in("$$child", &["object"])] }),
+        );
         count_if(&mut group, "no_id", &any(type_in(&in_child(child_id.as_str()), &no_id)));
         count_if(&mut group, "twice", &has_twice);
         count_if(&mut group, "other_parent", &any(other_parent));
         count_if(&mut group, "array_in_order", &any(has_array));
-        count_if(&mut group, "with_ids", &any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] }));
+        count_if(
+            &mut group,
+            "with_ids",
+            &any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] }),
+        );
         [self.unwritten(), doc! { "$group": group }]
     }
 
@@ -171,7 +181,10 @@ impl FromEmbedded<'_> {
 /// How many parents meet a condition, and one of them.
 fn count_if(group: &mut Document, name: &str, condition: &Document) {
     group.insert(name, doc! { "$sum": { "$cond": [condition, 1_i64, 0_i64] } });
-    group.insert(format!("{name}One"), doc! { "$max": { "$cond": [condition, "$_id", null] } });
+    group.insert(
+        format!("{name}One"),
+        doc! { "$max": { "$cond": [condition, "$_id", null] } },
+    );
 }
 
 #[cfg(test)]
@@ -190,10 +203,16 @@ mod tests {
         let stages = form.copy(&vec![Bson::from("$name")].into(), record.clone());
         assert_eq!(stages[0], doc! { "$match": { "_id": { "$in": ["$name"] } } });
         let fence = stages[2].get_document("$lookup").unwrap();
-        assert_eq!(fence.get_array("pipeline").unwrap()[0], doc! { "$match": record }.into());
+        assert_eq!(
+            fence.get_array("pipeline").unwrap()[0],
+            doc! { "$match": record }.into()
+        );
         // what is missing is looked up before the parent
         let into = |stage: &Document| stage.get_document("$lookup").unwrap().get_str("as").unwrap().to_owned();
-        assert_eq!((into(&stages[4]), into(&stages[5])), ("there".to_owned(), "parent".to_owned()));
+        assert_eq!(
+            (into(&stages[4]), into(&stages[5])),
+            ("there".to_owned(), "parent".to_owned())
+        );
         let parent = doc! { "product_id": "$_id" };
         let tail = [
             doc! { "$replaceWith": { "$mergeObjects": [&parent, "$parent.c", &parent] } },

@@ -19,11 +19,10 @@ pub(crate) struct Moving<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) into_non_empty: bool,
     pub(crate) chunk_children: u64,
-    pub(crate) on_progress: Option<OnProgress<'a>>,
 }
 
 impl Moving<'_> {
-    pub(crate) async fn run(mut self) -> Result<Moved> {
+    pub(crate) async fn run(self, mut on_progress: Option<OnProgress<'_>>) -> Result<Moved> {
         if self.chunk_children == 0 {
             let message = "a chunk must be of at least 1 child, nothing was moved";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -54,7 +53,7 @@ impl Moving<'_> {
             moved.parents += chunk.ids.len() as u64;
             moved.children += chunk.weight;
             record.advance(&Bson::Null, before + moved.children).await?;
-            if let Some(call) = &mut self.on_progress {
+            if let Some(call) = &mut on_progress {
                 let done = moved.children;
                 let total = total.max(done);
                 call(Progress { done, total });
