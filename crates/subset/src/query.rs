@@ -154,7 +154,7 @@ pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document 
 
 /// The stages that put beside each parent its version, and what its subset must be: `version` and `truth`. A missing
 /// version is `null`.
-fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
+fn truth(settings: &Settings, children: &str) -> [Document; 2] {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
         doc! { "$match": is_child },
@@ -167,14 +167,13 @@ fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Docu
         "version": { "$ifNull": [format!("${}", settings.version), null] },
     };
     let lookup = doc! { "from": children, "let": { "id": "$_id" }, "pipeline": first.to_vec(), "as": "truth" };
-    let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
-    stages.extend([doc! { "$project": looked_at }, doc! { "$lookup": lookup }]);
-    stages
+    [doc! { "$project": looked_at }, doc! { "$lookup": lookup }]
 }
 
 /// The ids and versions of parents whose subset is not the first of their children: of all, or of one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
-    let mut stages = truth(settings, children, parent);
+    let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
+    stages.extend(truth(settings, children));
     // A parent without children may also have no subset.
     let differs = doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] };
     stages.extend([
@@ -204,14 +203,17 @@ pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str, wh
     if let Rebuilt::WrongOf(ids) | Rebuilt::AllOf(ids) = which {
         stages.push(doc! { "$match": { "_id": { "$in": ids } } });
     }
-    stages.extend(truth(settings, children, None));
+    let [looked_at, first] = truth(settings, children);
+    stages.push(looked_at);
     stages.push(doc! { "$set": {
         "unwritten": is_unwritten_at(settings, "$subset", "$version"),
         "ids": { "$cond": [is_version("$version"), null, embedded_ids(settings, "$subset")] },
     } });
     // No child is one of MinKey, so nothing is read for the others.
     let of_unwritten = doc! { "id": { "$cond": ["$unwritten", "$_id", Bson::MinKey] } };
+    // Before the first ones: where all are there, they are the first of all.
     stages.push(ids_of_children(settings, children, of_unwritten, "found"));
+    stages.push(first);
     let mut is_due = vec![doc! { "$or": [{ "$not": ["$unwritten"] }, has_all("$ids", "$found.i")] }];
     if !matches!(which, Rebuilt::AllOf(_)) {
         is_due.push(doc! { "$or": ["$unwritten", { "$ne": ["$subset", "$truth"] }] });

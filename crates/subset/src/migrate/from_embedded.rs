@@ -22,15 +22,9 @@ impl FromEmbedded<'_> {
     /// first which are missing, and then whether the parent still has no version: where it has none, nobody deleted any.
     /// And nobody can before all of them are there, unless another copy were under way: that is what the record is for.
     pub(crate) fn copy(&self, parents: &Bson, record: Document) -> Vec<Document> {
-        let Settings { subset, child_id, .. } = self.settings;
+        let child_id = &self.settings.child_id;
         let is_ours = [doc! { "$match": record }, doc! { "$project": { "_id": 1 } }];
         let of_call = doc! { "from": moves::COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
-        let still = [
-            doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
-            doc! { "$match": { "$expr": query::is_unwritten(self.settings) } },
-            doc! { "$project": { "_id": 0, "c": format!("${subset}") } },
-        ];
-        let parent = doc! { "from": self.parents, "let": { "id": "$_id" }, "pipeline": still.to_vec(), "as": "parent" };
         let ids = query::embedded_ids(self.settings, "$parent.c");
         let is_missing = doc! { "$not": [{ "$in": [format!("$parent.c.{child_id}"), "$there"] }] };
         vec![
@@ -39,7 +33,7 @@ impl FromEmbedded<'_> {
             doc! { "$lookup": of_call },
             doc! { "$match": { "record.0": { "$exists": true } } },
             query::ids_of_children(self.settings, self.children, doc! { "id": "$_id" }, "there"),
-            doc! { "$lookup": parent },
+            self.still_unwritten("$_id", "parent"),
             doc! { "$unwind": "$parent" },
             doc! { "$project": { "parent": 1, "there": "$there.i" } },
             doc! { "$match": { "$expr": { "$not": [{ "$setIsSubset": [ids, "$there"] }] } } },
@@ -54,6 +48,16 @@ impl FromEmbedded<'_> {
                 "whenNotMatched": "insert",
             } },
         ]
+    }
+
+    /// Looks up a parent, if no repository has written it by then: what is embedded, in a field `c`.
+    fn still_unwritten(&self, id: &str, into: &str) -> Document {
+        let still = [
+            doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
+            doc! { "$match": { "$expr": query::is_unwritten(self.settings) } },
+            doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.subset) } },
+        ];
+        doc! { "$lookup": { "from": self.parents, "let": { "id": id }, "pipeline": still.to_vec(), "as": into } }
     }
 
     /// The document of an embedded child: the parent, and then its fields in their order.
@@ -106,7 +110,13 @@ impl FromEmbedded<'_> {
             "no_document",
             &any(doc! { "$not": [type_in("$$child", &["object"])] }),
         );
-        count_if(&mut group, "no_id", &any(type_in(&in_child(child_id.as_str()), &no_id)));
+        // The server compares by it in `$merge`, and would take such a document for operators.
+        let id = in_child(child_id.as_str());
+        let names = doc! { "$objectToArray": { "$cond": [type_in(&id, &["object"]), &id, {}] } };
+        let is_operator = doc! { "$eq": [{ "$substrCP": ["$$name.k", 0, 1] }, { "$literal": "$" }] };
+        let operators = doc! { "$map": { "input": names, "as": "name", "in": is_operator } };
+        let is_unusable = doc! { "$or": [type_in(&id, &no_id), { "$anyElementTrue": [operators] }] };
+        count_if(&mut group, "no_id", &any(is_unusable));
         count_if(&mut group, "twice", &has_twice);
         count_if(&mut group, "other_parent", &any(other_parent));
         count_if(&mut group, "array_in_order", &any(has_array));
@@ -159,6 +169,9 @@ impl FromEmbedded<'_> {
             } },
             doc! { "$lookup": lookup },
             doc! { "$match": { "other.0": { "$exists": true } } },
+            // Or else it was written meanwhile.
+            self.still_unwritten("$parent", "still"),
+            doc! { "$match": { "still.0": { "$exists": true } } },
             doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$parent" } } },
         ]);
         stages
