@@ -258,10 +258,10 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         let admin = db.plain_client().database("admin");
         let namespace = format!("{}.review", db.database().name());
         let hold =
-            doc! { "configureFailPoint": "hangDuringBatchUpdate", "mode": "alwaysOn", "data": { "nss": namespace } };
+            doc! { "configureFailPoint": "hangDuringBatchInsert", "mode": "alwaysOn", "data": { "nss": namespace } };
         admin.run_command(hold).await.unwrap();
         let name = db.database().name().to_owned();
-        let held = doc! { "currentOp": true, "active": true, "ns": format!("{name}.product") };
+        let held = doc! { "currentOp": true, "active": true, "ns": format!("{name}.product"), "command.comment": { "$exists": true } };
         let is_held = async || {
             let found = admin.run_command(held.clone()).await.unwrap();
             !found.get_array("inprog").unwrap().is_empty()
@@ -298,7 +298,7 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
                 .unwrap()
                 .is_none()
         );
-        let off = doc! { "configureFailPoint": "hangDuringBatchUpdate", "mode": "off" };
+        let off = doc! { "configureFailPoint": "hangDuringBatchInsert", "mode": "off" };
         admin.run_command(off).await.unwrap();
         let (first, second) = futures::join!(first, second);
         second.unwrap();

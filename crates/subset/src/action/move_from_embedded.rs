@@ -34,8 +34,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Who may write meanwhile
     /// Stop the programs that embed children. Writers of this crate may go on. A write to a parent that is not moved yet,
     /// or to its children, is refused with [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) and nothing stored: try
-    /// it again when the move has come to that parent. Readers of this crate find all children embedded before a parent
-    /// is moved, and the first of them after it.
+    /// it again when the move has come to that parent. With smaller [chunks](MoveFromEmbedded::chunk_children) a parent is
+    /// between the two for a shorter time. [`get`](Self::get) finds all children embedded before a parent is moved, and
+    /// the first of them after it; [`children`](Self::children) and [`child`](Self::child) find them after it.
     ///
     /// Parents that repositories have written have a version, and are passed over.
     ///
@@ -47,8 +48,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// The server reads the parents that are to be moved twice to check them, and once more, by id, to move them. A chunk is three round
-    /// trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, each
-    /// embedded child is looked up there once.
+    /// trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, the
+    /// children of each parent are read once more to compare them.
     ///
     /// # Errors
     /// Nothing is written when an error is one of these. It names one [parent](mongo_patterns_core::Error::document_id):

@@ -76,7 +76,7 @@ impl fmt::Display for Left {
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a> Repair<'a> {
-    /// Says what it would do, and writes nothing.
+    /// Says what it would do, and writes nothing. One round trip for each stale parent, or two.
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self

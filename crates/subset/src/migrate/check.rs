@@ -71,8 +71,7 @@ pub(crate) async fn check_children(shared: &Shared, form: &FromEmbedded<'_>, int
         return refuse(&one, "n", ErrorKind::TargetNotEmpty, "", what);
     }
     let found = look(&shared.parents, form.conflicts()).await?;
-    let what =
-        "embedded children have the parent and the id of one in their collection, and another content: mend either";
+    let what = "parents have embedded children whose ids are those of their children in the collection, with another content: mend either";
     refuse(
         &found,
         "n",

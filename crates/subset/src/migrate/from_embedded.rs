@@ -43,8 +43,9 @@ impl FromEmbedded<'_> {
             doc! { "$merge": {
                 "into": self.children,
                 "on": [self.settings.parent.as_str(), child_id.as_str()],
-                // An empty pipeline, and not `keepExisting`: that takes a dot in a field's name for a path.
-                "whenMatched": [],
+                // A plain insert: what is there was left out. It takes a third of the time of an upsert, and no name or
+                // value in a child for something else.
+                "whenMatched": "fail",
                 "whenNotMatched": "insert",
             } },
         ]
@@ -110,13 +111,8 @@ impl FromEmbedded<'_> {
             "no_document",
             &any(doc! { "$not": [type_in("$$child", &["object"])] }),
         );
-        // The server compares by it in `$merge`, and would take such a document for operators.
         let id = in_child(child_id.as_str());
-        let names = doc! { "$objectToArray": { "$cond": [type_in(&id, &["object"]), &id, {}] } };
-        let is_operator = doc! { "$eq": [{ "$substrCP": ["$$name.k", 0, 1] }, { "$literal": "$" }] };
-        let operators = doc! { "$map": { "input": names, "as": "name", "in": is_operator } };
-        let is_unusable = doc! { "$or": [type_in(&id, &no_id), { "$anyElementTrue": [operators] }] };
-        count_if(&mut group, "no_id", &any(is_unusable));
+        count_if(&mut group, "no_id", &any(type_in(&id, &no_id)));
         count_if(&mut group, "twice", &has_twice);
         count_if(&mut group, "other_parent", &any(other_parent));
         count_if(&mut group, "array_in_order", &any(has_array));
@@ -141,40 +137,36 @@ impl FromEmbedded<'_> {
         stages
     }
 
-    /// Counts the embedded children of which the collection has one with the same parent and id, and another content.
+    /// Counts the parents with embedded children of which the collection has one with the same id, and another content.
     pub(crate) fn conflicts(&self) -> Vec<Document> {
-        let Settings { parent, child_id, .. } = self.settings;
+        let Settings {
+            subset,
+            parent,
+            child_id,
+            ..
+        } = self.settings;
         // Without the `_id`, which a copy may have got from the server.
-        let content = doc! { "$mergeObjects": [{ "_id": null }, "$$ROOT", { "_id": null }] };
-        let same_child = doc! { "$and": [
-            { "$eq": [format!("${parent}"), "$$parent"] },
-            { "$eq": [format!("${child_id}"), "$$id"] },
-        ] };
-        let differing = [
-            doc! { "$match": { "$expr": same_child } },
-            doc! { "$match": { "$expr": { "$ne": [&content, "$$content"] } } },
-            doc! { "$project": { "_id": 1 } },
+        let content = |document: Bson| doc! { "$mergeObjects": [{ "_id": null }, document, { "_id": null }] };
+        let there = [
+            doc! { "$match": { "$expr": { "$eq": [format!("${parent}"), "$$id"] } } },
+            doc! { "$project": { "_id": 0, "i": format!("${child_id}"), "d": content("$$ROOT".into()) } },
         ];
-        let lookup = doc! {
-            "from": self.children,
-            "let": { "parent": "$parent", "id": "$id", "content": "$content" },
-            "pipeline": differing.to_vec(),
-            "as": "other",
-        };
-        let mut stages = self.embedded();
-        stages.extend([
-            doc! { "$replaceWith": self.document("$c") },
-            doc! { "$project": {
-                "_id": 0, "parent": format!("${parent}"), "id": format!("${child_id}"), "content": content,
-            } },
+        let lookup = doc! { "from": self.children, "let": { "id": "$_id" }, "pipeline": there.to_vec(), "as": "there" };
+        let copy = doc! { "i": format!("$$child.{child_id}"), "d": content(self.document("$$child").into()) };
+        let array = format!("${subset}");
+        let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
+        let ids = query::embedded_ids(self.settings, &array);
+        vec![
+            self.unwritten(),
+            doc! { "$project": { "ids": ids, "copies": copies } },
             doc! { "$lookup": lookup },
-            doc! { "$match": { "other.0": { "$exists": true } } },
+            doc! { "$project": { "ids": 1, "others": { "$setDifference": ["$there", "$copies"] } } },
+            doc! { "$match": { "$expr": { "$ne": [{ "$setIntersection": ["$others.i", "$ids"] }, []] } } },
             // Or else it was written meanwhile.
-            self.still_unwritten("$parent", "still"),
+            self.still_unwritten("$_id", "still"),
             doc! { "$match": { "still.0": { "$exists": true } } },
-            doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$parent" } } },
-        ]);
-        stages
+            doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$_id" } } },
+        ]
     }
 
     fn unwritten(&self) -> Document {
@@ -205,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_becomes_a_document_and_one_that_is_there_stays() {
+    fn a_child_that_is_missing_becomes_a_document() {
         let settings = Settings::example();
         let form = FromEmbedded {
             settings: &settings,
@@ -232,7 +224,7 @@ mod tests {
             doc! { "$merge": {
                 "into": "review",
                 "on": ["product_id", "review_id"],
-                "whenMatched": [],
+                "whenMatched": "fail",
                 "whenNotMatched": "insert",
             } },
         ];
