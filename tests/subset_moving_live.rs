@@ -256,50 +256,61 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         }
         let expected = fill(db, 12).await;
         let admin = db.plain_client().database("admin");
-        let namespace = format!("{}.review", db.database().name());
-        let hold =
-            doc! { "configureFailPoint": "hangDuringBatchInsert", "mode": "alwaysOn", "data": { "nss": namespace } };
-        admin.run_command(hold).await.unwrap();
-        let name = db.database().name().to_owned();
-        let held = doc! { "currentOp": true, "active": true, "ns": format!("{name}.product"), "command.comment": { "$exists": true } };
-        let is_held = async || {
-            let found = admin.run_command(held.clone()).await.unwrap();
-            !found.get_array("inprog").unwrap().is_empty()
+        let hold = async |mode: &str| {
+            let namespace = format!("{}.review", db.database().name());
+            let hold =
+                doc! { "configureFailPoint": "hangDuringBatchInsert", "mode": mode, "data": { "nss": namespace } };
+            admin.run_command(hold).await.unwrap();
         };
-        let repository = unmoved(db);
-        let mut first = Box::pin(repository.move_from_embedded().into_future());
+        let held = doc! { "currentOp": true, "active": true, "failpointMsg": "hangDuringBatchInsert" };
+        let until_held = async || {
+            while admin
+                .run_command(held.clone())
+                .await
+                .unwrap()
+                .get_array("inprog")
+                .unwrap()
+                .is_empty()
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        hold("alwaysOn").await;
+        let database = db.plain_client().database(db.database().name());
+        let earlier: Products = builder(&database).build().unwrap();
+        let mut first = Box::pin(earlier.move_from_embedded().into_future());
         tokio::select! {
             biased;
             moved = &mut first => panic!("{moved:?}"),
-            () = async { while !is_held().await { tokio::task::yield_now().await } } => {}
+            () = until_held() => {}
         }
-        // It has read the products, and writes no review yet. A second call begins.
-        let database = db.plain_client().database(&name);
-        let other: Products = builder(&database).build().unwrap();
-        let mut second = Box::pin(other.move_from_embedded().into_future());
-        let records = db.plain_collection::<Document>("mongo_patterns_moves");
-        let run = async || {
-            records
-                .find_one(doc! {})
-                .await
-                .unwrap()
-                .and_then(|record| record.get_object_id("run").ok())
+        // It has seen what is missing, and is held before it writes that.
+        let products = unmoved(db);
+        db.recorder().clear();
+        let mut second = Box::pin(products.move_from_embedded().into_future());
+        let looks = || {
+            let commands = db.recorder().commands();
+            commands
+                .iter()
+                .filter(|sent| sent.command.get_str("$db").is_ok_and(|name| name == "admin"))
+                .count()
         };
-        let of_first = run().await;
+        let until_it_waits = async {
+            while looks() < 5 {
+                let commands = db.recorder().commands();
+                let copy = commands.iter().find(|sent| sent.command.to_string().contains("$merge"));
+                assert!(copy.is_none(), "it did not wait");
+                db.recorder().sent(db.recorder().round_trips() + 1).await;
+            }
+        };
         tokio::select! {
             biased;
-            moved = &mut second => panic!("{moved:?}"),
-            () = async { while run().await == of_first { tokio::task::yield_now().await } } => {}
+            moved = &mut second => panic!("it did not wait: {moved:?}"),
+            () = until_it_waits => {}
         }
-        assert!(
-            product(db)
-                .find_one(doc! { "reviews_version": { "$exists": true } })
-                .await
-                .unwrap()
-                .is_none()
-        );
-        let off = doc! { "configureFailPoint": "hangDuringBatchInsert", "mode": "off" };
-        admin.run_command(off).await.unwrap();
+        let written = doc! { "reviews_version": { "$exists": true } };
+        assert_eq!(product(db).find_one(written).await.unwrap(), None);
+        hold("off").await;
         let (first, second) = futures::join!(first, second);
         second.unwrap();
         assert_eq!(first.unwrap_err().kind(), ErrorKind::Contention);

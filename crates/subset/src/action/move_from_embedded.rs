@@ -42,13 +42,13 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # When it is interrupted
     /// Call it again until it returns. Wherever it was killed, nothing is lost or doubled: a parent gives up children only
-    /// in the same write that finds all of them in the collection, and what is there stays. Calling it once more changes
+    /// where all of them are in the collection, and what is there stays. Calling it once more changes
     /// nothing. Which call is at work is noted in the collection `mongo_patterns_moves` of the database, so that an earlier
     /// one, with which the server may still go on, cannot bring back what was deleted since.
     ///
     /// # Cost
-    /// The server reads the parents that are to be moved twice to check them, and once more, by id, to move them. A chunk is three round
-    /// trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, the
+    /// The server reads the parents that are to be moved once or twice to check them, and twice, by id, to move them. A
+    /// chunk is three round trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, the
     /// children of each parent are read once more to compare them.
     ///
     /// # Errors
