@@ -67,6 +67,7 @@ mod subset_naive;
 mod subset_reads;
 mod subset_repair;
 mod subset_support;
+mod subset_unmoved;
 mod subset_values;
 mod subset_writes;
 mod support;
