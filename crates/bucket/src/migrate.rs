@@ -3,7 +3,6 @@
 
 pub(crate) mod check;
 pub(crate) mod compare;
-mod record;
 pub(crate) mod run;
 pub(crate) mod to_buckets;
 pub(crate) mod to_flat;

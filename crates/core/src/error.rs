@@ -54,6 +54,8 @@ pub enum ErrorKind {
     TargetNotEmpty,
     /// After a move, the target does not have what the source has.
     CountMismatch,
+    /// A document holds what is nowhere else and would be lost: it must be moved first.
+    NotMoved,
     /// There is a document with this `_id` already.
     AlreadyExists,
     /// Changes that were to be followed are not known to the server any more.

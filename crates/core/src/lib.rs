@@ -16,6 +16,7 @@
 //! | [`transaction`] | transactions of our own |
 //! | [`gates`] | keeps the writes of this process away from such a transaction |
 //! | [`array`](mod@array) | values that are encoded once, into arrays of documents |
+//! | [`moves`] | a record of how far a move is |
 //! | [`rewrite`] | arrays over several documents, written anew |
 
 pub mod action;
@@ -27,6 +28,7 @@ pub mod find;
 pub mod gates;
 pub mod index;
 pub mod key;
+pub mod moves;
 pub mod retry;
 pub mod rewrite;
 pub mod transaction;

@@ -1,5 +1,7 @@
 //! The calls as structs: each has the setters of its options, and is awaited.
 
+mod adopt;
+mod change_from;
 mod child;
 mod children;
 mod consistency;
@@ -10,6 +12,7 @@ mod follow;
 mod get;
 mod insert;
 mod insert_many;
+mod move_from_embedded;
 mod rebuild;
 mod rebuild_all;
 mod repair;
@@ -17,6 +20,8 @@ mod replace;
 mod update;
 mod verify;
 
+pub use adopt::{Adopt, Adopted};
+pub use change_from::{ChangeFrom, Changed};
 pub use child::FindChild;
 pub use children::{Children, ChildrenPage};
 pub use consistency::FindConsistency;
@@ -27,6 +32,7 @@ pub use follow::Follow;
 pub use get::Get;
 pub use insert::{Insert, Inserted};
 pub use insert_many::{InsertMany, InsertedMany};
+pub use move_from_embedded::MoveFromEmbedded;
 pub use rebuild::{Rebuild, Rebuilt};
 pub(crate) use rebuild_all::rebuild_all;
 pub use rebuild_all::{RebuildAll, RebuiltAll};

@@ -183,6 +183,23 @@
 //! without a sort, and a unique one on the parent and the child's id. [`indexes`](SubsetRepository::indexes) gives their
 //! definitions. Reads and writes name them in hints, so that they are refused where one is missing.
 //!
+//! # Moving over
+//!
+//! - All children are embedded: [`move_from_embedded`](SubsetRepository::move_from_embedded) copies them into their
+//!   collection, and lets each parent keep the first ones.
+//! - Two collections without a subset, or with one that was kept by hand: [`adopt`](SubsetRepository::adopt).
+//! - Another order, size, or other embedded fields: [`change_from`](SubsetRepository::change_from).
+//!
+//! All work on the server, while writers of this crate go on, and are called again where they were interrupted. `plan()`
+//! says what they would write.
+//!
+//! A parent with children and without a version was not written by a repository. What is embedded there may be nowhere
+//! else, so its first write looks whether all of it is in the collection, which costs up to four round trips. Where it is
+//! not, every write to that parent or its children is [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved), with
+//! nothing stored, and [`repair`](SubsetRepository::repair) and [`rebuild_all`](SubsetRepository::rebuild_all) leave the
+//! parent as it is: move it. Where a subset that was kept by hand has leftovers, give them up with
+//! [`rebuild(..).discard_embedded()`](action::Rebuild::discard_embedded).
+//!
 //! # Sharding
 //!
 //! Shard the parents by `_id` and the children by the parent field. Every read and write has both by equality.
@@ -194,6 +211,7 @@ mod finding;
 mod follower;
 mod id;
 mod known;
+mod migrate;
 mod policy;
 mod query;
 mod refresh;
@@ -201,14 +219,18 @@ mod repository;
 mod scan;
 mod settings;
 mod token;
+mod unwritten;
 mod write;
 
 pub use action::{
-    ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, Left, Rebuilt, RebuiltAll, Repaired, Updated,
+    Adopted, Changed, ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, Left, Rebuilt, RebuiltAll,
+    Repaired, Updated,
 };
 pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use follower::Followed;
+pub use migrate::plan::MovePlan;
+pub use migrate::{Moved, Progress};
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;
 pub use token::ChildToken;

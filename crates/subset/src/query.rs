@@ -16,12 +16,8 @@ pub(crate) fn state(settings: &Settings) -> Document {
     doc! { "_id": 0, settings.subset.as_str(): 1, settings.version.as_str(): 1 }
 }
 
-/// The parent, if it has this version. What is no integer is as none, as the stored form has no other.
-pub(crate) fn at_version(settings: &Settings, id: &Bson, version: Option<i64>) -> Document {
-    let version: Bson = match version {
-        Some(version) => version.into(),
-        None => doc! { "$not": { "$type": ["int", "long"] } }.into(),
-    };
+/// The parent, if it has this version.
+pub(crate) fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
 }
 
@@ -41,6 +37,51 @@ impl Shown {
         }
         fields
     }
+}
+
+/// The parent, if it has no version, and the children with these ids embedded. What is no integer is as none, as the
+/// stored form has no other.
+pub(crate) fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
+    let no_version = doc! { "$not": [is_version(&format!("${}", settings.version))] };
+    let same = doc! { "$eq": [embedded_ids(settings, &format!("${}", settings.subset)), { "$literal": embedded }] };
+    doc! { "_id": { "$eq": id }, "$expr": { "$and": [no_version, same] } }
+}
+
+/// The parent, unless it has embedded children and no version.
+pub(crate) fn written(settings: &Settings, id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id }, "$expr": { "$not": [is_unwritten(settings)] } }
+}
+
+/// Parents that have embedded children and no version: one, or all.
+pub(crate) fn unwritten(settings: &Settings, id: Option<&Bson>) -> Document {
+    let mut filter = id.map(by_id).unwrap_or_default();
+    filter.insert("$expr", is_unwritten(settings));
+    filter
+}
+
+/// Whether a parent has embedded children that no repository wrote, as an expression.
+pub(crate) fn is_unwritten(settings: &Settings) -> Document {
+    let (subset, version) = (format!("${}", settings.subset), format!("${}", settings.version));
+    is_unwritten_at(settings, &subset, &version)
+}
+
+fn is_unwritten_at(settings: &Settings, subset: &str, version: &str) -> Document {
+    doc! { "$and": [
+        { "$not": [is_version(version)] },
+        { "$ne": [embedded_ids(settings, subset), []] },
+    ] }
+}
+
+fn is_version(path: &str) -> Document {
+    doc! { "$in": [{ "$type": path }, ["int", "long"]] }
+}
+
+/// The ids of the children in an array, in their order, and null for one that has none, as an expression. What is no
+/// array is as it is.
+pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
+    let id = format!("$$child.{}", settings.child_id);
+    let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };
+    doc! { "$cond": [{ "$isArray": array }, ids, { "$ifNull": [array, []] }] }
 }
 
 /// Writes the subset, and the version that comes after this one.
@@ -76,13 +117,17 @@ pub(crate) fn count_version(settings: &Settings) -> [Document; 1] {
 /// The version after the stored one, as an expression.
 fn next_version(settings: &Settings) -> Document {
     let path = format!("${}", settings.version);
-    let is_integer = doc! { "$in": [{ "$type": &path }, ["int", "long"]] };
-    doc! { "$add": [{ "$cond": [is_integer, path, 0_i64] }, 1_i64] }
+    doc! { "$add": [{ "$cond": [is_version(&path), path, 0_i64] }, 1_i64] }
 }
 
 /// The children of a parent.
 pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent } }
+}
+
+/// Those children of a parent that have one of these ids.
+pub(crate) fn children_among(settings: &Settings, parent: &Bson, ids: &[Bson]) -> Document {
+    doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$in": ids } }
 }
 
 /// One child of a parent.
@@ -139,9 +184,10 @@ pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document 
     place(settings, parent, &values.collect::<Vec<_>>())
 }
 
-/// The stages that put beside each parent its version, and what it must show: `version` and `truth`, and `counted`, where
-/// it has a total. A missing version is `null`.
-fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
+/// The stages that put beside each parent its version, and what it must show: first those that look at the parent, then
+/// those that look at its children. `version` and `truth`, and `counted`, where it has a total. A missing version is
+/// `null`.
+fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
         doc! { "$match": is_child },
@@ -165,15 +211,15 @@ fn truth(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Docu
         let counted = doc! { "$add": [{ "$sum": "$counted.children" }, 0_i64] };
         lookups.push(doc! { "$set": { "counted": counted } });
     }
-    let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
-    stages.push(doc! { "$project": looked_at });
-    stages.extend(lookups);
-    stages
+    (doc! { "$project": looked_at }, lookups)
 }
 
 /// The ids and versions of parents whose subset is not the first of their children: of all, or of one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
-    let mut stages = truth(settings, children, parent);
+    let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
+    let (looked_at, lookups) = truth(settings, children);
+    stages.push(looked_at);
+    stages.extend(lookups);
     // A parent without children may also have no subset, and no total.
     let mut differs = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
     if settings.total.is_some() {
@@ -193,31 +239,89 @@ fn either(mut conditions: Vec<Document>) -> Document {
     }
 }
 
-/// Writes every subset that is not exactly the first of the children, where its version is still the same.
-pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
-    let mut stages = truth(settings, children, None);
+/// Which parents a rebuild is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rebuilt<'a> {
+    /// Those whose subset is not exactly the first of their children.
+    Wrong,
+    /// Of these, the same.
+    WrongOf(&'a [Bson]),
+    /// All of these, so that no refresh that is under way can write what it read before.
+    AllOf(&'a [Bson]),
+}
+
+/// Writes every subset that is not exactly the first of the children, where its version is still the same. A parent
+/// that no repository wrote is written where all that is embedded in it is among the children, and is still the same.
+pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str, which: Rebuilt<'_>) -> Vec<Document> {
     let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
     let version_path = format!("${version}");
-    let is_same = doc! { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] };
+    let mut stages = Vec::new();
+    if let Rebuilt::WrongOf(ids) | Rebuilt::AllOf(ids) = which {
+        stages.push(doc! { "$match": { "_id": { "$in": ids } } });
+    }
+    let (looked_at, lookups) = truth(settings, children);
+    stages.push(looked_at);
+    stages.push(doc! { "$set": {
+        "unwritten": is_unwritten_at(settings, "$subset", "$version"),
+        "ids": { "$cond": [is_version("$version"), null, embedded_ids(settings, "$subset")] },
+    } });
+    // No child is one of MinKey, so nothing is read for the others.
+    let of_unwritten = doc! { "id": { "$cond": ["$unwritten", "$_id", Bson::MinKey] } };
+    // Before the first ones: where all are there, they are the first of all.
+    stages.push(ids_of_children(settings, children, of_unwritten, "found"));
+    stages.extend(lookups);
+    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unwritten"] }, has_all("$ids", "$found.i")] }];
+    if !matches!(which, Rebuilt::AllOf(_)) {
+        let mut is_wrong = vec![Bson::from("$unwritten"), doc! { "$ne": ["$subset", "$truth"] }.into()];
+        if settings.total.is_some() {
+            is_wrong.push(doc! { "$ne": ["$total", "$counted"] }.into());
+        }
+        is_due.push(doc! { "$or": is_wrong });
+    }
+    let is_same = doc! { "$and": [
+        { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] },
+        { "$or": [
+            { "$eq": ["$$new.ids", null] },
+            { "$eq": ["$$new.ids", embedded_ids(settings, &format!("${subset}"))] },
+        ] },
+    ] };
     let mut written = doc! {
         subset: { "$cond": [&is_same, "$$new.truth", format!("${subset}")] },
         version: { "$cond": [&is_same, next_version(settings), &version_path] },
     };
-    let mut differs = vec![doc! { "$ne": ["$subset", "$truth"] }];
-    let mut new = doc! { "version": 1, "truth": 1 };
+    let mut new = doc! { "version": 1, "truth": 1, "ids": 1 };
     if let Some(total) = &settings.total {
         let counted = doc! { "$cond": [&is_same, "$$new.counted", format!("${total}")] };
         written.insert(total.as_str(), counted);
         new.insert("counted", 1);
-        differs.push(doc! { "$ne": ["$total", "$counted"] });
     }
     let written = doc! { "$set": written };
     stages.extend([
-        doc! { "$match": { "$expr": either(differs) } },
+        doc! { "$match": { "$expr": { "$and": is_due } } },
         doc! { "$project": new },
         doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
     ]);
     stages
+}
+
+/// Looks up the ids of the children of `$$id`, as documents with a field `i`.
+pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
+    let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
+    let ids = [
+        doc! { "$match": is_child },
+        doc! { "$project": { "_id": 0, "i": format!("${}", settings.child_id) } },
+    ];
+    doc! { "$lookup": { "from": children, "let": id, "pipeline": ids.to_vec(), "as": into } }
+}
+
+/// Whether all of some ids, which are each another one, are among others.
+pub(crate) fn has_all(ids: &str, others: &str) -> Document {
+    let all = doc! { "$and": [
+        { "$not": [{ "$in": [null, ids] }] },
+        { "$eq": [{ "$size": { "$setUnion": [ids, []] } }, { "$size": ids }] },
+        { "$setIsSubset": [ids, others] },
+    ] };
+    doc! { "$cond": [{ "$isArray": ids }, all, false] }
 }
 
 /// The parents that children name and that do not exist, with the number of those children: of all, or one.
@@ -253,12 +357,8 @@ mod tests {
         let settings = Settings::example();
         let id = Bson::Document(doc! { "$gt": 1 });
         assert_eq!(
-            at_version(&settings, &id, Some(3)),
+            at_version(&settings, &id, 3),
             doc! { "_id": { "$eq": { "$gt": 1 } }, "reviews_version": 3_i64 }
-        );
-        assert_eq!(
-            at_version(&settings, &Bson::Int32(1), None),
-            doc! { "_id": { "$eq": 1 }, "reviews_version": { "$not": { "$type": ["int", "long"] } } }
         );
         let hostile = Bson::Document(doc! { "review_id": "$name" });
         assert_eq!(
@@ -287,6 +387,30 @@ mod tests {
         assert_eq!(
             with_total(&total, &Bson::Int32(1)),
             doc! { "_id": { "$eq": 1 }, "review_count": { "$type": ["int", "long"] } }
+        );
+    }
+
+    #[test]
+    fn a_first_write_compares_what_is_embedded() {
+        let settings = Settings::example();
+        let ids = doc! { "$cond": [
+            { "$isArray": "$reviews" },
+            { "$map": { "input": "$reviews", "as": "child", "in": "$$child.review_id" } },
+            { "$ifNull": ["$reviews", []] },
+        ] };
+        let is_version = doc! { "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] };
+        assert_eq!(
+            at_first_write(&settings, &Bson::Int32(1), &vec![Bson::from("$name")].into()),
+            doc! { "_id": { "$eq": 1 }, "$expr": { "$and": [
+                { "$not": [&is_version] },
+                { "$eq": [&ids, { "$literal": ["$name"] }] },
+            ] } }
+        );
+        assert_eq!(
+            written(&settings, &Bson::Int32(1)),
+            doc! { "_id": { "$eq": 1 }, "$expr": { "$not": [
+                { "$and": [{ "$not": [is_version] }, { "$ne": [ids, []] }] },
+            ] } }
         );
     }
 
@@ -323,13 +447,19 @@ mod tests {
 
     #[test]
     fn a_rebuild_writes_only_what_has_not_changed() {
-        let stages = rebuild_all(&Settings::example(), "product", "review");
+        let stages = rebuild_all(&Settings::example(), "product", "review", Rebuilt::Wrong);
         let merge = stages.last().unwrap().get_document("$merge").unwrap();
         let next = doc! { "$add": [
             { "$cond": [{ "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] }, "$reviews_version", 0_i64] },
             1_i64,
         ] };
-        let is_same = doc! { "$eq": [{ "$ifNull": ["$reviews_version", null] }, "$$new.version"] };
+        let is_same = doc! { "$and": [
+            { "$eq": [{ "$ifNull": ["$reviews_version", null] }, "$$new.version"] },
+            { "$or": [
+                { "$eq": ["$$new.ids", null] },
+                { "$eq": ["$$new.ids", embedded_ids(&Settings::example(), "$reviews")] },
+            ] },
+        ] };
         assert_eq!(
             merge,
             &doc! {

@@ -5,13 +5,15 @@ use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocumentBuf};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::child::is_id;
-use crate::query::{self, Shown};
+use crate::query::Shown;
 use crate::repository::Shared;
+use crate::settings::Settings;
+use crate::{query, unwritten};
 
 /// Three attempts suffice, unless the parent is deleted and inserted again in between.
 const ATTEMPTS: usize = 16;
@@ -55,14 +57,7 @@ pub(crate) async fn find_state(
         Some(session) => find.session(session).await?,
         None => find.await?,
     };
-    Ok(found.map(|document| State {
-        version: match document.get(settings.version.as_str()) {
-            Ok(Some(RawBsonRef::Int32(version))) => Some(version.into()),
-            Ok(Some(RawBsonRef::Int64(version))) => Some(version),
-            _ => None,
-        },
-        document: Some(document),
-    }))
+    Ok(found.map(|document| State::of(settings, document)))
 }
 
 /// The first children, as they are embedded. In a transaction it reads the transaction's snapshot.
@@ -145,6 +140,50 @@ impl State {
         }
     }
 
+    pub(crate) fn of(settings: &Settings, document: RawDocumentBuf) -> Self {
+        let version = match document.get(settings.version.as_str()) {
+            Ok(Some(RawBsonRef::Int32(version))) => Some(version.into()),
+            Ok(Some(RawBsonRef::Int64(version))) => Some(version),
+            _ => None,
+        };
+        Self {
+            version,
+            document: Some(document),
+        }
+    }
+
+    /// The ids of what is embedded in a parent that no repository wrote, `None` for one that has a version. As
+    /// [`query::embedded_ids`] gives them, but `null` for what is no array.
+    pub(crate) fn first_ids(&self, settings: &Settings) -> Option<Bson> {
+        let document = self.document.as_ref().filter(|_| self.version.is_none())?;
+        let id = |child: bson::error::Result<RawBsonRef<'_>>| {
+            let id = child.ok()?.as_document()?.get(settings.child_id.as_str()).ok()??;
+            Bson::try_from(id).ok()
+        };
+        Some(match document.get(settings.subset.as_str()) {
+            Ok(None | Some(RawBsonRef::Null | RawBsonRef::Undefined)) => Bson::Array(Vec::new()),
+            Ok(Some(RawBsonRef::Array(stored))) => stored
+                .into_iter()
+                .map(|child| id(child).unwrap_or(Bson::Null))
+                .collect(),
+            _ => Bson::Null,
+        })
+    }
+
+    /// Whether something is embedded in a parent that no repository wrote.
+    pub(crate) fn is_unwritten(&self, settings: &Settings) -> bool {
+        self.first_ids(settings)
+            .is_some_and(|ids| ids != Bson::Array(Vec::new()))
+    }
+
+    /// The parent, as long as it is as it was seen.
+    pub(crate) fn unchanged(&self, settings: &Settings, parent: &Bson) -> Document {
+        match (self.version, self.first_ids(settings)) {
+            (Some(version), _) => query::at_version(settings, parent, version),
+            (None, ids) => query::at_first_write(settings, parent, &ids.unwrap_or(Bson::Null)),
+        }
+    }
+
     /// Whether the stored subset is this one, byte by byte.
     fn has(&self, subset: &str, top: &[RawDocumentBuf]) -> bool {
         let Some(document) = &self.document else { return false };
@@ -178,6 +217,8 @@ impl State {
 /// the parent is not written where its subset is right already and does not have this child, which must be a new one:
 /// nothing that another writer may still write to the parent can be wrong because of it. It is looked at for that where it
 /// was a guess.
+///
+/// A parent that no repository wrote is refused where it holds children that the collection does not have.
 pub(crate) async fn refresh(
     shared: &Shared,
     parent: &Bson,
@@ -208,6 +249,7 @@ pub(crate) async fn refresh(
                 state
             }
         };
+        unwritten::check(shared, parent, &state, false, session.as_deref_mut()).await?;
         top = self::top(shared, parent, false, session.as_deref_mut()).await?;
         if unless_in.is_some_and(|child| !is_in(shared, &top, child)) {
             let looked_at;
@@ -230,7 +272,7 @@ pub(crate) async fn refresh(
             total: total(shared, parent, false, session.as_deref_mut()).await?,
         };
         let mut update = parents.update_one(
-            query::at_version(settings, parent, state.version),
+            state.unchanged(settings, parent),
             query::replace_subset(settings, shown, state.version),
         );
         if let Some(session) = session.as_deref_mut() {

@@ -41,6 +41,14 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// A walk through all children alone.
+    pub(crate) fn of_children(shared: &'a Shared) -> Self {
+        Self {
+            at_children: true,
+            ..Self::of_parents(shared)
+        }
+    }
+
     /// The next thing that is wrong, also when one looks again.
     pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
         loop {

@@ -11,7 +11,7 @@ use mongodb::options::Hint;
 use crate::query::Shown;
 use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
 use crate::repository::Shared;
-use crate::{Consistency, id, query};
+use crate::{Consistency, id, query, unwritten};
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -110,10 +110,13 @@ impl Write<'_> {
         let mut before = Vec::with_capacity(self.parents.len());
         for parent in self.parents {
             let state = match self.guess(parent) {
-                Some(guess) => Some(guess),
-                None => find_state(shared, parent, session.as_deref_mut()).await?,
+                Some(guess) => guess,
+                None => {
+                    let state = find_state(shared, parent, session.as_deref_mut()).await?;
+                    unwritten::write_first(shared, parent, state.ok_or_else(no_parent)?, session.as_deref_mut()).await?
+                }
             };
-            before.push(state.ok_or_else(no_parent)?);
+            before.push(state);
         }
         let applied = self.apply(session.as_deref_mut()).await;
         let stored = match &applied {
@@ -196,9 +199,10 @@ impl Write<'_> {
         let Shared { parents, settings, .. } = self.shared;
         for parent in self.parents {
             let count = query::count_version(settings).to_vec();
-            let counted = parents.update_one(query::by_id(parent), count).session(&mut *session);
+            let written = query::written(settings, parent);
+            let counted = parents.update_one(written, count).session(&mut *session);
             if counted.await?.matched_count == 0 {
-                return Err(no_parent());
+                unwritten::count_first(self.shared, parent, &mut *session).await?;
             }
         }
         let found = self.apply(Some(&mut *session)).await;

@@ -1,6 +1,7 @@
 //! A move under way: check, begin or go on, chunk by chunk, compare.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::moves::{Place, Record};
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
@@ -9,7 +10,6 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
 use super::compare::{Keys, comparison};
-use super::record::{Place, Record};
 use super::to_buckets::ToBuckets;
 use super::to_flat::ToFlat;
 use super::walk::{Range, Walk};

@@ -34,10 +34,7 @@ impl<P, C> EmbeddedRepository<P, C> {
         ReorderChildren {
             shared: self.shared(),
             parent: DocumentId::new(parent.into()),
-            children: children
-                .into_iter()
-                .map(|child| ChildId::new(child.into()))
-                .collect(),
+            children: children.into_iter().map(|child| ChildId::new(child.into())).collect(),
             session: None,
         }
     }

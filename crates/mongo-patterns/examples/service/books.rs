@@ -76,7 +76,10 @@ async fn show(
     let book = found.document;
     let (sold, buyers) = if found.has_extras {
         let sold = store.books.count(id).await?.total();
-        (sold, store.books.elements(id).skip(from as u64).limit(SHOWN as u64).await?)
+        (
+            sold,
+            store.books.elements(id).skip(from as u64).limit(SHOWN as u64).await?,
+        )
     } else {
         let inline = &book.customers_purchased;
         (

@@ -21,6 +21,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
+    /// [moved](Self::move_from_embedded),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     pub fn delete(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> Delete<'_> {

@@ -3,12 +3,12 @@ use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{Error, Result, transaction};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
+use mongodb::bson::{Bson, Document};
 use mongodb::options::Hint;
 
 use crate::repository::Shared;
 use crate::write::is_in_transaction;
-use crate::{Consistency, SubsetRepository, id, query};
+use crate::{Consistency, SubsetRepository, id, query, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent with all its children. Also children that were left without their parent.
@@ -23,9 +23,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// not use an `_id` again.
     ///
     /// # Cost
-    /// Two round trips, in a transaction three, whatever the number of children.
+    /// Two round trips, in a transaction three, whatever the number of children. One more where there is no such parent.
     ///
     /// # Errors
+    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when the parent holds children that were never
+    /// [moved](Self::move_from_embedded), with nothing deleted,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
     pub fn delete_parent(&self, parent: impl Into<Bson>) -> DeleteParent<'_> {
@@ -81,7 +83,7 @@ impl<'a> IntoFuture for DeleteParent<'a> {
             if let Some(session) = session.as_deref_mut()
                 && is_in_transaction(session).await?
             {
-                return delete(shared, &parent, Some(session)).await;
+                return delete(shared, &parent, true, Some(session)).await;
             }
             let consistency = shared.consistency().await?;
             let _gate = match session {
@@ -89,7 +91,7 @@ impl<'a> IntoFuture for DeleteParent<'a> {
                 Some(_) => None,
             };
             if consistency == Consistency::Eventual {
-                return delete(shared, &parent, session).await;
+                return delete(shared, &parent, false, session).await;
             }
             let retry = &shared.settings.retry;
             transaction::run(
@@ -97,27 +99,36 @@ impl<'a> IntoFuture for DeleteParent<'a> {
                 retry,
                 session,
                 (shared, &parent),
-                |session, (shared, parent)| Box::pin(delete(shared, parent, Some(session))),
+                |session, (shared, parent)| Box::pin(delete(shared, parent, true, Some(session))),
             )
             .await
         })
     }
 }
 
-async fn delete(shared: &Shared, parent: &Bson, mut session: Option<&mut ClientSession>) -> Result<DeletedParent> {
+async fn delete(
+    shared: &Shared,
+    parent: &Bson,
+    in_transaction: bool,
+    mut session: Option<&mut ClientSession>,
+) -> Result<DeletedParent> {
     let Shared {
-        parents,
         children,
         settings,
         known,
         ..
     } = shared;
     known.forget(parent);
-    let mut delete = parents.delete_one(query::by_id(parent));
-    if let Some(session) = session.as_deref_mut() {
-        delete = delete.session(session);
+    let mut found = false;
+    let mut as_seen = Some(query::written(settings, parent));
+    while let Some(parent_as_seen) = as_seen {
+        found = delete_one(shared, parent_as_seen, session.as_deref_mut()).await?;
+        as_seen = match found {
+            true => None,
+            // A move that is under way would bring its children back, as those of no parent.
+            false => unwritten::complete(shared, parent, in_transaction, session.as_deref_mut()).await?,
+        };
     }
-    let found = delete.await?.deleted_count > 0;
     let of_parent = query::children_of(settings, parent);
     let mut delete = children
         .delete_many(of_parent)
@@ -133,4 +144,13 @@ async fn delete(shared: &Shared, parent: &Bson, mut session: Option<&mut ClientS
         found,
         children: deleted.deleted_count,
     })
+}
+
+async fn delete_one(shared: &Shared, parent: Document, session: Option<&mut ClientSession>) -> Result<bool> {
+    let delete = shared.parents.delete_one(parent);
+    let deleted = match session {
+        Some(session) => delete.session(session).await?,
+        None => delete.await?,
+    };
+    Ok(deleted.deleted_count > 0)
 }

@@ -63,6 +63,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// nothing to do, one a second, and one write every ten seconds. Parents and places are written with the write
     /// concern `majority`. Of each change, its parent before and after travels.
     ///
+    /// A parent whose embedded children are [not all moved](crate::SubsetRepository::move_from_embedded) is left as it is.
+    ///
     /// # Errors
     /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): a standalone, or older than MongoDB 6.0.
     /// - [`PreImagesOff`](mongo_patterns_core::ErrorKind::PreImagesOff), and

@@ -25,6 +25,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
+    /// [moved](Self::move_from_embedded),
     /// [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) when it has a child with this id,
     /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the

@@ -5,7 +5,7 @@ use mongodb::bson::Bson;
 
 use crate::repository::Shared;
 use crate::write::{Change, Write};
-use crate::{SubsetRepository, id};
+use crate::{SubsetRepository, id, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subset of a parent anew from its children: after another program wrote them, or a write was broken off.
@@ -18,12 +18,15 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that are nowhere else (see
+    /// [`discard_embedded`](Rebuild::discard_embedded)),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
     pub fn rebuild(&self, parent: impl Into<Bson>) -> Rebuild<'_> {
         Rebuild {
             shared: self.shared(),
             parent: id::checked(parent.into()),
+            discard_embedded: false,
             session: None,
         }
     }
@@ -35,6 +38,7 @@ impl<P, C> SubsetRepository<P, C> {
 pub struct Rebuild<'a> {
     shared: &'a Shared,
     parent: Result<Bson>,
+    discard_embedded: bool,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -47,6 +51,13 @@ pub struct Rebuilt {
 }
 
 impl<'a> Rebuild<'a> {
+    /// Also where children are embedded that are not in their collection, and that no repository embedded. They are gone
+    /// then: say so where they are leftovers of a subset that was kept by hand.
+    pub fn discard_embedded(mut self) -> Self {
+        self.discard_embedded = true;
+        self
+    }
+
     /// Rebuilds in the caller's session.
     pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
         self.session = session.into();
@@ -62,12 +73,18 @@ impl<'a> IntoFuture for Rebuild<'a> {
         let Self {
             shared,
             parent,
-            session,
+            discard_embedded,
+            mut session,
         } = self;
         run(shared.operation("rebuild"), move |_| async move {
+            let parent = parent?;
+            if discard_embedded {
+                shared.check_indexes().await?;
+                unwritten::discard(shared, Some(&parent), session.as_deref_mut()).await?;
+            }
             let write = Write {
                 shared,
-                parents: &[parent?],
+                parents: &[parent],
                 child: None,
                 change: Change::Nothing,
             };

@@ -1,12 +1,9 @@
-use futures::TryStreamExt;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::refresh::{Refreshed, refresh};
+use crate::migrate::run::{rebuild, rebuild_stale};
 use crate::repository::Shared;
-use crate::scan::Scan;
-use crate::{Problem, SubsetRepository, query};
+use crate::{SubsetRepository, query, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subsets of all parents anew from their children, on the server: after children were loaded in bulk, or
@@ -23,9 +20,13 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver: some parents are rebuilt
-    /// then. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
+    /// then. [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) at the end, when a parent holds children that are
+    /// nowhere else (see [`discard_embedded`](RebuildAll::discard_embedded)): all others are rebuilt then. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
-        RebuildAll { shared: self.shared() }
+        RebuildAll {
+            shared: self.shared(),
+            discard_embedded: false,
+        }
     }
 }
 
@@ -34,6 +35,16 @@ impl<P, C> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RebuildAll<'a> {
     shared: &'a Shared,
+    discard_embedded: bool,
+}
+
+impl RebuildAll<'_> {
+    /// Also where children are embedded that are not in their collection, and that no repository embedded. They are gone
+    /// then: say so where they are leftovers of subsets that were kept by hand.
+    pub fn discard_embedded(mut self) -> Self {
+        self.discard_embedded = true;
+        self
+    }
 }
 
 /// What was rebuilt.
@@ -49,29 +60,24 @@ impl<'a> IntoFuture for RebuildAll<'a> {
     type IntoFuture = ActionFuture<'a, RebuiltAll>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let shared = self.shared;
-        run(shared.operation("rebuild_all"), move |_| rebuild_all(shared))
+        let Self {
+            shared,
+            discard_embedded,
+        } = self;
+        run(shared.operation("rebuild_all"), move |_| async move {
+            if discard_embedded {
+                shared.check_indexes().await?;
+                unwritten::discard(shared, None, None).await?;
+            }
+            rebuild_all(shared).await
+        })
     }
 }
 
+/// Of all parents, those that are wrong.
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
-    let Shared {
-        parents,
-        children,
-        settings,
-        ..
-    } = shared;
-    let merge = parents.aggregate(query::rebuild_all(settings, parents.name(), children.name()));
-    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    let merge = merge.selection_criteria(primary).read_concern(ReadConcern::local());
-    merge.allow_disk_use(true).await?.try_collect::<Vec<_>>().await?;
-    let mut rebuilt = RebuiltAll::default();
-    let mut left = Scan::of_parents(shared);
-    while let Some(finding) = left.next().await? {
-        debug_assert_eq!(finding.problem, Problem::Stale);
-        let refreshed = refresh(shared, &finding.parent_id, None, None, None).await?;
-        rebuilt.one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. }));
-    }
-    Ok(rebuilt)
+    rebuild(shared, query::Rebuilt::Wrong).await?;
+    let one_by_one = rebuild_stale(shared).await?;
+    Ok(RebuiltAll { one_by_one })
 }

@@ -3,16 +3,18 @@ use std::pin::Pin;
 
 use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::Bson;
 
 use crate::refresh::{Refreshed, refresh};
 use crate::repository::Shared;
 use crate::scan::Scan;
-use crate::{Finding, Problem, SubsetRepository, id};
+use crate::{Finding, Problem, SubsetRepository, id, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Mends what [`verify`](Self::verify) finds, one after the other, as far as that needs no guess: subsets are made
-    /// anew. Children without a parent are left: whether they or their parent are too much is yours to say.
+    /// anew. Children without a parent are left: whether they or their parent are too much is yours to say. So are parents
+    /// that hold children which are nowhere else.
     ///
     /// It may run while others write, and may be broken off and called again.
     ///
@@ -53,6 +55,8 @@ pub struct Repaired {
 pub enum Left {
     /// The parent of children does not exist.
     NoParent,
+    /// The parent was never written by a repository, and holds children that are not in their collection.
+    NotMoved,
 }
 
 impl fmt::Display for Left {
@@ -61,6 +65,9 @@ impl fmt::Display for Left {
             Self::NoParent => {
                 f.write_str("the children's parent does not exist: insert it, or delete them with delete_parent(..)")
             }
+            Self::NotMoved => f.write_str(
+                "the parent holds children that are not in their collection: move them with move_from_embedded(), or give them up with rebuild(..).discard_embedded()",
+            ),
         }
     }
 }
@@ -69,7 +76,7 @@ impl fmt::Display for Left {
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a> Repair<'a> {
-    /// Says what it would do, and writes nothing.
+    /// Says what it would do, and writes nothing. One round trip for each stale parent, or two.
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
@@ -83,15 +90,13 @@ impl<'a> Repair<'a> {
             while let Some(finding) = scan.next().await? {
                 let left = match finding.problem {
                     Problem::Orphaned { .. } => Some(Left::NoParent),
-                    Problem::Stale if dry_run => None,
-                    Problem::Stale => {
-                        let _gate = shared.gates.close(&id::text(&finding.parent_id)).await;
-                        match refresh(shared, &finding.parent_id, None, None, None).await? {
-                            Refreshed::Done { .. } => None,
-                            // It was deleted meanwhile.
-                            Refreshed::NoParent => continue,
-                        }
-                    }
+                    Problem::Stale => match rebuilt(shared, &finding.parent_id, dry_run).await {
+                        Ok(true) => None,
+                        // It was deleted meanwhile.
+                        Ok(false) => continue,
+                        Err(error) if error.kind() == ErrorKind::NotMoved => Some(Left::NotMoved),
+                        Err(error) => return Err(error),
+                    },
                 };
                 return Ok(Some((Repaired { finding, left }, scan)));
             }
@@ -99,4 +104,14 @@ impl<'a> Repair<'a> {
         });
         Box::pin(repaired.map_err(move |error: Error| operation.name(error)))
     }
+}
+
+/// Makes a subset anew, or looks whether it can be. Returns whether there is such a parent.
+async fn rebuilt(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> {
+    if dry_run {
+        return Ok(unwritten::complete(shared, parent, false, None).await?.is_some());
+    }
+    let _gate = shared.gates.close(&id::text(parent)).await;
+    let refreshed = refresh(shared, parent, None, None, None).await?;
+    Ok(matches!(refreshed, Refreshed::Done { .. }))
 }

@@ -24,6 +24,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
+    /// [moved](Self::move_from_embedded),
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to set, a field cannot
     /// be set, one of the order would become an array, or an id cannot be one, and

@@ -218,9 +218,11 @@ impl<'a> Follower<'a> {
         let now = change::now(&self.shared).await?;
         if self.options.rebuild {
             match self.until.or(rebuild_all(&self.shared)).await {
-                Some(rebuilt) => rebuilt?,
+                // What is not moved yet is right with its first write.
+                Some(Err(error)) if error.kind() == ErrorKind::NotMoved => {}
+                Some(rebuilt) => drop(rebuilt?),
                 None => return Ok(()),
-            };
+            }
             self.done.rebuilt += 1;
         }
         self.done.up_to = position::time_of(&now).map(position::before);
@@ -235,8 +237,11 @@ impl<'a> Follower<'a> {
         let shared = &self.shared;
         let refreshes = stream::iter(batch.parents.into_values()).map(|parent| async move {
             let _gate = shared.gates.close(&id::text(&parent)).await;
-            let refreshed = refresh(shared, &parent, None, None, None).await?;
-            Ok::<_, Error>(u64::from(matches!(refreshed, Refreshed::Done { .. })))
+            match refresh(shared, &parent, None, None, None).await {
+                // Such as by the move that copies its children: its first write will see them.
+                Err(error) if error.kind() == ErrorKind::NotMoved => Ok(0),
+                refreshed => Ok::<_, Error>(u64::from(matches!(refreshed?, Refreshed::Done { .. }))),
+            }
         });
         let refreshes = refreshes.buffer_unordered(PARENTS_AT_ONCE);
         let refreshed = refreshes.try_fold(0, |sum, one| async move { Ok(sum + one) }).await?;

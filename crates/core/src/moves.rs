@@ -1,18 +1,19 @@
 //! What is known of the moves into a collection: one small document, in the target's database.
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::{CollectionOptions, ReadConcern};
+use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
-use super::run::primary;
+use crate::error::{Error, ErrorKind, Result};
 
-const COLLECTION: &str = "mongo_patterns_moves";
+/// The collection of the records, in the database of the collections that are moved into.
+pub const COLLECTION: &str = "mongo_patterns_moves";
 
 /// The record of the moves into one collection. It stays when a move is finished, so that one that was killed at its
 /// very end is known to be.
-pub(crate) struct Record {
+#[derive(Debug)]
+pub struct Record {
     collection: Collection<Document>,
     target: String,
     /// Which call is at work. A call that another has taken over from stops.
@@ -21,25 +22,31 @@ pub(crate) struct Record {
 
 /// How far the last move came.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Place {
+pub struct Place {
     /// The last value of the walk that is done.
-    pub(crate) last: Option<Bson>,
-    pub(crate) moved: u64,
+    pub last: Option<Bson>,
+    /// How much is moved.
+    pub moved: u64,
 }
 
 /// The last move into the collection.
-pub(crate) struct Last {
-    pub(crate) settings: Document,
-    pub(crate) finished: bool,
-    pub(crate) place: Place,
+#[derive(Clone, Debug)]
+pub struct Last {
+    /// What must be the same in all calls of one move.
+    pub settings: Document,
+    /// Whether it came to its end.
+    pub finished: bool,
+    /// How far it came.
+    pub place: Place,
 }
 
 impl Record {
-    pub(crate) fn of(target: &Collection<RawDocumentBuf>) -> Self {
+    /// For a call that moves into this collection.
+    pub fn of(target: &Collection<RawDocumentBuf>) -> Self {
         let options = CollectionOptions::builder()
             .write_concern(target.write_concern().cloned())
             .read_concern(ReadConcern::local())
-            .selection_criteria(primary())
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
             .build();
         let database = target.client().database(&target.namespace().db);
         Self {
@@ -49,7 +56,11 @@ impl Record {
         }
     }
 
-    pub(crate) async fn read(&self) -> Result<Option<Last>> {
+    /// The last move into the collection, if there was one.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn read(&self) -> Result<Option<Last>> {
         let found = self.collection.find_one(doc! { "_id": &self.target }).await?;
         Ok(found.map(|mut found| Last {
             settings: found.get_document("settings").cloned().unwrap_or_default(),
@@ -66,7 +77,10 @@ impl Record {
     }
 
     /// Notes that a move begins.
-    pub(crate) async fn begin(&self, settings: Document) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn begin(&self, settings: Document) -> Result<()> {
         let record = doc! { "_id": &self.target, "settings": settings, "run": self.run, "moved": 0_i64 };
         self.collection
             .replace_one(doc! { "_id": &self.target }, record)
@@ -76,31 +90,49 @@ impl Record {
     }
 
     /// Notes that this call goes on with an unfinished move.
-    pub(crate) async fn resume(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn resume(&self) -> Result<()> {
         let taken = doc! { "$set": { "run": self.run } };
         self.collection.update_one(doc! { "_id": &self.target }, taken).await?;
         Ok(())
     }
 
-    pub(crate) async fn advance(&self, last: &Bson, moved: u64) -> Result<()> {
+    /// Notes how far it is.
+    ///
+    /// # Errors
+    /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
+    pub async fn advance(&self, last: &Bson, moved: u64) -> Result<()> {
         let moved = i64::try_from(moved).unwrap_or(i64::MAX);
         self.update(doc! { "$set": { "last": last, "moved": moved } }).await
     }
 
-    pub(crate) async fn finish(&self) -> Result<()> {
+    /// Notes that it has come to its end.
+    ///
+    /// # Errors
+    /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
+    pub async fn finish(&self) -> Result<()> {
         self.update(doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } })
             .await
     }
 
     /// Back to the start: the next call goes over everything again.
-    pub(crate) async fn rewind(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
+    pub async fn rewind(&self) -> Result<()> {
         self.update(doc! { "$set": { "moved": 0_i64 }, "$unset": { "last": 1 } })
             .await
     }
 
+    /// The record as long as no other call has taken over, as a filter.
+    pub fn ours(&self) -> Document {
+        doc! { "_id": &self.target, "run": self.run }
+    }
+
     async fn update(&self, update: Document) -> Result<()> {
-        let ours = doc! { "_id": &self.target, "run": self.run };
-        if self.collection.update_one(ours, update).await?.matched_count == 0 {
+        if self.collection.update_one(self.ours(), update).await?.matched_count == 0 {
             return Err(Error::new(
                 ErrorKind::Contention,
                 "another call has begun the same move, and goes on with it: let it finish, and run one at a time",

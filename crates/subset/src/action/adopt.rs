@@ -1,0 +1,155 @@
+use std::fmt;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::bson::Bson;
+
+use crate::migrate::plan::MovePlan;
+use crate::migrate::run::rebuild_in_chunks;
+use crate::migrate::{CHUNK, OnProgress, Progress};
+use crate::query::{self, Rebuilt};
+use crate::repository::Shared;
+use crate::scan::Scan;
+use crate::{Problem, SubsetRepository, unwritten};
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Brings two collections into the form of the pattern, whose parents have no subset yet, or one that was kept by
+    /// hand: the indexes, the subset of every parent, and a look at the children that belong to no parent.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let adopted = products.adopt().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// println!("{} parents, {} children of none", adopted.parents, adopted.orphans);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Writers of this crate may go on, and it may be broken off and called again: a parent whose subset is right is not
+    /// written. Programs that keep the subset by hand must be stopped before, since they do not count its version.
+    ///
+    /// A subset that was kept by hand may hold children that are not in their collection. They are leftovers, or were
+    /// never [moved](Self::move_from_embedded). Such parents are left as they are, and are the error at the end, unless
+    /// you [give them up](Adopt::discard_embedded).
+    ///
+    /// # Cost
+    /// That of [`ensure_indexes`](Self::ensure_indexes), of [`rebuild_all`](Self::rebuild_all), in chunks of 10,000
+    /// parents with one round trip each, and of [`verify`](Self::verify).
+    ///
+    /// # Errors
+    /// Those of [`ensure_indexes`](Self::ensure_indexes), with nothing changed, and of
+    /// [`rebuild_all`](Self::rebuild_all).
+    pub fn adopt(&self) -> Adopt<'_> {
+        Adopt {
+            shared: self.shared(),
+            discard_embedded: false,
+            on_progress: None,
+        }
+    }
+}
+
+/// Brings two collections into the form of the pattern; made by [`SubsetRepository::adopt`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct Adopt<'a> {
+    shared: &'a Shared,
+    discard_embedded: bool,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+/// What was brought into form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adopted {
+    /// The names of the indexes that were created.
+    pub created_indexes: Vec<String>,
+    /// How many parents there are. Their subsets are right.
+    pub parents: u64,
+    /// How many of them others wrote meanwhile, so that they were rebuilt one by one.
+    pub one_by_one: u64,
+    /// How many children belong to a parent that does not exist, or to none; [`verify`](SubsetRepository::verify) names
+    /// the parents.
+    pub orphans: u64,
+}
+
+impl<'a> Adopt<'a> {
+    /// Also where children are embedded that are not in their collection, and that no repository embedded. They are gone
+    /// then: say so where they are leftovers of subsets that were kept by hand.
+    pub fn discard_embedded(mut self) -> Self {
+        self.discard_embedded = true;
+        self
+    }
+
+    /// Is called after each chunk, with numbers of parents.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
+    /// What it would write. Sends nothing.
+    pub fn plan(&self) -> MovePlan {
+        MovePlan::of_rebuild(self.shared, false)
+    }
+
+    async fn execute(mut self) -> Result<Adopted> {
+        let Shared { children, settings, .. } = self.shared;
+        let ensured = settings.index_plan(children.name()).ensure(children, None).await?;
+        if self.discard_embedded {
+            unwritten::discard(self.shared, None, None).await?;
+        }
+        let rebuilt = rebuild_in_chunks(self.shared, false, CHUNK, &mut self.on_progress).await?;
+        let mut adopted = Adopted {
+            created_indexes: ensured.created,
+            parents: rebuilt.parents,
+            one_by_one: rebuilt.one_by_one,
+            orphans: 0,
+        };
+        let mut left = Scan::of_children(self.shared);
+        while let Some(finding) = left.next().await? {
+            if let Problem::Orphaned { children } = finding.problem {
+                adopted.orphans += children;
+            }
+        }
+        Ok(adopted)
+    }
+}
+
+impl<'a> IntoFuture for Adopt<'a> {
+    type Output = Result<Adopted>;
+    type IntoFuture = ActionFuture<'a, Adopted>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        run(self.shared.operation("adopt"), |_| self.execute())
+    }
+}
+
+impl fmt::Debug for Adopt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adopt")
+            .field("shared", self.shared)
+            .field("discard_embedded", &self.discard_embedded)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MovePlan {
+    /// Of all parents, chunk by chunk.
+    pub(crate) fn of_rebuild(shared: &Shared, every: bool) -> Self {
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = shared;
+        let ids = [Bson::from("CHUNK")];
+        let which = match every {
+            true => Rebuilt::AllOf(&ids),
+            false => Rebuilt::WrongOf(&ids),
+        };
+        Self {
+            indexes: settings.index_plan(children.name()),
+            chunk: vec![query::rebuild_all(settings, parents.name(), children.name(), which)],
+            dropped_index: None,
+            collections: (parents.name().to_owned(), children.name().to_owned()),
+        }
+    }
+}

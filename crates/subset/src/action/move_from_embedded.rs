@@ -1,0 +1,172 @@
+use std::fmt;
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongodb::bson::{Bson, doc};
+
+use crate::SubsetRepository;
+use crate::migrate::from_embedded::FromEmbedded;
+use crate::migrate::moving::Moving;
+use crate::migrate::plan::MovePlan;
+use crate::migrate::{CHUNK, Moved, OnProgress, Progress};
+use crate::query::{self, Rebuilt};
+use crate::repository::Shared;
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Moves children that are all embedded in their parents, in the field of the subset, into the collection of the
+    /// children. Each parent keeps the first of them. The server does it, and nothing but the parents' ids passes through
+    /// the client.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// println!("{}", products.move_from_embedded().plan());
+    /// let moved = products.move_from_embedded().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// println!("{} children of {} parents", moved.children, moved.parents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A child's document is the `_id` of its parent, in the [parent
+    /// field](crate::SubsetRepositoryBuilder::parent_field), and all fields of the embedded child in their order, whatever
+    /// their names. It keeps its `_id`, or gets one from the server. The indexes are created.
+    ///
+    /// # Who may write meanwhile
+    /// Stop the programs that embed children. Writers of this crate may go on. A write to a parent that is not moved yet,
+    /// or to its children, is refused with [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) and nothing stored: try
+    /// it again when the move has come to that parent. With smaller [chunks](MoveFromEmbedded::chunk_children) a parent is
+    /// between the two for a shorter time. [`get`](Self::get) finds all children embedded before a parent is moved, and
+    /// the first of them after it; [`children`](Self::children) and [`child`](Self::child) find them after it.
+    ///
+    /// Parents that repositories have written have a version, and are passed over.
+    ///
+    /// # When it is interrupted
+    /// Call it again until it returns. Wherever it was killed, nothing is lost or doubled: a parent gives up children only
+    /// where all of them are in the collection, and what is there stays. Calling it once more changes
+    /// nothing. Which call is at work is noted in the collection `mongo_patterns_moves` of the database, so that an earlier
+    /// one, with which the server may still go on, cannot bring back what was deleted since.
+    ///
+    /// # Cost
+    /// The server reads the parents that are to be moved once or twice to check them, and twice, by id, to move them. A
+    /// chunk is three round trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, the
+    /// children of each parent are read once more to compare them.
+    ///
+    /// # Errors
+    /// Nothing is written when an error is one of these. It names one [parent](mongo_patterns_core::Error::document_id):
+    ///
+    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many parents have embedded children without
+    ///   an id that can be used, or two with the same; or `_id`s are those of several embedded children.
+    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): so many have something else than an array of documents, or two documents that
+    ///   are in the collection of the children have the same parent and id.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): so many have embedded children with another
+    ///   value in the parent field, or an array in a field of the order; an unfinished move was begun with other names;
+    ///   or a chunk is to be of no child.
+    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): see
+    ///   [`into_non_empty`](MoveFromEmbedded::into_non_empty).
+    /// - Those of [`ensure_indexes`](Self::ensure_indexes).
+    ///
+    /// With these, the move is unfinished, and can be run again:
+    ///
+    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): something embedded children meanwhile.
+    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index refused a child.
+    /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the move over, or an earlier
+    ///   one is still at work at the server.
+    /// - Those of the driver.
+    pub fn move_from_embedded(&self) -> MoveFromEmbedded<'_> {
+        MoveFromEmbedded {
+            shared: self.shared(),
+            into_non_empty: false,
+            chunk_children: CHUNK,
+            on_progress: None,
+        }
+    }
+}
+
+/// Moves embedded children into their collection; made by [`SubsetRepository::move_from_embedded`].
+#[must_use = "an action does nothing until it is awaited"]
+pub struct MoveFromEmbedded<'a> {
+    shared: &'a Shared,
+    into_non_empty: bool,
+    chunk_children: u64,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+impl<'a> MoveFromEmbedded<'a> {
+    /// Moves also when the collection of the children has documents already. One that has the parent and the id of an
+    /// embedded child must have its content, too: otherwise nothing is moved.
+    pub fn into_non_empty(mut self) -> Self {
+        self.into_non_empty = true;
+        self
+    }
+
+    /// About how many children go in one chunk, at least one parent's; 100,000 by default.
+    pub fn chunk_children(mut self, children: u64) -> Self {
+        self.chunk_children = children;
+        self
+    }
+
+    /// Is called after each chunk, with numbers of children.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
+    /// What it would write. Sends nothing.
+    pub fn plan(&self) -> MovePlan {
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
+        let (parents, children) = (parents.name(), children.name());
+        let form = FromEmbedded {
+            settings,
+            parents,
+            children,
+        };
+        let record = doc! { "_id": children, "run": "RUN" };
+        let ids = [Bson::from("CHUNK")];
+        MovePlan {
+            indexes: settings.index_plan(children),
+            chunk: vec![
+                form.copy(&ids.to_vec().into(), record),
+                query::rebuild_all(settings, parents, children, Rebuilt::WrongOf(&ids)),
+            ],
+            dropped_index: None,
+            collections: (parents.to_owned(), children.to_owned()),
+        }
+    }
+}
+
+impl<'a> IntoFuture for MoveFromEmbedded<'a> {
+    type Output = Result<Moved>;
+    type IntoFuture = ActionFuture<'a, Moved>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            shared,
+            into_non_empty,
+            chunk_children,
+            on_progress,
+        } = self;
+        run(shared.operation("move_from_embedded"), move |_| {
+            let moving = Moving {
+                shared,
+                into_non_empty,
+                chunk_children,
+            };
+            moving.run(on_progress)
+        })
+    }
+}
+
+impl fmt::Debug for MoveFromEmbedded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MoveFromEmbedded")
+            .field("shared", self.shared)
+            .field("into_non_empty", &self.into_non_empty)
+            .field("chunk_children", &self.chunk_children)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,37 @@
+//! Moves into the form of the pattern, and from one form to another. The server does the work, and nothing but the ids
+//! of parents passes through the client.
+
+pub(crate) mod check;
+pub(crate) mod chunks;
+pub(crate) mod from_embedded;
+pub(crate) mod moving;
+pub(crate) mod plan;
+pub(crate) mod run;
+
+/// About how many children, or how many parents, one command moves.
+pub(crate) const CHUNK: u64 = 100_000;
+
+/// What a move did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// How many parents had children embedded that were moved, in this call.
+    pub parents: u64,
+    /// How many children they had.
+    pub children: u64,
+    /// Whether an earlier call had begun this move.
+    pub resumed: bool,
+}
+
+/// How far a move is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How much is done by this call.
+    pub done: u64,
+    /// How much there was to do when it began.
+    pub total: u64,
+}
+
+/// Is called after each chunk.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
