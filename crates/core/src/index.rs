@@ -173,6 +173,21 @@ impl IndexPlan {
         }
     }
 
+    /// The indexes of the plan that do not exist, in one round trip. Creates nothing.
+    ///
+    /// # Errors
+    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of a planned name is another.
+    pub async fn missing<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedIndex>> {
+        let present = existing::list_indexes(collection, None).await?;
+        Ok(self.compare(&present)?.1.into_iter().cloned().collect())
+    }
+
+    /// The command that creates some indexes of the plan, as `runCommand` takes it.
+    pub fn create_command(&self, indexes: &[PlannedIndex]) -> Document {
+        let indexes: Vec<Document> = indexes.iter().map(PlannedIndex::definition).collect();
+        doc! { "createIndexes": &self.collection, "indexes": indexes }
+    }
+
     /// Which of the plan's indexes are there, and which are missing.
     fn compare(&self, present: &[Document]) -> Result<(EnsuredIndexes, Vec<&PlannedIndex>)> {
         let mut ensured = EnsuredIndexes::default();

@@ -14,7 +14,7 @@ const COLLECTION: &str = "mongo_patterns_moves";
 /// very end is known to be.
 pub(crate) struct Record {
     collection: Collection<Document>,
-    target: String,
+    target_name: String,
     /// Which call is at work. A call that another has taken over from stops.
     run: ObjectId,
 }
@@ -44,13 +44,13 @@ impl Record {
         let database = target.client().database(&target.namespace().db);
         Self {
             collection: database.collection_with_options(COLLECTION, options),
-            target: target.name().to_owned(),
+            target_name: target.name().to_owned(),
             run: ObjectId::new(),
         }
     }
 
     pub(crate) async fn read(&self) -> Result<Option<Last>> {
-        let found = self.collection.find_one(doc! { "_id": &self.target }).await?;
+        let found = self.collection.find_one(self.target()).await?;
         Ok(found.map(|mut found| Last {
             settings: found.get_document("settings").cloned().unwrap_or_default(),
             finished: found.contains_key("finished"),
@@ -67,9 +67,8 @@ impl Record {
 
     /// Notes that a move begins.
     pub(crate) async fn begin(&self, settings: Document) -> Result<()> {
-        let record = doc! { "_id": &self.target, "settings": settings, "run": self.run, "moved": 0_i64 };
         self.collection
-            .replace_one(doc! { "_id": &self.target }, record)
+            .replace_one(self.target(), self.begun(settings))
             .upsert(true)
             .await?;
         Ok(())
@@ -77,19 +76,16 @@ impl Record {
 
     /// Notes that this call goes on with an unfinished move.
     pub(crate) async fn resume(&self) -> Result<()> {
-        let taken = doc! { "$set": { "run": self.run } };
-        self.collection.update_one(doc! { "_id": &self.target }, taken).await?;
+        self.collection.update_one(self.target(), self.taken()).await?;
         Ok(())
     }
 
     pub(crate) async fn advance(&self, last: &Bson, moved: u64) -> Result<()> {
-        let moved = i64::try_from(moved).unwrap_or(i64::MAX);
-        self.update(doc! { "$set": { "last": last, "moved": moved } }).await
+        self.update(advanced(last, moved)).await
     }
 
     pub(crate) async fn finish(&self) -> Result<()> {
-        self.update(doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } })
-            .await
+        self.update(finished()).await
     }
 
     /// Back to the start: the next call goes over everything again.
@@ -98,9 +94,44 @@ impl Record {
             .await
     }
 
+    pub(crate) fn find_command(&self) -> Document {
+        doc! { "find": COLLECTION, "filter": self.target(), "limit": 1, "singleBatch": true }
+    }
+
+    pub(crate) fn begin_command(&self, settings: Document) -> Document {
+        update_command(doc! { "q": self.target(), "u": self.begun(settings), "upsert": true })
+    }
+
+    pub(crate) fn resume_command(&self) -> Document {
+        update_command(doc! { "q": self.target(), "u": self.taken() })
+    }
+
+    pub(crate) fn advance_command(&self, last: &Bson, moved: u64) -> Document {
+        update_command(doc! { "q": self.ours(), "u": advanced(last, moved) })
+    }
+
+    pub(crate) fn finish_command(&self) -> Document {
+        update_command(doc! { "q": self.ours(), "u": finished() })
+    }
+
+    fn target(&self) -> Document {
+        doc! { "_id": &self.target_name }
+    }
+
+    fn ours(&self) -> Document {
+        doc! { "_id": &self.target_name, "run": self.run }
+    }
+
+    fn begun(&self, settings: Document) -> Document {
+        doc! { "_id": &self.target_name, "settings": settings, "run": self.run, "moved": 0_i64 }
+    }
+
+    fn taken(&self) -> Document {
+        doc! { "$set": { "run": self.run } }
+    }
+
     async fn update(&self, update: Document) -> Result<()> {
-        let ours = doc! { "_id": &self.target, "run": self.run };
-        if self.collection.update_one(ours, update).await?.matched_count == 0 {
+        if self.collection.update_one(self.ours(), update).await?.matched_count == 0 {
             return Err(Error::new(
                 ErrorKind::Contention,
                 "another call has begun the same move, and goes on with it: let it finish, and run one at a time",
@@ -108,4 +139,17 @@ impl Record {
         }
         Ok(())
     }
+}
+
+fn advanced(last: &Bson, moved: u64) -> Document {
+    let moved = i64::try_from(moved).unwrap_or(i64::MAX);
+    doc! { "$set": { "last": last, "moved": moved } }
+}
+
+fn finished() -> Document {
+    doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } }
+}
+
+fn update_command(update: Document) -> Document {
+    doc! { "update": COLLECTION, "ordered": true, "updates": [update] }
 }
