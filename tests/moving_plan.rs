@@ -132,7 +132,11 @@ async fn a_plan_goes_on_where_a_move_was_broken_off() {
             let moving = trades.move_from_flat(&source).chunk_items(30);
             let (sender, broken_off) = tokio::sync::oneshot::channel();
             let mut sender = Some(sender);
-            let moving = moving.on_progress(move |_| drop(sender.take().map(|sender| sender.send(()))));
+            let moving = moving.on_progress(move |_| {
+                if let Some(sender) = sender.take() {
+                    sender.send(()).unwrap();
+                }
+            });
             tokio::select! {
                 biased;
                 _ = broken_off => {}

@@ -6,14 +6,15 @@ mod json_rows;
 use std::fs::File;
 use std::io::{BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use clap::{Args, ValueEnum};
-use futures::stream;
+use futures::{Stream, stream};
 use mongo_patterns_bucket::BucketRepository;
 use mongo_patterns_core::{ErrorKind, Key};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, RawBson, Uuid};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Outcome};
@@ -90,18 +91,29 @@ pub(crate) async fn run<K: Key + FromText>(
     options: &LoadOptions,
 ) -> Outcome {
     let loading = Loading {
-        options,
+        file: options.file.clone(),
+        format: format(options)?,
+        types: options.types.clone(),
         key: need(settings.key.as_ref(), "bucket", "key")?.to_owned(),
         time: need(settings.time.as_ref(), "bucket", "time")?.to_owned(),
         item_id: settings.item_id.clone(),
     };
     let output = context.output;
     let namespace = buckets.collection().namespace();
-    let is_file = options.file != Path::new("-");
     // A file is read twice, so that nothing is stored of one with a bad line.
     let mut total = None;
-    if is_file || options.dry_run {
-        let checked = loading.check::<K>()?;
+    if loading.is_file() || options.dry_run {
+        let mut progress = Progress::new(output, "check", "items", None);
+        let (mut items, failure) = loading.clone().start::<K>();
+        let mut checked = 0;
+        while items.recv().await.is_some() {
+            checked += 1;
+            progress.at(checked, 0);
+        }
+        progress.end();
+        if let Some(failure) = ended(failure).await {
+            return Err(failure);
+        }
         if options.dry_run {
             let summary = Summary::new("bucket load --dry-run", namespace).row("items", checked);
             output.summary(&summary, Exit::Well)?;
@@ -111,16 +123,15 @@ pub(crate) async fn run<K: Key + FromText>(
     }
     buckets.ensure_indexes().await?;
     let mut progress = Progress::new(output, "load", "items", total);
-    let failed = Arc::new(Mutex::new(None));
-    let items = loading.items_until_failure::<K>(&failed)?;
+    let (items, failure) = loading.start::<K>();
     let appended = buckets
-        .append_stream(stream::iter(items))
+        .append_stream(streamed(items))
         .on_progress(|at| progress.at(at.stored, 0))
         .await;
     progress.end();
-    let failure = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
     let appended = appended.map_err(|error| interrupted(error, settings))?;
-    let exit = failure.as_ref().map_or(Exit::Well, |failure: &Failure| failure.exit);
+    let failure = ended(failure).await;
+    let exit = failure.as_ref().map_or(Exit::Well, |failure| failure.exit);
     let summary = Summary::new("bucket load", namespace)
         .row("items", appended.items)
         .row("stored_before", appended.repeated)
@@ -145,66 +156,82 @@ fn interrupted(error: mongo_patterns_core::Error, settings: &BucketSettings) -> 
     }
 }
 
-struct Loading<'a> {
-    options: &'a LoadOptions,
+fn format(options: &LoadOptions) -> Result<Format, Failure> {
+    let extension = options.file.extension().and_then(|extension| extension.to_str());
+    match (options.format, extension) {
+        (Some(format), _) => Ok(format),
+        (None, Some("csv")) => Ok(Format::Csv),
+        (None, Some("json" | "ndjson" | "jsonl")) => Ok(Format::Ndjson),
+        _ => Err(Failure::usage(
+            "--format is missing, and the file's name does not tell: pass csv or ndjson",
+        )),
+    }
+}
+
+/// How the reading ended.
+async fn ended(failure: oneshot::Receiver<Option<Failure>>) -> Option<Failure> {
+    let unknown = |_| {
+        Some(Failure::usage(
+            "reading broke off for a reason that it did not tell: report it",
+        ))
+    };
+    failure.await.unwrap_or_else(unknown)
+}
+
+fn streamed<T: Send>(items: mpsc::Receiver<T>) -> impl Stream<Item = T> + Send {
+    stream::unfold(items, async |mut items| Some((items.recv().await?, items)))
+}
+
+/// How a file becomes items.
+#[derive(Clone)]
+struct Loading {
+    file: PathBuf,
+    format: Format,
+    types: Vec<(String, csv_rows::Type)>,
     key: String,
     time: String,
     item_id: Option<String>,
 }
 
-impl Loading<'_> {
-    /// Reads all rows. Returns how many there are.
-    fn check<K: Key + FromText>(&self) -> Result<u64, Failure> {
-        let mut rows = 0;
-        for row in self.rows()? {
-            self.item::<K>(row?)?;
-            rows += 1;
-        }
-        Ok(rows)
+impl Loading {
+    fn is_file(&self) -> bool {
+        self.file != Path::new("-")
     }
 
-    /// The items up to the first that is none, which is noted.
-    fn items_until_failure<K: Key + FromText>(
-        &self,
-        failed: &Arc<Mutex<Option<Failure>>>,
-    ) -> Result<impl Iterator<Item = (K, Document)> + Send, Failure> {
-        let failed = Arc::clone(failed);
-        let rows = self.rows()?;
-        Ok(
-            rows.map_while(move |row| match row.and_then(|row| self.item::<K>(row)) {
-                Ok(item) => Some(item),
-                Err(failure) => {
-                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
-                    None
-                }
-            }),
-        )
+    /// Reads in a thread of its own, which nobody waits for: reading standard input can take for ever. The items end at
+    /// the first row that is none, and then comes the failure, if there is one.
+    fn start<K: Key + FromText>(self) -> (mpsc::Receiver<(K, Document)>, oneshot::Receiver<Option<Failure>>) {
+        const AHEAD: usize = 1000;
+        let (items, receiver) = mpsc::channel(AHEAD);
+        let (failure, failed) = oneshot::channel();
+        thread::spawn(move || {
+            // Where nobody asks any more, the program is about to end.
+            let _ = failure.send(self.send(&items).err());
+        });
+        (receiver, failed)
+    }
+
+    fn send<K: Key + FromText>(&self, items: &mpsc::Sender<(K, Document)>) -> Result<(), Failure> {
+        for row in self.rows()? {
+            if items.blocking_send(self.item(row?)?).is_err() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn rows(&self) -> Result<Rows, Failure> {
-        let file = &self.options.file;
-        let input: Box<dyn Read + Send> = if file == Path::new("-") {
-            Box::new(stdin())
-        } else {
+        let file = &self.file;
+        let input: Box<dyn Read + Send> = if self.is_file() {
             let opened = File::open(file);
             Box::new(opened.map_err(|error| Failure::usage(format!("the file {}: {error}", file.display())))?)
+        } else {
+            Box::new(stdin())
         };
         let input = BufReader::with_capacity(1 << 20, input);
-        match self.format()? {
-            Format::Csv => csv_rows::rows(input, &self.options.types),
+        match self.format {
+            Format::Csv => csv_rows::rows(input, &self.types),
             Format::Ndjson => Ok(json_rows::rows(input)),
-        }
-    }
-
-    fn format(&self) -> Result<Format, Failure> {
-        let extension = self.options.file.extension().and_then(|extension| extension.to_str());
-        match (self.options.format, extension) {
-            (Some(format), _) => Ok(format),
-            (None, Some("csv")) => Ok(Format::Csv),
-            (None, Some("json" | "ndjson" | "jsonl")) => Ok(Format::Ndjson),
-            _ => Err(Failure::usage(
-                "--format is missing, and the file's name does not tell: pass csv or ndjson",
-            )),
         }
     }
 

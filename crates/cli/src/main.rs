@@ -47,11 +47,13 @@ pub(crate) struct Context {
 fn main() -> ExitCode {
     let args = Args::parse();
     let output = Output::new(args.json, args.quiet);
-    let outcome = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::from)
-        .and_then(|runtime| runtime.block_on(run(args, output)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
+        let outcome = runtime.block_on(run(args, output));
+        // A thread that reads a file or standard input is not waited for.
+        runtime.shutdown_background();
+        outcome
+    });
     let exit = outcome.unwrap_or_else(|failure| {
         output.failure(&failure);
         failure.exit

@@ -145,6 +145,8 @@ impl Output {
                 fields: vec![("field", json!(document.field))],
             });
         }
+        let error = json!({ "type": "error", "exit_code": failure.exit.code(), "text": failure.text });
+        let _ = self.object(&error);
         let error = style("error").red().bold().for_stderr();
         let _ = writeln!(stderr(), "{error}: {}", failure.text);
     }

@@ -9,6 +9,11 @@ use crate::output::{Output, grouped};
 
 /// How long a log stays silent, at least.
 const BETWEEN_LINES: Duration = Duration::from_secs(2);
+/// How long a bar stays as it is, at least.
+const BETWEEN_DRAWS: Duration = Duration::from_millis(100);
+
+const BAR: &str = "{prefix} {wide_bar} {percent:>3}%  {msg}";
+const SPINNER: &str = "{prefix} {spinner} {elapsed}  {msg}";
 
 /// How far a command is.
 pub(crate) struct Progress {
@@ -17,6 +22,7 @@ pub(crate) struct Progress {
     total: Option<u64>,
     started: Instant,
     bar: ProgressBar,
+    drawn: Option<Instant>,
     /// Where no bar can be drawn.
     log: Option<Log>,
 }
@@ -31,8 +37,8 @@ impl Progress {
         let is_terminal = stderr().is_terminal();
         let bar = match total {
             _ if output.quiet || !is_terminal => ProgressBar::hidden(),
-            Some(total) => ProgressBar::new(total).with_style(style("{prefix} {wide_bar} {percent:>3}%  {msg}")),
-            None => ProgressBar::new_spinner().with_style(style("{prefix} {spinner} {elapsed}  {msg}")),
+            Some(total) => ProgressBar::new(total).with_style(style(BAR)),
+            None => ProgressBar::new_spinner().with_style(style(SPINNER)),
         };
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -42,17 +48,39 @@ impl Progress {
             total,
             started: Instant::now(),
             bar,
+            drawn: None,
             log: (!is_terminal && !output.quiet).then_some(Log { last: None }),
         }
     }
 
+    /// Now it is known how many there are. What was before does not count for the rate.
+    pub(crate) fn set_total(&mut self, total: u64) {
+        if self.total.replace(total).is_none() {
+            self.bar.set_style(style(BAR));
+            self.bar.set_length(total);
+        }
+    }
+
+    /// What it does before there is anything to count.
+    pub(crate) fn say(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+
     /// It is so far; `before` of it were done by an earlier run.
     pub(crate) fn at(&mut self, position: u64, before: u64) {
-        let now = Instant::now();
+        let (now, is_end) = (Instant::now(), self.total == Some(position));
+        if !is_end
+            && self
+                .drawn
+                .is_some_and(|drawn| now.duration_since(drawn) < BETWEEN_DRAWS)
+        {
+            return;
+        }
+        self.drawn = Some(now);
         let text = self.text(position, before, now.duration_since(self.started));
         self.bar.set_position(position);
         self.bar.set_message(text.clone());
-        let (what, is_end) = (self.what, self.total == Some(position));
+        let what = self.what;
         if let Some(log) = &mut self.log
             && (is_end || log.last.is_none_or(|last| now.duration_since(last) >= BETWEEN_LINES))
         {

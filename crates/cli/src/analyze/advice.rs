@@ -51,7 +51,7 @@ pub(crate) fn recommend(spread: &Spread) -> Option<Recommendation> {
         .iter()
         .find(|at| at.documents_share <= 0.01)
         .or(suggestions.first());
-    if let Some(at) = few.filter(|at| bytes(at.threshold.into()) <= SMALL && ratio(most, typical.max(1)) >= 4.0) {
+    if let Some(at) = few.filter(|at| bytes(at.threshold.into()) <= SMALL && longest / 4 >= at.threshold.into()) {
         return Some(Recommendation {
             pattern: "outlier",
             settings: vec![("threshold", json!(at.threshold))],
@@ -135,6 +135,7 @@ mod tests {
     fn the_spread_decides() {
         assert_eq!(pattern(&[(1, 50), (3, 40), (7, 10)]), ("embedded", json!(20)));
         assert_eq!(pattern(&[(3, 980), (40, 15), (5000, 5)]), ("outlier", json!(50)));
+        assert_eq!(pattern(&[(5, 99), (900, 1)]), ("outlier", json!(5)));
         assert_eq!(pattern(&[(300, 50), (400, 50)]), ("bucket", json!(100)));
         assert!(recommend(&spread(&[])).is_none());
     }

@@ -26,14 +26,13 @@ pub(super) fn print(
     let of = spread
         .sample
         .map(|sample| format!(", by a sample of {} documents", grouped(sample.into())));
-    let title = format!(
-        "{}: {} items in {} lists{}",
-        spread.namespace,
+    output.text(&style(&spread.namespace).bold().to_string())?;
+    output.text(&format!(
+        "{} items in {} lists{}",
         grouped(analysis.elements),
         grouped(analysis.documents),
         of.unwrap_or_default()
-    );
-    output.text(&style(title).bold().to_string())?;
+    ))?;
     let stored = &spread.stored;
     output.text(&format!(
         "now {} documents, {} of data, {} of indexes; an item is about {}",

@@ -50,9 +50,10 @@ impl<K: Key + FromText> Work<'_, K> {
     pub(super) async fn migrate(&self, options: &BucketMove) -> Outcome {
         let flat = self.flat()?;
         let output = self.context.output;
-        let mut progress = None;
+        let mut progress = Progress::new(output, "migrate", "items", None);
+        progress.say("checks before anything is written");
         let on_progress = |at: MoveProgress| {
-            let progress = progress.get_or_insert_with(|| Progress::new(output, "migrate", "items", Some(at.total)));
+            progress.set_total(at.total);
             progress.at(at.moved, at.before);
         };
         let moved = if options.back {
