@@ -81,10 +81,13 @@ impl Work<'_> {
         if !summary_only {
             return plan::print(self.context.output, &self.context.database, &planned.commands);
         }
-        let summary = Summary::new("embedded migrate --dry-run", self.parents.collection().namespace())
-            .row("children", planned.children)
-            .row("orphans", planned.orphans)
-            .row("commands", planned.commands.len());
+        let summary = Summary::new(
+            "embedded migrate --dry-run",
+            self.parents.collection().namespace().to_string(),
+        )
+        .row("children", planned.children)
+        .row("orphans", planned.orphans)
+        .row("commands", planned.commands.len());
         self.context.output.summary(&summary, Exit::Well)?;
         Ok(Exit::Well)
     }
@@ -104,7 +107,7 @@ impl Work<'_> {
         progress.end();
         let moved = moved.map_err(|error| self.at_fault(error))?;
         let exit = Exit::of_findings(moved.orphans);
-        let summary = Summary::new("embedded migrate", self.parents.collection().namespace())
+        let summary = Summary::new("embedded migrate", self.parents.collection().namespace().to_string())
             .row("parents", moved.parents)
             .row("children", moved.children)
             .row("orphans", moved.orphans);
@@ -136,7 +139,8 @@ impl Work<'_> {
             })?;
             progress.at(found, 0);
         }
-        let mut summary = Summary::new(command, self.parents.collection().namespace()).row("findings", found);
+        let mut summary =
+            Summary::new(command, self.parents.collection().namespace().to_string()).row("findings", found);
         let mut orphans = 0;
         if self.settings.source.is_some() {
             orphans = self.orphans(&mut progress).await?;

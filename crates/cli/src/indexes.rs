@@ -30,7 +30,7 @@ pub(crate) async fn show<T: Send + Sync>(
         }))?;
     }
     let exit = Exit::of_findings(missing.len() as u64);
-    let summary = Summary::new(command, collection.namespace())
+    let summary = Summary::new(command, collection.namespace().to_string())
         .row("planned", plan.indexes().len())
         .row("missing", missing.len());
     output.summary(&summary, exit)?;

@@ -62,7 +62,7 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
         return Ok(Exit::Well);
     }
     write(options, &text)?;
-    let mut summary = Summary::new("init", namespace).row("file", options.out.display().to_string());
+    let mut summary = Summary::new("init", namespace.to_string()).row("file", options.out.display().to_string());
     for pattern in seen.patterns {
         summary = summary.row("pattern", pattern);
     }

@@ -99,7 +99,7 @@ pub(crate) async fn run<K: Key + FromText>(
         item_id: settings.item_id.clone(),
     };
     let output = context.output;
-    let namespace = buckets.collection().namespace();
+    let namespace = buckets.collection().namespace().to_string();
     // A file is read twice, so that nothing is stored of one with a bad line.
     let mut total = None;
     if loading.is_file() || options.dry_run {
@@ -242,7 +242,7 @@ impl Loading {
         let key = document
             .remove(&self.key)
             .ok_or_else(|| bad(&self.key, "is missing: it holds the key"))?;
-        let key: K = key_of(key).ok_or_else(|| bad(&self.key, "is no key of the type: see --key-type"))?;
+        let key: K = key_of(&key).ok_or_else(|| bad(&self.key, "is no key of the type: see --key-type"))?;
         let time = match document.get(&self.time) {
             Some(Bson::DateTime(time)) => Some(*time),
             Some(Bson::String(text)) => time(text),
@@ -257,7 +257,7 @@ impl Loading {
     }
 }
 
-fn key_of<K: Key + FromText>(value: Bson) -> Option<K> {
+fn key_of<K: Key + FromText>(value: &Bson) -> Option<K> {
     if let Ok(raw) = RawBson::try_from(value.clone())
         && let Some(key) = K::from_stored(raw.as_raw_bson_ref())
     {
@@ -301,9 +301,9 @@ mod tests {
 
     #[test]
     fn a_key_is_read_from_text_and_from_values() {
-        assert_eq!(key_of::<i64>("12".into()), Some(12));
-        assert_eq!(key_of::<i64>(Bson::Double(12.0)), Some(12));
-        assert_eq!(key_of::<i64>("twelve".into()), None);
-        assert_eq!(key_of::<String>("a_b".into()), Some("a_b".to_owned()));
+        assert_eq!(key_of::<i64>(&"12".into()), Some(12));
+        assert_eq!(key_of::<i64>(&Bson::Double(12.0)), Some(12));
+        assert_eq!(key_of::<i64>(&"twelve".into()), None);
+        assert_eq!(key_of::<String>(&"a_b".into()), Some("a_b".to_owned()));
     }
 }

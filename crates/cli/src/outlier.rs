@@ -85,7 +85,7 @@ async fn plan(output: Output, lists: &Lists) -> Outcome {
         let command = lists.indexes().create_command(&missing);
         output.object(&json!({ "type": "command", "writes": true, "command": to_json(&command.into()) }))?;
     }
-    let summary = Summary::new("outlier plan", lists.collection().namespace())
+    let summary = Summary::new("outlier plan", lists.collection().namespace().to_string())
         .row("documents", would.documents)
         .row("extras_written", would.extras)
         .row("indexes", missing.len());
@@ -106,7 +106,7 @@ async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
     } else {
         "outlier migrate"
     };
-    let mut summary = Summary::new(command, lists.collection().namespace())
+    let mut summary = Summary::new(command, lists.collection().namespace().to_string())
         .row("documents", adopted.documents)
         .row("extras_written", adopted.extras);
     if !dry_run {
@@ -128,7 +128,7 @@ async fn verify(output: Output, lists: &Lists) -> Outcome {
     }
     progress.end();
     let exit = Exit::of_findings(found);
-    let summary = Summary::new("outlier verify", lists.collection().namespace()).row("findings", found);
+    let summary = Summary::new("outlier verify", lists.collection().namespace().to_string()).row("findings", found);
     output.summary(&summary, exit)?;
     Ok(exit)
 }
@@ -180,7 +180,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
         "outlier repair"
     };
     let name = if dry_run { "documents_to_mend" } else { "documents" };
-    let summary = Summary::new(command, lists.collection().namespace())
+    let summary = Summary::new(command, lists.collection().namespace().to_string())
         .row(name, documents)
         .row("left", left);
     output.summary(&summary, exit)?;

@@ -40,10 +40,10 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(command: &'static str, namespace: impl ToString) -> Self {
+    pub(crate) fn new(command: &'static str, namespace: impl Into<String>) -> Self {
         Self {
             command,
-            namespace: namespace.to_string(),
+            namespace: namespace.into(),
             rows: Vec::new(),
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -53,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// Now it is known how many there are. What was before does not count for the rate.
+    /// Now it is known how many there are.
     pub(crate) fn set_total(&mut self, total: u64) {
         if self.total.replace(total).is_none() {
             self.bar.set_style(style(BAR));

@@ -86,7 +86,7 @@ async fn verify(output: Output, parents: &Parents) -> Outcome {
     }
     progress.end();
     let exit = Exit::of_findings(found);
-    let summary = Summary::new("subset verify", parents.collection().namespace()).row("findings", found);
+    let summary = Summary::new("subset verify", parents.collection().namespace().to_string()).row("findings", found);
     output.summary(&summary, exit)?;
     Ok(exit)
 }
@@ -127,7 +127,7 @@ async fn repair(output: Output, parents: &Parents, dry_run: bool) -> Outcome {
         "subset repair"
     };
     let name = if dry_run { "parents_to_mend" } else { "parents" };
-    let summary = Summary::new(command, parents.collection().namespace())
+    let summary = Summary::new(command, parents.collection().namespace().to_string())
         .row(name, seen)
         .row("left", left);
     output.summary(&summary, exit)?;

@@ -142,7 +142,9 @@ pub(crate) fn outlier(spread: &Spread, threshold: u32) -> Design {
         items: spread.analysis.elements,
         is_flat: false,
         entries: spread.analysis.documents + 2 * extras,
-        largest: longest(spread).min(inline.max(CAP)),
+        largest: inline
+            .max(longest(spread).saturating_sub(inline).min(CAP))
+            .min(longest(spread)),
         page: (1, typical),
     }
     .design(spread)

@@ -60,7 +60,7 @@ pub(super) fn print(
     table(output, &designs(spread))?;
     advise(output, recommended)?;
     if output.json {
-        let summary = Summary::new("analyze", &spread.namespace)
+        let summary = Summary::new("analyze", spread.namespace.as_str())
             .row("pattern", pattern)
             .row("lists", analysis.documents)
             .row("items", analysis.elements)
@@ -75,7 +75,8 @@ pub(super) fn print(
 fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<()> {
     output.heading("Lists by their number of items")?;
     let most = ranges.iter().map(|range| range.documents).max().unwrap_or(0).max(1);
-    for range in ranges {
+    let first = ranges.iter().position(|range| range.documents > 0).unwrap_or(0);
+    for range in &ranges[first.min(ranges.len())..] {
         let label = if range.from == range.to {
             grouped(range.from)
         } else {
