@@ -47,6 +47,11 @@ pub(crate) struct Stored {
 }
 
 pub(crate) async fn run(context: &Context, pattern: &'static str, question: &Question<'_>, sample: Sample) -> Outcome {
+    let collection = match question {
+        Question::Groups { collection, .. } => collection,
+        Question::Lists(lists) => lists.collection().name(),
+    };
+    context.must_exist(collection).await?;
     let progress = Progress::new(context.output, "analyze", "documents", None);
     let spread = match question {
         Question::Groups { collection, field } => {

@@ -73,6 +73,7 @@ impl<'a, K: Key + FromText> Work<'a, K> {
 
     async fn run(&self, verb: &BucketVerb) -> Outcome {
         let output = self.context.output;
+        self.check_collections(verb).await?;
         match verb {
             BucketVerb::Plan(options) => {
                 let planned = self.plan(options).await?;
@@ -92,6 +93,19 @@ impl<'a, K: Key + FromText> Work<'a, K> {
             }
             BucketVerb::Load(options) => load::run(self.context, &self.buckets, self.settings, options).await,
             BucketVerb::Analyze(_) => unreachable!("it needs no type of key"),
+        }
+    }
+
+    /// What is read must be there.
+    async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
+        let buckets = self.buckets.collection().name();
+        match verb {
+            BucketVerb::Verify | BucketVerb::Repair(_) => self.context.must_exist(buckets).await,
+            BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
+                self.context.must_exist(buckets).await
+            }
+            BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
+            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Load(_) => Ok(()),
         }
     }
 

@@ -34,6 +34,7 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         settings: &settings,
         parents: repository(context, &settings)?,
     };
+    work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
         EmbeddedVerb::Plan => work.plan(false).await,
         EmbeddedVerb::Migrate { dry_run, .. } if dry_run.dry_run => work.plan(true).await,
@@ -65,6 +66,22 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// What is read must be there.
+    async fn check_collections(&self, verb: &EmbeddedVerb) -> Result<(), Failure> {
+        if matches!(verb, EmbeddedVerb::Indexes(_)) {
+            return Ok(());
+        }
+        if matches!(verb, EmbeddedVerb::Plan | EmbeddedVerb::Migrate { .. }) {
+            self.source()?;
+        }
+        self.context.must_exist(self.parents.collection().name()).await?;
+        let makes_source = matches!(verb, EmbeddedVerb::Migrate { back: true, .. });
+        match &self.settings.source {
+            Some(source) if !makes_source => self.context.must_exist(source).await,
+            _ => Ok(()),
+        }
+    }
+
     fn source(&self) -> Result<(Collection<Document>, &str), Failure> {
         let source = need(self.settings.source.as_ref(), PATTERN, "source")?;
         let reference = need(self.settings.reference.as_ref(), PATTERN, "reference")?;

@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use mongodb::bson::doc;
 use mongodb::{Client, Database};
 
 use crate::args::{Args, Command};
@@ -42,6 +43,23 @@ pub(crate) struct Context {
     pub(crate) database: Database,
     pub(crate) output: Output,
     pub(crate) profile: Profile,
+}
+
+impl Context {
+    /// Refuses a collection that is not there: in an empty one all would seem well, and a name is easily mistyped.
+    pub(crate) async fn must_exist(&self, collection: &str) -> Result<(), Failure> {
+        let named = self
+            .database
+            .list_collection_names()
+            .filter(doc! { "name": collection });
+        if named.await?.is_empty() {
+            let database = self.database.name();
+            return Err(Failure::usage(format!(
+                "there is no collection {database}.{collection}: check --db, and the names in the options and the profile"
+            )));
+        }
+        Ok(())
+    }
 }
 
 fn main() -> ExitCode {

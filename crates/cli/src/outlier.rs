@@ -22,6 +22,9 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     let settings = overlay(context.profile.outlier.as_ref(), &pattern.settings)?;
     let lists = repository(context, &settings)?;
     let output = context.output;
+    if !matches!(pattern.verb, OutlierVerb::Indexes(_)) {
+        context.must_exist(lists.collection().name()).await?;
+    }
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Question::Lists(&lists), *sample).await,
         OutlierVerb::Plan => plan(output, &lists).await,

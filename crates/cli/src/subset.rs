@@ -31,6 +31,10 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         return analyze::run(context, PATTERN, &source, *sample).await;
     }
     let parents = repository(context, &settings)?;
+    if !matches!(pattern.verb, SubsetVerb::Indexes(_)) {
+        context.must_exist(parents.collection().name()).await?;
+        context.must_exist(parents.children_collection().name()).await?;
+    }
     match &pattern.verb {
         SubsetVerb::Verify => verify(output, &parents).await,
         SubsetVerb::Repair(dry_run) => repair(output, &parents, dry_run.dry_run).await,

@@ -36,6 +36,34 @@ async fn a_missing_setting_is_named_with_its_option_and_its_place_in_the_profile
     .await;
 }
 
+/// In a collection that is not there, all would seem well.
+#[tokio::test]
+async fn a_collection_that_is_not_there_is_no_healthy_one() {
+    testkit::run(async |db| {
+        for arguments in [
+            vec!["verify"],
+            vec!["repair", "--dry-run"],
+            vec!["analyze"],
+            vec!["migrate"],
+            vec!["migrate", "--back"],
+            vec!["plan"],
+        ] {
+            let ran = bucket(db, &arguments);
+            assert_eq!(ran.code, Some(2), "{ran:?}");
+            assert!(
+                ran.err.contains(&format!("no collection {}.", db.database().name())),
+                "{}",
+                ran.err
+            );
+        }
+        let lists = ["outlier", "--collection", "sales", "--array", "a", "verify"];
+        assert_eq!(ran(on(db).args(lists)).code, Some(2));
+        let parents = ["embedded", "--collection", "patron", "--children", "a", "verify"];
+        assert_eq!(ran(on(db).args(parents)).code, Some(2));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_profile_that_is_wrong_is_named_with_the_line() {
     testkit::run(async |db| {
