@@ -8,7 +8,7 @@ use crate::support::*;
 #[tokio::test]
 async fn a_flat_collection_is_planned_moved_verified_and_moved_back() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
+        if !can_move(db).await {
             return;
         }
         let flat = fill(db, 3, 90).await;
@@ -105,7 +105,7 @@ async fn indexes_are_shown_and_created() {
 #[tokio::test]
 async fn a_profile_makes_a_command_short_and_options_go_over_it() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
+        if !can_move(db).await {
             return;
         }
         fill(db, 3, 60).await;

@@ -89,9 +89,6 @@ fn embedded(db: &TestDatabase, arguments: &[&str]) -> Ran {
 #[tokio::test]
 async fn references_become_embedded_children() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         db.plain_collection::<Document>("patron")
             .insert_many([doc! { "_id": "joe" }, doc! { "_id": "ann" }])
             .await
@@ -110,6 +107,12 @@ async fn references_become_embedded_children() {
             .await
             .unwrap();
 
+        if !at_least(db, 5) {
+            let refused = embedded(db, &["migrate"]);
+            assert_eq!(refused.code, Some(3), "{refused:?}");
+            assert!(refused.err.contains("MongoDB 5.0"), "{}", refused.err);
+            return;
+        }
         let planned = embedded(db, &["plan"]);
         assert!(
             planned.code == Some(0) && planned.out.contains("// writes: embed the children"),

@@ -118,6 +118,19 @@ pub fn at_least(db: &TestDatabase, major: u32) -> bool {
     db.server().version().split('.').next().unwrap().parse::<u32>().unwrap() >= major
 }
 
+/// Whether the server can move; of an older one the program must say so, and store nothing.
+pub async fn can_move(db: &TestDatabase) -> bool {
+    if at_least(db, 5) {
+        return true;
+    }
+    fill(db, 1, 3).await;
+    let refused = bucket(db, &["migrate"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains("MongoDB 5.0"), "{}", refused.err);
+    assert!(all(db, "trades").await.is_empty());
+    false
+}
+
 pub fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
