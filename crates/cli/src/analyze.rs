@@ -31,6 +31,8 @@ pub(crate) struct Spread {
     pub(crate) analysis: Analysis,
     /// Of how many documents this is, where not of all.
     pub(crate) sample: Option<u32>,
+    /// How many documents count nowhere, and why.
+    pub(crate) left_out: (u64, &'static str),
     /// The bytes of an item in an array, on average.
     pub(crate) item_bytes: f64,
     pub(crate) stored: Stored,
@@ -74,6 +76,7 @@ async fn of_lists(lists: &OutlierRepository<Document, Bson>, sample: Option<u32>
     let analysis = analyze.await?;
     Ok(Spread {
         namespace: lists.collection().namespace().to_string(),
+        left_out: (analysis.not_arrays, "have something else than an array"),
         item_bytes: analysis.bytes_per_element(),
         sample,
         stored: stored(&lists.collection().clone_with_type()).await?,

@@ -13,23 +13,24 @@ use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetS
 /// Looks at, moves, checks and mends MongoDB collections of the bucket, outlier, subset and embedded patterns.
 ///
 /// Exit codes: 0 all is well, 1 something was found in the data, 2 the command cannot be, 3 the server cannot do it,
-/// 130 stopped by Ctrl-C. A move, repair or load that was stopped goes on when the command is run again.
+/// 130 stopped by Ctrl-C. A move or repair that was stopped goes on when the command is run again, and so does a load
+/// with --item-id.
 #[derive(Debug, Parser)]
 #[command(name = "mongo-patterns", version, max_term_width = 80, args_override_self = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,
     /// The database. By default that of the profile, or of the connection string.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = "Options", value_name = "NAME")]
     pub(crate) db: Option<String>,
     /// The file with the settings. [default: mongo-patterns.toml, if there is one]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = "Options", value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// For machines: one JSON object a line for each finding, and one for the summary.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options")]
     pub(crate) json: bool,
     /// No progress.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = "Options")]
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,

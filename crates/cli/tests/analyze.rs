@@ -16,12 +16,14 @@ async fn groups_are_counted_and_fit_80_columns() {
                 documents.push(doc! { "customerId": key, "n": n, "date": DateTime::now(), "note": "x".repeat(100) });
             }
         }
+        documents.push(doc! { "n": 0 });
         let flat = db.plain_collection::<Document>("flat");
         flat.insert_many(&documents).await.unwrap();
         let shown = bucket(db, &["analyze"]);
         assert_eq!(shown.code, Some(0), "{shown:?}");
         for text in [
             "490 items in 100 lists",
+            "1 documents have no such field",
             "buckets of 10",
             "Advice",
             "outlier",

@@ -170,6 +170,25 @@ fn completions_and_manual_pages_need_no_server() {
 }
 
 #[test]
+fn help_fits_80_columns() {
+    for command in [
+        "",
+        "bucket",
+        "bucket migrate",
+        "bucket load",
+        "outlier repair",
+        "subset verify",
+        "embedded migrate",
+        "init",
+    ] {
+        let help = ran(program().args(command.split_whitespace()).arg("--help"));
+        assert_eq!(help.code, Some(0), "{help:?}");
+        let wide = help.out.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{command}");
+    }
+}
+
+#[test]
 fn nobody_reads_on_and_nothing_panics() {
     use std::process::Stdio;
     let mut child = program()

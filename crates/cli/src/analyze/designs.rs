@@ -198,6 +198,7 @@ pub(crate) mod tests {
             namespace: "shop.trades".to_owned(),
             analysis,
             sample: None,
+            left_out: (0, ""),
             item_bytes: 100.0,
             stored: Stored {
                 entry_bytes: 20.0,

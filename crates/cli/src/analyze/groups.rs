@@ -61,6 +61,13 @@ pub(super) async fn spread(
         namespace: collection.namespace().to_string(),
         analysis,
         sample,
+        left_out: match sample {
+            None => (
+                stored.documents.saturating_sub(seen),
+                "have no such field, or null in it",
+            ),
+            Some(_) => (0, ""),
+        },
         item_bytes,
         stored,
     })
@@ -76,6 +83,7 @@ fn all(field: &FieldName) -> Vec<Document> {
     let mut group = sums();
     group.insert("_id", format!("${field}"));
     vec![
+        has(field),
         doc! { "$project": { field.as_str(): 1, "b": { "$bsonSize": "$$ROOT" }, "o": own(field) } },
         doc! { "$group": group },
         doc! { "$group": {
@@ -101,6 +109,7 @@ fn sampled(collection: &str, field: &FieldName, documents: u32) -> Vec<Document>
     ];
     vec![
         doc! { "$sample": { "size": i64::from(documents) } },
+        has(field),
         doc! { "$group": { "_id": path, "n": { "$sum": 1 } } },
         doc! { "$lookup": { "from": collection, "let": { "k": "$_id" }, "pipeline": members, "as": "g" } },
         doc! { "$unwind": "$g" },
@@ -113,6 +122,11 @@ fn sampled(collection: &str, field: &FieldName, documents: u32) -> Vec<Document>
         } },
         doc! { "$sort": { "_id": 1 } },
     ]
+}
+
+/// Documents without the field are no group.
+fn has(field: &FieldName) -> Document {
+    doc! { "$match": { field.as_str(): { "$ne": null } } }
 }
 
 fn sums() -> Document {
@@ -155,10 +169,10 @@ mod tests {
     fn groups_are_by_the_field_and_rows_by_size() {
         let field = FieldName::new("customerId").unwrap();
         let pipeline = all(&field);
-        let group = pipeline[1].get_document("$group").unwrap();
+        let group = pipeline[2].get_document("$group").unwrap();
         assert_eq!(group.get_str("_id").unwrap(), "$customerId");
         assert_eq!(
-            pipeline[2].get_document("$group").unwrap().get_str("_id").unwrap(),
+            pipeline[3].get_document("$group").unwrap().get_str("_id").unwrap(),
             "$items"
         );
     }

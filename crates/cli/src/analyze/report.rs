@@ -41,11 +41,9 @@ pub(super) fn print(
         size(super::ratio(stored.index_bytes, 1)),
         size(spread.item_bytes)
     ))?;
-    if analysis.not_arrays > 0 {
-        output.text(&format!(
-            "{} documents have something else than an array",
-            grouped(analysis.not_arrays)
-        ))?;
+    let (left_out, why) = spread.left_out;
+    if left_out > 0 {
+        output.text(&format!("{} documents {why}: they count nowhere", grouped(left_out)))?;
     }
     histogram(output, &analysis.ranges(), analysis.documents)?;
     for (percent, length) in analysis.percentiles() {
@@ -64,6 +62,7 @@ pub(super) fn print(
             .row("pattern", pattern)
             .row("lists", analysis.documents)
             .row("items", analysis.elements)
+            .row("left_out", left_out)
             .row("item_bytes", spread.item_bytes.round())
             .row("sample", json!(spread.sample))
             .row("recommended", json!(recommended.map(|recommended| recommended.pattern)));
