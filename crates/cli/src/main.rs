@@ -121,7 +121,10 @@ async fn stop() {
     }
 }
 
-/// Lets the driver abort transactions and close cursors that a stopped command left.
+/// Lets the driver abort transactions and close cursors that a stopped command left, unless Ctrl-C comes once more.
 async fn good_bye(client: Client) {
-    let _ = tokio::time::timeout(GOOD_BYE, client.shutdown()).await;
+    tokio::select! {
+        _ = tokio::time::timeout(GOOD_BYE, client.shutdown()) => {}
+        () = stop() => {}
+    }
 }

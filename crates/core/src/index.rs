@@ -281,6 +281,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_indexes_of_a_plan_are_created_by_one_command() {
+        let open = PlannedIndex::new("open", doc! { "customerId": 1 }).unique();
+        let plan = IndexPlan::new(
+            "trades",
+            vec![open.clone(), PlannedIndex::new("other", doc! { "a": 1 })],
+        );
+        let index = doc! { "key": { "customerId": 1 }, "name": "open", "unique": true };
+        assert_eq!(
+            plan.create_command(&[open]),
+            doc! { "createIndexes": "trades", "indexes": [index] }
+        );
+    }
+
+    #[test]
     fn a_plan_reads_as_shell_commands() {
         let open = PlannedIndex::new("open", doc! { "customerId": 1 })
             .unique()
