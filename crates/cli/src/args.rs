@@ -214,7 +214,7 @@ impl Command {
                 verb: BucketVerb::Load(_),
                 ..
             }) => {
-                "items were stored up to here: run it again only where --item-id is set, by which none is stored twice"
+                "items may be stored up to here: run it again only where --item-id is set, by which none is stored twice"
             }
             _ => "what is done stays, and the same command goes on from there",
         }

@@ -22,6 +22,9 @@ use crate::output::Summary;
 use crate::progress::Progress;
 use crate::settings::{BucketSettings, need};
 
+/// How much is held at a time. With more, fewer commands do, and little is stored and seen to be before the end.
+const BUFFER_BYTES: usize = 16 * 1024 * 1024;
+
 /// What is loaded, and how it is read.
 #[derive(Args, Debug)]
 pub(crate) struct LoadOptions {
@@ -126,6 +129,7 @@ pub(crate) async fn run<K: Key + FromText>(
     let (items, failure) = loading.start::<K>();
     let appended = buckets
         .append_stream(streamed(items))
+        .buffer_bytes(BUFFER_BYTES)
         .on_progress(|at| progress.at(at.stored, 0))
         .await;
     progress.end();

@@ -75,8 +75,8 @@ impl Output {
             object.insert("text".into(), record.text.into());
             return line(&Value::Object(object).to_string());
         }
-        let id = record.id.map(|id| printable(&id.to_string())).unwrap_or_default();
-        let place = format!("{} {id}", style(record.collection).cyan());
+        let id = record.id.map(|id| format!(" {}", printable(&id.to_string())));
+        let place = format!("{}{}", style(record.collection).cyan(), id.unwrap_or_default());
         if self.is_terminal {
             line(&format!("{place}\n{}", wrapped(&record.text, 4)))
         } else {

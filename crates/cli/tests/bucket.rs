@@ -73,6 +73,11 @@ async fn damage_is_found_shown_and_mended() {
         let dry = bucket(db, &["repair", "--dry-run"]);
         assert_eq!(dry.code, Some(1), "{dry:?}");
         assert_eq!(all(db, "trades").await, before);
+        assert!(
+            dry.out.contains("trades: key 2: would write 1 buckets"),
+            "{}",
+            dry.out
+        );
         let mended = bucket(db, &["repair", "--json"]);
         assert_eq!((mended.code, &mended.summary()["keys"]), (Some(0), &1.into()), "{mended:?}");
         assert_eq!(bucket(db, &["verify"]).code, Some(0));

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Work;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
-use crate::output::{Record, Summary, to_json, variant};
+use crate::output::{Record, Summary, printable, to_json, variant};
 use crate::progress::Progress;
 
 impl<K: Key + FromText> Work<'_, K> {
@@ -96,10 +96,14 @@ impl<K: Key + FromText> Work<'_, K> {
             (None, true) => format!("would write {written} buckets of the key, and remove {removed}"),
             (None, false) => format!("{written} buckets of the key were written, and {removed} removed"),
         };
+        let text = match &repaired.key {
+            Some(key) => format!("key {}: {text}", printable(key)),
+            None => text,
+        };
         self.context.output.record(Record {
             kind: "repaired",
             collection: self.buckets.collection().name(),
-            id: repaired.key.clone().map(Into::into),
+            id: None,
             text,
             fields: vec![
                 ("key", json!(repaired.key)),
