@@ -34,6 +34,7 @@ mod model;
 mod moving;
 mod moving_again;
 mod moving_killed;
+mod moving_plan;
 mod moving_refused;
 mod naive;
 mod one_item;

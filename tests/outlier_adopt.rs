@@ -47,6 +47,26 @@ async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
     .await;
 }
 
+#[tokio::test]
+async fn a_dry_run_counts_the_same_and_only_reads() {
+    testkit::run(async |db| {
+        let books: Books = builder(db).build().unwrap();
+        let main = (0..)
+            .zip([1, 51, 700])
+            .map(|(id, number)| main_of(id, 0..number))
+            .collect();
+        plant(db, main, vec![]).await;
+        db.recorder().clear();
+        let would = books.adopt().dry_run().await.unwrap();
+        let names = db.recorder().names();
+        let reads = |name: &String| ["aggregate", "find"].contains(&name.as_str());
+        assert!(names.iter().all(reads), "{names:?}");
+        let adopted = books.adopt().await.unwrap();
+        assert_eq!((adopted, adopted.documents), (would, 2));
+    })
+    .await;
+}
+
 /// As the manual's shell commands leave them: without an index, three upserts at once make three.
 #[tokio::test]
 async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {

@@ -263,5 +263,5 @@ pub use document::Bucket;
 pub use finding::{Finding, Problem};
 pub use id::{IdPolicy, PageToken};
 pub use item_token::ItemToken;
-pub use migrate::{MoveProgress, Moved};
+pub use migrate::{MovePlan, MoveProgress, Moved};
 pub use repository::BucketRepository;

@@ -3,10 +3,13 @@
 
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod to_buckets;
 pub(crate) mod to_flat;
 mod walk;
+
+pub use plan::MovePlan;
 
 /// About how many items one command moves.
 pub(crate) const CHUNK_ITEMS: u64 = 100_000;
@@ -33,6 +36,8 @@ pub struct MoveProgress {
     pub moved: u64,
     /// How many there are.
     pub total: u64,
+    /// How many of them earlier calls had moved: what is needed to tell the rate of this one.
+    pub before: u64,
 }
 
 /// Is called after each chunk.

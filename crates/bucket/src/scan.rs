@@ -12,6 +12,9 @@ use crate::check::{Look, check, confirmed};
 use crate::repository::Shared;
 use crate::{Finding, query};
 
+/// Is called with how many buckets were looked at.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
+
 /// A walk through the collection, key by key. It holds the looks at one key's buckets at a time.
 pub(crate) struct Scan<'a, K> {
     shared: &'a Shared,
@@ -19,6 +22,8 @@ pub(crate) struct Scan<'a, K> {
     cursor: Option<Cursor<RawDocumentBuf>>,
     /// The first of the next key.
     next: Option<Look>,
+    seen: u64,
+    on_progress: Option<OnProgress<'a>>,
     types: PhantomData<fn() -> K>,
 }
 
@@ -33,12 +38,14 @@ pub(crate) struct Suspect {
 
 impl<'a, K: Key> Scan<'a, K> {
     /// Through the buckets of one key, or all.
-    pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>) -> Self {
+    pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>, on_progress: Option<OnProgress<'a>>) -> Self {
         Self {
             shared,
             key,
             cursor: None,
             next: None,
+            seen: 0,
+            on_progress,
             types: PhantomData,
         }
     }
@@ -93,6 +100,10 @@ impl<'a, K: Key> Scan<'a, K> {
         };
         while let Some(row) = cursor.try_next().await? {
             let look = Look::of_row::<K>(&row);
+            self.seen += 1;
+            if let Some(call) = &mut self.on_progress {
+                call(self.seen);
+            }
             // The ids of one key can begin with those of another, as people write them.
             if self.key.as_ref().is_none_or(|key| look.key_text() == Some(key.text())) {
                 return Ok(Some(look));

@@ -173,6 +173,21 @@ impl IndexPlan {
         }
     }
 
+    /// The indexes of the plan that do not exist, in one round trip. Creates nothing.
+    ///
+    /// # Errors
+    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of a planned name is another.
+    pub async fn missing<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedIndex>> {
+        let present = existing::list_indexes(collection, None).await?;
+        Ok(self.compare(&present)?.1.into_iter().cloned().collect())
+    }
+
+    /// The command that creates some indexes of the plan, as `runCommand` takes it.
+    pub fn create_command(&self, indexes: &[PlannedIndex]) -> Document {
+        let indexes: Vec<Document> = indexes.iter().map(PlannedIndex::definition).collect();
+        doc! { "createIndexes": &self.collection, "indexes": indexes }
+    }
+
     /// Which of the plan's indexes are there, and which are missing.
     fn compare(&self, present: &[Document]) -> Result<(EnsuredIndexes, Vec<&PlannedIndex>)> {
         let mut ensured = EnsuredIndexes::default();
@@ -264,6 +279,20 @@ impl fmt::Display for IndexPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_indexes_of_a_plan_are_created_by_one_command() {
+        let open = PlannedIndex::new("open", doc! { "customerId": 1 }).unique();
+        let plan = IndexPlan::new(
+            "trades",
+            vec![open.clone(), PlannedIndex::new("other", doc! { "a": 1 })],
+        );
+        let index = doc! { "key": { "customerId": 1 }, "name": "open", "unique": true };
+        assert_eq!(
+            plan.create_command(&[open]),
+            doc! { "createIndexes": "trades", "indexes": [index] }
+        );
+    }
 
     #[test]
     fn a_plan_reads_as_shell_commands() {

@@ -12,6 +12,7 @@
 //! | [`retry`] | retry bounded by count and by time, with jitter |
 //! | [`index`] | index plans that are created but never dropped |
 //! | [`action`] | how a call becomes a future with a span and error context |
+//! | [`plan`] | what a call would send |
 //! | [`find`] | reads with or without the caller's session |
 //! | [`transaction`] | transactions of our own |
 //! | [`gates`] | keeps the writes of this process away from such a transaction |
@@ -29,6 +30,7 @@ pub mod gates;
 pub mod index;
 pub mod key;
 pub mod moves;
+pub mod plan;
 pub mod retry;
 pub mod rewrite;
 pub mod transaction;
@@ -37,4 +39,5 @@ pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
 pub use key::{EncodeKey, EncodedKey, Key};
+pub use plan::PlannedCommand;
 pub use retry::RetryPolicy;

@@ -15,7 +15,7 @@ pub const COLLECTION: &str = "mongo_patterns_moves";
 #[derive(Debug)]
 pub struct Record {
     collection: Collection<Document>,
-    target: String,
+    target_name: String,
     /// Which call is at work. A call that another has taken over from stops.
     run: ObjectId,
 }
@@ -51,7 +51,7 @@ impl Record {
         let database = target.client().database(&target.namespace().db);
         Self {
             collection: database.collection_with_options(COLLECTION, options),
-            target: target.name().to_owned(),
+            target_name: target.name().to_owned(),
             run: ObjectId::new(),
         }
     }
@@ -61,7 +61,7 @@ impl Record {
     /// # Errors
     /// Those of the driver.
     pub async fn read(&self) -> Result<Option<Last>> {
-        let found = self.collection.find_one(doc! { "_id": &self.target }).await?;
+        let found = self.collection.find_one(self.target()).await?;
         Ok(found.map(|mut found| Last {
             settings: found.get_document("settings").cloned().unwrap_or_default(),
             finished: found.contains_key("finished"),
@@ -81,9 +81,8 @@ impl Record {
     /// # Errors
     /// Those of the driver.
     pub async fn begin(&self, settings: Document) -> Result<()> {
-        let record = doc! { "_id": &self.target, "settings": settings, "run": self.run, "moved": 0_i64 };
         self.collection
-            .replace_one(doc! { "_id": &self.target }, record)
+            .replace_one(self.target(), self.begun(settings))
             .upsert(true)
             .await?;
         Ok(())
@@ -94,8 +93,7 @@ impl Record {
     /// # Errors
     /// Those of the driver.
     pub async fn resume(&self) -> Result<()> {
-        let taken = doc! { "$set": { "run": self.run } };
-        self.collection.update_one(doc! { "_id": &self.target }, taken).await?;
+        self.collection.update_one(self.target(), self.taken()).await?;
         Ok(())
     }
 
@@ -104,8 +102,7 @@ impl Record {
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
     pub async fn advance(&self, last: &Bson, moved: u64) -> Result<()> {
-        let moved = i64::try_from(moved).unwrap_or(i64::MAX);
-        self.update(doc! { "$set": { "last": last, "moved": moved } }).await
+        self.update(advanced(last, moved)).await
     }
 
     /// Notes that it has come to its end.
@@ -113,8 +110,7 @@ impl Record {
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
     pub async fn finish(&self) -> Result<()> {
-        self.update(doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } })
-            .await
+        self.update(finished()).await
     }
 
     /// Back to the start: the next call goes over everything again.
@@ -126,9 +122,46 @@ impl Record {
             .await
     }
 
+    /// The command that [`read`](Self::read) sends.
+    pub fn find_command(&self) -> Document {
+        doc! { "find": COLLECTION, "filter": self.target(), "limit": 1, "singleBatch": true }
+    }
+
+    /// The command that [`begin`](Self::begin) sends.
+    pub fn begin_command(&self, settings: Document) -> Document {
+        update_command(doc! { "q": self.target(), "u": self.begun(settings), "upsert": true })
+    }
+
+    /// The command that [`resume`](Self::resume) sends.
+    pub fn resume_command(&self) -> Document {
+        update_command(doc! { "q": self.target(), "u": self.taken() })
+    }
+
+    /// The command that [`advance`](Self::advance) sends.
+    pub fn advance_command(&self, last: &Bson, moved: u64) -> Document {
+        update_command(doc! { "q": self.ours(), "u": advanced(last, moved) })
+    }
+
+    /// The command that [`finish`](Self::finish) sends.
+    pub fn finish_command(&self) -> Document {
+        update_command(doc! { "q": self.ours(), "u": finished() })
+    }
+
+    fn target(&self) -> Document {
+        doc! { "_id": &self.target_name }
+    }
+
     /// The record as long as no other call has taken over, as a filter.
     pub fn ours(&self) -> Document {
-        doc! { "_id": &self.target, "run": self.run }
+        doc! { "_id": &self.target_name, "run": self.run }
+    }
+
+    fn begun(&self, settings: Document) -> Document {
+        doc! { "_id": &self.target_name, "settings": settings, "run": self.run, "moved": 0_i64 }
+    }
+
+    fn taken(&self) -> Document {
+        doc! { "$set": { "run": self.run } }
     }
 
     async fn update(&self, update: Document) -> Result<()> {
@@ -140,4 +173,17 @@ impl Record {
         }
         Ok(())
     }
+}
+
+fn advanced(last: &Bson, moved: u64) -> Document {
+    let moved = i64::try_from(moved).unwrap_or(i64::MAX);
+    doc! { "$set": { "last": last, "moved": moved } }
+}
+
+fn finished() -> Document {
+    doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } }
+}
+
+fn update_command(update: Document) -> Document {
+    doc! { "update": COLLECTION, "ordered": true, "updates": [update] }
 }

@@ -178,5 +178,5 @@ mod write;
 pub use action::{Inserted, Orphan, Updated};
 pub use builder::EmbeddedRepositoryBuilder;
 pub use finding::{Finding, Problem};
-pub use migrate::Moved;
+pub use migrate::{MovePlan, Moved};
 pub use repository::EmbeddedRepository;

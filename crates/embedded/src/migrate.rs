@@ -10,6 +10,21 @@ pub(crate) mod referencing;
 pub(crate) mod run;
 pub(crate) mod to_references;
 
+use mongo_patterns_core::PlannedCommand;
+
+/// What a move into parents would do, and every command that it would send; from
+/// [`MoveFromReferences::plan`](crate::action::MoveFromReferences::plan).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MovePlan {
+    /// How many documents of the source refer to a parent.
+    pub children: u64,
+    /// How many do not, and stay; [`orphans`](crate::EmbeddedRepository::orphans) lists them.
+    pub orphans: u64,
+    /// The commands, in order, as they go to the database of both collections.
+    pub commands: Vec<PlannedCommand>,
+}
+
 /// What a move did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

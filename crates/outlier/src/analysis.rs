@@ -88,6 +88,13 @@ pub struct OutliersAt {
     pub extras_share: f64,
 }
 
+impl ListLength {
+    /// So many documents with lists of this length: for an [`Analysis`] of other data.
+    pub fn new(length: u64, documents: u64) -> Self {
+        Self { length, documents }
+    }
+}
+
 impl Analysis {
     pub(crate) fn pipeline(settings: &Settings, overflow: &str, sample: Option<u32>) -> Vec<Document> {
         match sample {

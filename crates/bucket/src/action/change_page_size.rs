@@ -10,6 +10,7 @@ use mongodb::bson::doc;
 use crate::BucketRepository;
 use crate::action::repair::{Left, Repaired, repair};
 use crate::repository::Shared;
+use crate::scan::Scan;
 
 /// How often keys are rewritten when others, who do not name the index, write meanwhile.
 const ROUNDS: usize = 3;
@@ -135,7 +136,12 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
 
     /// Rewrites all keys whose pages are not of the size, and returns one that could not be.
     async fn rewrite(&mut self, change: &mut PageSizeChange) -> Result<Option<Repaired>> {
-        let mut keys = repair::<K>(self.shared, None, false, self.concurrency);
+        let mut keys = repair(
+            self.shared,
+            Scan::<K>::new(self.shared, None, None),
+            false,
+            self.concurrency,
+        );
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
             change.keys += u64::from(!repaired.written.is_empty());

@@ -7,9 +7,10 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
 use crate::BucketRepository;
+use crate::migrate::plan::Transcript;
 use crate::migrate::run::{Direction, Move};
 use crate::migrate::to_buckets::ToBuckets;
-use crate::migrate::{CHUNK_ITEMS, MoveProgress, Moved, OnProgress};
+use crate::migrate::{CHUNK_ITEMS, MovePlan, MoveProgress, Moved, OnProgress};
 use crate::repository::Shared;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -80,12 +81,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     pub fn move_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MoveFromFlat<'_> {
         MoveFromFlat {
             shared: self.shared(),
-            flat: flat.clone_with_type(),
-            expressions: K::expressions,
-            key: None,
-            keep_ids: false,
-            into_non_empty: false,
-            chunk_items: CHUNK_ITEMS,
+            options: Options {
+                flat: flat.clone_with_type(),
+                expressions: K::expressions,
+                key: None,
+                keep_ids: false,
+                into_non_empty: false,
+                chunk_items: CHUNK_ITEMS,
+            },
             on_progress: None,
         }
     }
@@ -95,39 +98,43 @@ impl<K: Key, T> BucketRepository<K, T> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveFromFlat<'a> {
     shared: &'a Shared,
+    options: Options,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+struct Options {
     flat: Collection<RawDocumentBuf>,
     expressions: fn(&str) -> KeyExpressions,
     key: Option<String>,
     keep_ids: bool,
     into_non_empty: bool,
     chunk_items: u64,
-    on_progress: Option<OnProgress<'a>>,
 }
 
 impl<'a> MoveFromFlat<'a> {
     /// The key field of the flat documents; that of the buckets by default.
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
+        self.options.key = Some(name.into());
         self
     }
 
     /// Keeps the `_id` of each flat document in its item. Without it, it is left out, as in MongoDB's manual, unless it
     /// is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
     pub fn keep_ids(mut self) -> Self {
-        self.keep_ids = true;
+        self.options.keep_ids = true;
         self
     }
 
     /// Moves also when there are buckets already. They must be of other keys: when a key is in both collections,
     /// nothing is moved.
     pub fn into_non_empty(mut self) -> Self {
-        self.into_non_empty = true;
+        self.options.into_non_empty = true;
         self
     }
 
     /// About how many items go in one chunk, at least one key; 100,000 by default.
     pub fn chunk_items(mut self, items: u64) -> Self {
-        self.chunk_items = items;
+        self.options.chunk_items = items;
         self
     }
 
@@ -137,14 +144,36 @@ impl<'a> MoveFromFlat<'a> {
         self
     }
 
-    async fn execute(self) -> Result<Moved> {
-        let settings = &self.shared.settings;
+    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    ///
+    /// # Cost
+    /// The server reads the flat collection twice: to check it, and to find and count the chunks. A chunk is two round
+    /// trips.
+    ///
+    /// # Errors
+    /// Those of the move with which nothing is written.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        let Self { shared, options, .. } = self;
+        run(shared.operation("move_from_flat"), move |_| async move {
+            let key = options.flat_key(shared)?;
+            options.moving(shared, &key)?.plan().await
+        })
+    }
+}
+
+impl Options {
+    fn flat_key(&self, shared: &Shared) -> Result<FieldName> {
+        let key = self.key.clone();
+        key.map_or_else(|| Ok(shared.settings.key.clone()), FieldName::new)
+    }
+
+    fn moving<'m>(&'m self, shared: &'m Shared, key: &'m FieldName) -> Result<Move<'m>> {
+        let settings = &shared.settings;
         let configuration = |message: &'static str| Error::new(ErrorKind::Configuration, message);
         let time = settings.time.as_ref().ok_or_else(|| {
             configuration("a move needs the time of each item: call time_field(..) on the repository's builder")
         })?;
-        let key = self.key.map_or_else(|| Ok(settings.key.clone()), FieldName::new)?;
-        if settings.item_id.as_ref() == Some(&key) {
+        if settings.item_id.as_ref() == Some(key) {
             return Err(configuration(
                 "the item id's field cannot be the flat key field, which items do not have",
             ));
@@ -153,18 +182,18 @@ impl<'a> MoveFromFlat<'a> {
         let form = ToBuckets {
             settings,
             time,
-            key: &key,
+            key,
             keep_ids: self.keep_ids || id_is_item_id,
             expressions: self.expressions,
         };
-        let moving = Move {
+        Ok(Move {
             direction: Direction::ToBuckets(form),
             flat: &self.flat,
-            buckets: &self.shared.collection,
+            buckets: &shared.collection,
             into_non_empty: self.into_non_empty,
             chunk_items: self.chunk_items,
-        };
-        moving.run(self.on_progress).await
+            transcript: Transcript::default(),
+        })
     }
 }
 
@@ -173,7 +202,15 @@ impl<'a> IntoFuture for MoveFromFlat<'a> {
     type IntoFuture = ActionFuture<'a, Moved>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("move_from_flat"), |_| self.execute())
+        let Self {
+            shared,
+            options,
+            on_progress,
+        } = self;
+        run(shared.operation("move_from_flat"), move |_| async move {
+            let key = options.flat_key(shared)?;
+            options.moving(shared, &key)?.run(on_progress).await
+        })
     }
 }
 
@@ -181,11 +218,11 @@ impl fmt::Debug for MoveFromFlat<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MoveFromFlat")
             .field("shared", self.shared)
-            .field("flat", &self.flat.namespace())
-            .field("key", &self.key)
-            .field("keep_ids", &self.keep_ids)
-            .field("into_non_empty", &self.into_non_empty)
-            .field("chunk_items", &self.chunk_items)
+            .field("flat", &self.options.flat.namespace())
+            .field("key", &self.options.key)
+            .field("keep_ids", &self.options.keep_ids)
+            .field("into_non_empty", &self.options.into_non_empty)
+            .field("chunk_items", &self.options.chunk_items)
             .finish_non_exhaustive()
     }
 }

@@ -7,9 +7,10 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
 use crate::BucketRepository;
+use crate::migrate::plan::Transcript;
 use crate::migrate::run::{Direction, Move};
 use crate::migrate::to_flat::ToFlat;
-use crate::migrate::{CHUNK_ITEMS, MoveProgress, Moved, OnProgress};
+use crate::migrate::{CHUNK_ITEMS, MovePlan, MoveProgress, Moved, OnProgress};
 use crate::repository::Shared;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -42,11 +43,13 @@ impl<K: Key, T> BucketRepository<K, T> {
     pub fn move_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MoveToFlat<'_> {
         MoveToFlat {
             shared: self.shared(),
-            flat: flat.clone_with_type(),
-            expressions: K::expressions,
-            key: None,
-            into_non_empty: false,
-            chunk_items: CHUNK_ITEMS,
+            options: Options {
+                flat: flat.clone_with_type(),
+                expressions: K::expressions,
+                key: None,
+                into_non_empty: false,
+                chunk_items: CHUNK_ITEMS,
+            },
             on_progress: None,
         }
     }
@@ -56,31 +59,35 @@ impl<K: Key, T> BucketRepository<K, T> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveToFlat<'a> {
     shared: &'a Shared,
+    options: Options,
+    on_progress: Option<OnProgress<'a>>,
+}
+
+struct Options {
     flat: Collection<RawDocumentBuf>,
     expressions: fn(&str) -> KeyExpressions,
     key: Option<String>,
     into_non_empty: bool,
     chunk_items: u64,
-    on_progress: Option<OnProgress<'a>>,
 }
 
 impl<'a> MoveToFlat<'a> {
     /// The key field of the flat documents; that of the buckets by default.
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
+        self.options.key = Some(name.into());
         self
     }
 
     /// Moves also when the flat collection has documents already. They must be of other keys, and have other `_id`s:
     /// when a key is in both collections, nothing is moved.
     pub fn into_non_empty(mut self) -> Self {
-        self.into_non_empty = true;
+        self.options.into_non_empty = true;
         self
     }
 
     /// About how many items go in one chunk, at least one bucket; 100,000 by default.
     pub fn chunk_items(mut self, items: u64) -> Self {
-        self.chunk_items = items;
+        self.options.chunk_items = items;
         self
     }
 
@@ -90,22 +97,43 @@ impl<'a> MoveToFlat<'a> {
         self
     }
 
-    async fn execute(self) -> Result<Moved> {
-        let settings = &self.shared.settings;
-        let key = self.key.map_or_else(|| Ok(settings.key.clone()), FieldName::new)?;
+    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    ///
+    /// # Cost
+    /// The server reads the buckets twice: to check them, and to find and count the chunks. A chunk is two round trips.
+    ///
+    /// # Errors
+    /// Those of the move with which nothing is written.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        let Self { shared, options, .. } = self;
+        run(shared.operation("move_to_flat"), move |_| async move {
+            let key = options.flat_key(shared)?;
+            options.moving(shared, &key).plan().await
+        })
+    }
+}
+
+impl Options {
+    fn flat_key(&self, shared: &Shared) -> Result<FieldName> {
+        let key = self.key.clone();
+        key.map_or_else(|| Ok(shared.settings.key.clone()), FieldName::new)
+    }
+
+    fn moving<'m>(&'m self, shared: &'m Shared, key: &'m FieldName) -> Move<'m> {
+        let settings = &shared.settings;
         let form = ToFlat {
             settings,
-            key: &key,
+            key,
             expressions: self.expressions,
         };
-        let moving = Move {
+        Move {
             direction: Direction::ToFlat(form),
             flat: &self.flat,
-            buckets: &self.shared.collection,
+            buckets: &shared.collection,
             into_non_empty: self.into_non_empty,
             chunk_items: self.chunk_items,
-        };
-        moving.run(self.on_progress).await
+            transcript: Transcript::default(),
+        }
     }
 }
 
@@ -114,7 +142,15 @@ impl<'a> IntoFuture for MoveToFlat<'a> {
     type IntoFuture = ActionFuture<'a, Moved>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("move_to_flat"), |_| self.execute())
+        let Self {
+            shared,
+            options,
+            on_progress,
+        } = self;
+        run(shared.operation("move_to_flat"), move |_| async move {
+            let key = options.flat_key(shared)?;
+            options.moving(shared, &key).run(on_progress).await
+        })
     }
 }
 
@@ -122,10 +158,10 @@ impl fmt::Debug for MoveToFlat<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MoveToFlat")
             .field("shared", self.shared)
-            .field("flat", &self.flat.namespace())
-            .field("key", &self.key)
-            .field("into_non_empty", &self.into_non_empty)
-            .field("chunk_items", &self.chunk_items)
+            .field("flat", &self.options.flat.namespace())
+            .field("key", &self.options.key)
+            .field("into_non_empty", &self.options.into_non_empty)
+            .field("chunk_items", &self.options.chunk_items)
             .finish_non_exhaustive()
     }
 }

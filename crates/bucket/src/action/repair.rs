@@ -1,4 +1,5 @@
 use std::borrow::Borrow;
+use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
@@ -15,7 +16,7 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use crate::check::{check, confirmed};
 use crate::mend::{Mending, mend};
 use crate::repository::Shared;
-use crate::scan::{Scan, Suspect, looks_of};
+use crate::scan::{OnProgress, Scan, Suspect, looks_of};
 use crate::{BucketRepository, Finding, Problem, query};
 
 pub use crate::mend::Left;
@@ -76,19 +77,20 @@ impl<K: Key, T> BucketRepository<K, T> {
             key: Ok(None),
             dry_run: false,
             concurrency: 4,
+            on_progress: None,
             types: PhantomData,
         }
     }
 }
 
 /// Mends what is wrong; made by [`BucketRepository::repair`].
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a, K> {
     shared: &'a Shared,
     key: Result<Option<EncodedKey>>,
     dry_run: bool,
     concurrency: usize,
+    on_progress: Option<OnProgress<'a>>,
     types: PhantomData<fn() -> K>,
 }
 
@@ -135,25 +137,46 @@ impl<'a, K: Key> Repair<'a, K> {
         self
     }
 
+    /// Is called for each bucket, with how many were looked at. The first ones come when the server has read and sorted
+    /// all.
+    pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream, in no order. It does nothing before it is read.
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");
         let keys = match self.key {
-            Ok(key) => repair::<K>(self.shared, key, self.dry_run, self.concurrency),
+            Ok(key) => {
+                let scan = Scan::new(self.shared, key, self.on_progress);
+                repair::<K>(self.shared, scan, self.dry_run, self.concurrency)
+            }
             Err(error) => Box::pin(once(ready(Err(error)))),
         };
         Box::pin(keys.map_err(move |error| operation.name(error)))
     }
 }
 
-/// Mends one key or all, and ends at the first error.
-pub(super) fn repair<K: Key>(
-    shared: &Shared,
-    key: Option<EncodedKey>,
+impl<K> fmt::Debug for Repair<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repair")
+            .field("shared", self.shared)
+            .field("key", &self.key)
+            .field("dry_run", &self.dry_run)
+            .field("concurrency", &self.concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Mends the keys of a scan, and ends at the first error.
+pub(super) fn repair<'a, K: Key>(
+    shared: &'a Shared,
+    scan: Scan<'a, K>,
     dry_run: bool,
     concurrency: usize,
-) -> RepairedStream<'_> {
-    let suspects = try_unfold(Scan::<K>::new(shared, key), |mut scan| async move {
+) -> RepairedStream<'a> {
+    let suspects = try_unfold(scan, |mut scan| async move {
         let suspect = scan.next().await?;
         Ok(suspect.map(|suspect| (suspect, scan)))
     });

@@ -1,5 +1,6 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
+use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
@@ -9,7 +10,7 @@ use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
 use crate::repository::Shared;
-use crate::scan::Scan;
+use crate::scan::{OnProgress, Scan};
 use crate::{BucketRepository, Finding};
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -44,17 +45,18 @@ impl<K: Key, T> BucketRepository<K, T> {
         Verify {
             shared: self.shared(),
             key: Ok(None),
+            on_progress: None,
             types: PhantomData,
         }
     }
 }
 
 /// Looks for what is wrong; made by [`BucketRepository::verify`].
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a, K> {
     shared: &'a Shared,
     key: Result<Option<EncodedKey>>,
+    on_progress: Option<OnProgress<'a>>,
     types: PhantomData<fn() -> K>,
 }
 
@@ -72,6 +74,13 @@ impl<'a, K: Key> Verify<'a, K> {
         self
     }
 
+    /// Is called for each bucket, with how many were looked at. The first ones come when the server has read and sorted
+    /// all.
+    pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> FindingStream<'a> {
         let operation = self.shared.operation("verify");
@@ -80,7 +89,7 @@ impl<'a, K: Key> Verify<'a, K> {
             Err(error) => return Box::pin(once(ready(Err(operation.name(error))))),
         };
         let shared = self.shared;
-        let state = (Scan::<K>::new(shared, key), VecDeque::new());
+        let state = (Scan::<K>::new(shared, key, self.on_progress), VecDeque::new());
         let findings = try_unfold(state, move |(mut scan, mut found)| async move {
             loop {
                 if let Some(finding) = found.pop_front() {
@@ -93,5 +102,14 @@ impl<'a, K: Key> Verify<'a, K> {
             }
         });
         Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+    }
+}
+
+impl<K> fmt::Debug for Verify<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verify")
+            .field("shared", self.shared)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! A move under way: check, begin or go on, chunk by chunk, compare.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::moves::{Place, Record};
+use mongo_patterns_core::moves::{Last, Place, Record};
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
@@ -10,6 +10,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
 use super::compare::{Keys, comparison};
+use super::plan::Transcript;
 use super::to_buckets::ToBuckets;
 use super::to_flat::ToFlat;
 use super::walk::{Range, Walk};
@@ -26,6 +27,8 @@ pub(crate) struct Move<'a> {
     pub(crate) buckets: &'a Collection<RawDocumentBuf>,
     pub(crate) into_non_empty: bool,
     pub(crate) chunk_items: u64,
+    /// What was read, for a plan.
+    pub(crate) transcript: Transcript,
 }
 
 /// What the documents of the source become.
@@ -34,11 +37,23 @@ pub(crate) enum Direction<'a> {
     ToFlat(ToFlat<'a>),
 }
 
+/// Where a move begins, when nothing speaks against it.
+pub(crate) enum Start {
+    /// It was finished already.
+    Finished(Compared),
+    From {
+        /// How many items there are.
+        total: u64,
+        /// What an earlier call has begun.
+        resumed: Option<Last>,
+    },
+}
+
 /// What some keys have on both sides.
 pub(crate) struct Compared {
     pub(crate) keys: u64,
-    buckets: u64,
-    items: u64,
+    pub(crate) buckets: u64,
+    pub(crate) items: u64,
     /// Keys that do not have the same on both sides.
     unequal: u64,
 }
@@ -65,14 +80,14 @@ impl Move<'_> {
         }
     }
 
-    fn moved_keys(&self) -> Keys {
+    pub(crate) fn moved_keys(&self) -> Keys {
         match self.direction {
             Direction::ToBuckets(_) => Keys::Flat,
             Direction::ToFlat(_) => Keys::Buckets,
         }
     }
 
-    fn stages(&self) -> Vec<Document> {
+    pub(crate) fn stages(&self) -> Vec<Document> {
         match &self.direction {
             Direction::ToBuckets(form) => form.pages(),
             Direction::ToFlat(form) => form.items(),
@@ -80,7 +95,7 @@ impl Move<'_> {
     }
 
     /// What must be the same in all calls of one move.
-    fn fingerprint(&self) -> Document {
+    pub(crate) fn fingerprint(&self) -> Document {
         let settings = self.settings();
         let mut fingerprint = doc! {
             "pattern": "bucket",
@@ -102,15 +117,15 @@ impl Move<'_> {
         fingerprint
     }
 
-    pub(crate) async fn run(self, on_progress: Option<OnProgress<'_>>) -> Result<Moved> {
+    /// All checks. Nothing is written before they have passed.
+    pub(crate) async fn prepare(&self, record: &Record) -> Result<Start> {
         self.check_settings()?;
-        let record = Record::of(self.target());
         let last = record.read().await?;
         let same = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
         if same && last.as_ref().is_some_and(|last| last.finished) {
             let compared = self.compare(self.moved_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
-                return Ok(compared.moved(true));
+                return Ok(Start::Finished(compared));
             }
         }
         let total = self.check_source().await?;
@@ -127,6 +142,15 @@ impl Move<'_> {
         if resumed.is_none() && !empty {
             self.check_target().await?;
         }
+        Ok(Start::From { total, resumed })
+    }
+
+    pub(crate) async fn run(self, on_progress: Option<OnProgress<'_>>) -> Result<Moved> {
+        let record = Record::of(self.target());
+        let (total, resumed) = match self.prepare(&record).await? {
+            Start::Finished(compared) => return Ok(compared.moved(true)),
+            Start::From { total, resumed } => (total, resumed),
+        };
         if let Direction::ToBuckets(form) = &self.direction {
             let plan = form.settings.index_plan(self.buckets.name());
             plan.ensure(self.buckets, None).await?;
@@ -180,16 +204,9 @@ impl Move<'_> {
         total: u64,
         mut on_progress: Option<OnProgress<'_>>,
     ) -> Result<()> {
-        let field = match &self.direction {
-            Direction::ToBuckets(form) => form.key.as_str(),
-            Direction::ToFlat(_) => "_id",
-        };
-        let step = match &self.direction {
-            Direction::ToBuckets(_) => self.chunk_items,
-            Direction::ToFlat(form) => (self.chunk_items / u64::from(form.settings.page_size)).max(1),
-        };
-        let walk = Walk::new(self.source(), field, step).await?;
+        let (walk, field) = self.walk().await?;
         let Place { mut last, mut moved } = place;
+        let before = moved;
         loop {
             let range = walk.next(last).await?;
             self.transfer_chunk(&walk, &range, field).await?;
@@ -201,13 +218,22 @@ impl Move<'_> {
                 None => moved = total,
             }
             if let Some(call) = &mut on_progress {
-                call(MoveProgress { moved, total });
+                call(MoveProgress { moved, total, before });
             }
             if range.through.is_none() {
                 return Ok(());
             }
             last = range.through;
         }
+    }
+
+    /// The way through the source, and the field that it goes by.
+    pub(crate) async fn walk(&self) -> Result<(Walk<'_>, &str)> {
+        let (field, step) = match &self.direction {
+            Direction::ToBuckets(form) => (form.key.as_str(), self.chunk_items),
+            Direction::ToFlat(form) => ("_id", (self.chunk_items / u64::from(form.settings.page_size)).max(1)),
+        };
+        Ok((Walk::new(self.source(), field, step).await?, field))
     }
 
     /// It may run again, also while an earlier run of it still goes on at the server: what is there stays as it is.
@@ -230,13 +256,7 @@ impl Move<'_> {
         field: &str,
         when_matched: Bson,
     ) -> std::result::Result<(), DriverError> {
-        let mut stages = vec![doc! { "$match": range.filter(field) }];
-        stages.extend(self.stages());
-        stages.push(doc! { "$merge": {
-            "into": self.target().name(),
-            "whenMatched": when_matched,
-            "whenNotMatched": "insert",
-        } });
+        let stages = self.merging(range, field, when_matched);
         let concern = self.target().write_concern().cloned().unwrap_or_default();
         let mut aggregate = aggregate(self.source(), stages).write_concern(concern);
         if let Some(hint) = walk.hint() {
@@ -246,35 +266,55 @@ impl Move<'_> {
         Ok(())
     }
 
-    async fn count(&self, walk: &Walk<'_>, range: &Range, field: &str) -> Result<u64> {
-        let items = match &self.direction {
-            Direction::ToBuckets(_) => Bson::Int32(1),
-            Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
-        };
-        let stages = [
-            doc! { "$match": range.filter(field) },
-            doc! { "$group": { "_id": null, "n": { "$sum": items } } },
-        ];
-        let mut aggregate = aggregate(self.source(), stages);
+    /// What moves a range.
+    pub(crate) fn merging(&self, range: &Range, field: &str, when_matched: Bson) -> Vec<Document> {
+        let mut stages = vec![doc! { "$match": range.filter(field) }];
+        stages.extend(self.stages());
+        stages.push(doc! { "$merge": {
+            "into": self.target().name(),
+            "whenMatched": when_matched,
+            "whenNotMatched": "insert",
+        } });
+        stages
+    }
+
+    pub(crate) async fn count(&self, walk: &Walk<'_>, range: &Range, field: &str) -> Result<u64> {
+        let mut aggregate = aggregate(self.source(), self.counting(range, field));
         if let Some(hint) = walk.hint() {
             aggregate = aggregate.hint(hint);
         }
         Ok(number(&first(aggregate).await?, "n"))
     }
 
-    pub(crate) async fn compare(&self, keys: Keys) -> Result<Compared> {
-        let flat_key = match &self.direction {
-            Direction::ToBuckets(form) => form.key,
-            Direction::ToFlat(form) => form.key,
+    /// What counts the items of a range.
+    pub(crate) fn counting(&self, range: &Range, field: &str) -> [Document; 2] {
+        let items = match &self.direction {
+            Direction::ToBuckets(_) => Bson::Int32(1),
+            Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
         };
-        let stages = comparison(self.settings(), flat_key, self.buckets.name(), keys);
-        let found = self.look_at(self.flat, stages).await?;
+        [
+            doc! { "$match": range.filter(field) },
+            doc! { "$group": { "_id": null, "n": { "$sum": items } } },
+        ]
+    }
+
+    pub(crate) async fn compare(&self, keys: Keys) -> Result<Compared> {
+        let found = self.look_at(self.flat, self.comparing(keys)).await?;
         Ok(Compared {
             keys: number(&found, "keys"),
             buckets: number(&found, "buckets"),
             items: number(&found, "sized"),
             unequal: number(&found, "unequal"),
         })
+    }
+
+    /// What compares both sides.
+    pub(crate) fn comparing(&self, keys: Keys) -> [Document; 5] {
+        let flat_key = match &self.direction {
+            Direction::ToBuckets(form) => form.key,
+            Direction::ToFlat(form) => form.key,
+        };
+        comparison(self.settings(), flat_key, self.buckets.name(), keys)
     }
 
     /// The one document that the stages make of the source.
@@ -287,6 +327,8 @@ impl Move<'_> {
         collection: &Collection<RawDocumentBuf>,
         stages: impl IntoIterator<Item = Document>,
     ) -> Result<Document> {
+        let stages: Vec<Document> = stages.into_iter().collect();
+        self.transcript.read(collection, &stages);
         first(aggregate(collection, stages)).await
     }
 }

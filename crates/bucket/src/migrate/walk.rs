@@ -63,6 +63,32 @@ impl<'a> Walk<'a> {
         self.index.clone().map(Hint::Name)
     }
 
+    /// Its name.
+    pub(crate) fn index(&self) -> Option<&str> {
+        self.index.as_deref()
+    }
+
+    /// What [`next`](Self::next) sends, if anything.
+    pub(crate) fn next_command(&self, after: Option<Bson>) -> Option<Document> {
+        let range = Range { after, through: None };
+        Some(doc! {
+            "find": self.collection.name(),
+            "filter": range.filter(self.field),
+            "sort": { self.field: 1 },
+            "skip": i64::try_from(self.step - 1).unwrap_or(i64::MAX),
+            "limit": 1,
+            "singleBatch": true,
+            "projection": self.projection(),
+            "hint": self.index()?,
+            "collation": { "locale": "simple" },
+            "readConcern": { "level": "local" },
+        })
+    }
+
+    fn projection(&self) -> Document {
+        doc! { "_id": i32::from(self.field == "_id"), self.field: 1 }
+    }
+
     /// The range that follows this value, with all documents of its last value.
     pub(crate) async fn next(&self, after: Option<Bson>) -> Result<Range> {
         let Some(hint) = self.hint() else {
@@ -75,7 +101,7 @@ impl<'a> Walk<'a> {
             .find_one(range.filter(self.field))
             .sort(doc! { self.field: 1 })
             .skip(self.step - 1)
-            .projection(doc! { "_id": i32::from(self.field == "_id"), self.field: 1 })
+            .projection(self.projection())
             .hint(hint)
             .collation(simple_collation())
             .read_concern(ReadConcern::local())

@@ -7,7 +7,7 @@ use crate::migrate::embedding::Embedding;
 use crate::migrate::from_references::FromReferences;
 use crate::migrate::run::check_settings;
 use crate::repository::Shared;
-use crate::{EmbeddedRepository, Moved};
+use crate::{EmbeddedRepository, MovePlan, Moved};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Embeds the children of a collection, where each is a document that holds the `_id` of its parent in a field, in
@@ -87,30 +87,53 @@ pub struct MoveFromReferences<'a> {
     sort: Option<String>,
 }
 
-impl MoveFromReferences<'_> {
+impl<'a> MoveFromReferences<'a> {
     /// The field by which the children of a parent are ordered, ascending; where it is equal, by their `_id`.
     pub fn sort_by(mut self, field: impl Into<String>) -> Self {
         self.sort = Some(field.into());
         self
     }
 
+    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    ///
+    /// # Cost
+    /// Three round trips, and one more where the child's id is not `_id`. The server reads source and parents once.
+    ///
+    /// # Errors
+    /// Those of the move with which nothing is written.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        run(self.shared.operation("move_from_references"), |_| async move {
+            let (reference, sort) = self.fields()?;
+            self.moving(&reference, sort.as_ref()).plan().await
+        })
+    }
+
     async fn execute(self) -> Result<Moved> {
+        let (reference, sort) = self.fields()?;
+        self.moving(&reference, sort.as_ref()).run().await
+    }
+
+    fn fields(&self) -> Result<(FieldName, Option<FieldName>)> {
         let Shared { collection, settings } = self.shared;
-        let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
-        let sort = self.sort.map(FieldName::of_element).transpose()?;
+        let reference = self.reference.clone();
+        let reference = check_settings(collection, &self.source, collection, reference, &settings.child_id)?;
+        Ok((reference, self.sort.clone().map(FieldName::of_element).transpose()?))
+    }
+
+    fn moving<'m>(&'m self, reference: &'m FieldName, sort: Option<&'m FieldName>) -> Embedding<'m> {
+        let Shared { collection, settings } = self.shared;
         let form = FromReferences {
             settings,
             parents: collection.name(),
             source: self.source.name(),
-            reference: &reference,
-            sort: sort.as_ref(),
+            reference,
+            sort,
         };
-        let moving = Embedding {
+        Embedding {
             form,
             parents: collection,
             source: &self.source,
-        };
-        moving.run().await
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The way from references to embedded children: check, write, count.
 
 use mongo_patterns_core::index::{list_indexes, serves};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result};
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::{Document, RawDocumentBuf, doc, serialize_to_bson};
 
-use super::Moved;
 use super::from_references::FromReferences;
-use super::run::{look, number, refuse, write};
+use super::run::{command, look, number, refuse, write};
+use super::{MovePlan, Moved};
 
 /// A move of all children into their parents.
 pub(crate) struct Embedding<'a> {
@@ -17,11 +17,48 @@ pub(crate) struct Embedding<'a> {
 }
 
 impl Embedding<'_> {
-    pub(crate) async fn run(&self) -> Result<Moved> {
+    /// All checks. Returns what the source has.
+    async fn check(&self) -> Result<Document> {
         self.check_index().await?;
         let before = look(self.source, self.form.inspection()).await?;
         self.check_source(&before).await?;
         self.check_parents().await?;
+        Ok(before)
+    }
+
+    /// Runs the checks, which only read, and lists what a move sends.
+    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+        let before = self.check().await?;
+        let (form, parents, source) = (&self.form, self.parents.name(), self.source.name());
+        let indexes = doc! { "listIndexes": source, "cursor": { "batchSize": 1000 } };
+        let mut commands = vec![
+            PlannedCommand::read("look for an index to go by", indexes),
+            PlannedCommand::read("check the references", command(source, form.inspection())),
+        ];
+        if form.settings.child_id.as_str() != "_id" {
+            let repeated = command(source, form.repeated_ids());
+            commands.push(PlannedCommand::read("check the ids of the children", repeated));
+        }
+        let mut transfer = command(parents, form.transfer());
+        let concern = self.parents.write_concern();
+        if let Some(concern) = concern.and_then(|concern| serialize_to_bson(concern).ok()) {
+            transfer.insert("writeConcern", concern);
+        }
+        commands.extend([
+            PlannedCommand::read("check the parents", command(parents, form.occupied())),
+            PlannedCommand::write("embed the children", transfer),
+            PlannedCommand::read("count the references", command(source, form.inspection())),
+            PlannedCommand::read("count the children", command(parents, form.totals())),
+        ]);
+        Ok(MovePlan {
+            children: number(&before, "children") - number(&before, "orphans"),
+            orphans: number(&before, "orphans"),
+            commands,
+        })
+    }
+
+    pub(crate) async fn run(&self) -> Result<Moved> {
+        let before = self.check().await?;
         write(self.parents, self.parents, self.form.transfer()).await?;
 
         let after = look(self.source, self.form.inspection()).await?;

@@ -55,6 +55,18 @@ pub(crate) fn aggregate(
         .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
 }
 
+/// As [`aggregate`] sends it.
+pub(crate) fn command(collection: &str, stages: impl IntoIterator<Item = Document>) -> Document {
+    doc! {
+        "aggregate": collection,
+        "pipeline": stages.into_iter().collect::<Vec<_>>(),
+        "cursor": {},
+        "allowDiskUse": true,
+        "collation": { "locale": "simple" },
+        "readConcern": { "level": "local" },
+    }
+}
+
 /// The one document that the stages make.
 pub(crate) async fn look(
     collection: &Collection<RawDocumentBuf>,

@@ -9,7 +9,7 @@ use super::rebalance::refused;
 use super::verify::until_error;
 use crate::OutlierRepository;
 use crate::repository::Shared;
-use crate::rewrite::rewrite;
+use crate::rewrite::{Work, rewrite};
 use crate::scan::looks;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -49,6 +49,7 @@ impl<D, E> OutlierRepository<D, E> {
         Adopt {
             shared: self.shared(),
             concurrency: 4,
+            dry_run: false,
             on_progress: None,
         }
     }
@@ -61,6 +62,7 @@ type OnProgress<'a> = Box<dyn FnMut(Adopted) + Send + 'a>;
 pub struct Adopt<'a> {
     shared: &'a Shared,
     concurrency: usize,
+    dry_run: bool,
     on_progress: Option<OnProgress<'a>>,
 }
 
@@ -88,6 +90,12 @@ impl<'a> Adopt<'a> {
         self
     }
 
+    /// Counts what it would write, and writes nothing. This works on a standalone server, too.
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
     /// Is called whenever a document has been written.
     pub fn on_progress(mut self, call: impl FnMut(Adopted) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
@@ -98,12 +106,17 @@ impl<'a> Adopt<'a> {
         let Self {
             shared,
             concurrency,
+            dry_run,
             mut on_progress,
         } = self;
         let outcomes = looks(shared)
             .try_filter(move |look| ready(!look.is_in_form(&shared.settings)))
             .map_ok(move |look| async move {
-                let mending = rewrite(shared, &look.id, false, None).await?;
+                let mending = if dry_run {
+                    Work::new(shared, &look.id, false).look(None).await?
+                } else {
+                    rewrite(shared, &look.id, false, None).await?
+                };
                 Ok(match mending.left {
                     Some(left) if mending.found => Outcome::Refused(refused(left, &mending, &look.id)),
                     _ if mending.is_empty() => Outcome::InForm,

@@ -1,0 +1,168 @@
+//! The analysis for people, in 80 columns, or for machines.
+
+use std::io;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use console::style;
+use mongo_patterns_outlier::LengthRange;
+use serde_json::json;
+
+use super::Spread;
+use super::advice::{CAVEAT, Recommendation, size};
+use super::designs::{Design, PAGE, designs};
+use crate::failure::Exit;
+use crate::output::{Output, Summary, WIDTH, grouped, wrapped};
+
+/// The longest bar of the histogram.
+const BAR: u64 = 36;
+
+pub(super) fn print(
+    output: Output,
+    pattern: &'static str,
+    spread: &Spread,
+    recommended: Option<&Recommendation>,
+) -> io::Result<()> {
+    let analysis = &spread.analysis;
+    let of = spread
+        .sample
+        .map(|sample| format!(", by a sample of {} documents", grouped(sample.into())));
+    output.text(&style(&spread.namespace).bold().to_string())?;
+    output.text(&format!(
+        "{} items in {} lists{}",
+        grouped(analysis.elements),
+        grouped(analysis.documents),
+        of.unwrap_or_default()
+    ))?;
+    let stored = &spread.stored;
+    output.text(&format!(
+        "now {} documents, {} of data, {} of indexes; an item is about {}",
+        grouped(stored.documents),
+        size(super::ratio(stored.bytes, 1)),
+        size(super::ratio(stored.index_bytes, 1)),
+        size(spread.item_bytes)
+    ))?;
+    let (left_out, why) = spread.left_out;
+    if left_out > 0 {
+        output.text(&format!("{} documents {why}: they count nowhere", grouped(left_out)))?;
+    }
+    histogram(output, &analysis.ranges(), analysis.documents)?;
+    for (percent, length) in analysis.percentiles() {
+        output.object(&json!({ "type": "percentile", "percent": percent, "length": length }))?;
+    }
+    let percentiles = analysis.percentiles();
+    let percentiles: Vec<String> = percentiles
+        .iter()
+        .map(|(percent, length)| format!("{percent}% {}", grouped(*length)))
+        .collect();
+    output.text(&format!("\nup to so many items have: {}", percentiles.join(", ")))?;
+    table(output, &designs(spread))?;
+    advise(output, recommended)?;
+    if output.json {
+        let summary = Summary::new("analyze", spread.namespace.as_str())
+            .row("pattern", pattern)
+            .row("lists", analysis.documents)
+            .row("items", analysis.elements)
+            .row("left_out", left_out)
+            .row("item_bytes", spread.item_bytes.round())
+            .row("sample", json!(spread.sample))
+            .row("recommended", json!(recommended.map(|recommended| recommended.pattern)));
+        output.summary(&summary, Exit::Well)?;
+    }
+    Ok(())
+}
+
+fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<()> {
+    output.heading("Lists by their number of items")?;
+    let most = ranges.iter().map(|range| range.documents).max().unwrap_or(0).max(1);
+    let first = ranges.iter().position(|range| range.documents > 0).unwrap_or(0);
+    for range in &ranges[first.min(ranges.len())..] {
+        let label = if range.from == range.to {
+            grouped(range.from)
+        } else {
+            format!("{}-{}", grouped(range.from), grouped(range.to))
+        };
+        // Whatever there is has a bar.
+        let bar = (range.documents * BAR).div_ceil(most);
+        let bar = "#".repeat(usize::try_from(bar).unwrap_or(0));
+        let share = super::ratio(range.documents * 100, lists);
+        output.text(&format!(
+            "{label:>17} {:<36} {:>11} {share:>5.1}%",
+            style(bar).cyan(),
+            grouped(range.documents)
+        ))?;
+        output.object(&json!({
+            "type": "range",
+            "from": range.from,
+            "to": range.to,
+            "lists": range.documents,
+            "items": range.elements,
+        }))?;
+    }
+    Ok(())
+}
+
+fn table(output: Output, designs: &[Design]) -> io::Result<()> {
+    output.heading("What each design would take, about")?;
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    let page = format!("page of {PAGE} reads");
+    table.set_header(["", "documents", "data", "indexes", "largest", page.as_str()]);
+    for design in designs {
+        let bytes = |bytes: u64| size(super::ratio(bytes, 1));
+        let page = format!("{} in {}", bytes(design.page_bytes), design.page_documents);
+        table.add_row([
+            design.name.clone(),
+            grouped(design.documents),
+            bytes(design.bytes),
+            bytes(design.index_bytes),
+            bytes(design.largest),
+            page,
+        ]);
+        output.object(&json!({
+            "type": "design",
+            "name": design.name,
+            "documents": design.documents,
+            "bytes": design.bytes,
+            "index_bytes": design.index_bytes,
+            "largest_document": design.largest,
+            "page_documents": design.page_documents,
+            "page_bytes": design.page_bytes,
+        }))?;
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for line in table.to_string().lines() {
+        debug_assert!(line.trim_end().chars().count() <= WIDTH, "{line}");
+        output.text(line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn advise(output: Output, recommended: Option<&Recommendation>) -> io::Result<()> {
+    output.heading("Advice")?;
+    let Some(Recommendation { pattern, settings, why }) = recommended else {
+        return output.text("None: there are no items to tell it by.");
+    };
+    let options: Vec<String> = settings
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    output.text(&format!(
+        "{} with {}, since",
+        style(*pattern).green(),
+        options.join(", ")
+    ))?;
+    for reason in why {
+        let reason = wrapped(reason, 2);
+        output.text(&format!("- {}", reason.trim_start()))?;
+    }
+    output.text(&wrapped(CAVEAT, 0))?;
+    let settings: serde_json::Map<_, _> = settings
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect();
+    output.object(&json!({ "type": "recommendation", "pattern": pattern, "settings": settings, "why": why }))
+}

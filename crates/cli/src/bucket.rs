@@ -1,0 +1,170 @@
+//! The commands of the bucket pattern.
+
+mod check;
+mod moving;
+
+use futures::TryStreamExt;
+use mongo_patterns_bucket::BucketRepository;
+use mongo_patterns_core::Key;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Bson, Document, Uuid, doc};
+use mongodb::{Collection, Database};
+
+use crate::Context;
+use crate::analyze::{self, Question};
+use crate::args::{Bucket, BucketVerb};
+use crate::failure::{Failure, Outcome};
+use crate::load::{self, FromText};
+use crate::profile::overlay;
+use crate::settings::{BucketSettings, KeyType, need};
+use crate::{indexes, plan};
+
+const PATTERN: &str = "bucket";
+
+type Buckets<K> = BucketRepository<K, Document>;
+
+pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
+    let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
+    if let BucketVerb::Analyze(sample) = &pattern.verb {
+        let source = Question::Groups {
+            collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
+            field: flat_key(&settings)?,
+        };
+        return analyze::run(context, PATTERN, &source, *sample).await;
+    }
+    match key_type(context, &settings).await? {
+        KeyType::Int => Work::<i64>::new(context, &settings)?.run(&pattern.verb).await,
+        KeyType::String => Work::<String>::new(context, &settings)?.run(&pattern.verb).await,
+        KeyType::ObjectId => Work::<ObjectId>::new(context, &settings)?.run(&pattern.verb).await,
+        KeyType::Uuid => Work::<Uuid>::new(context, &settings)?.run(&pattern.verb).await,
+    }
+}
+
+/// A command on buckets of one type of key.
+struct Work<'a, K> {
+    context: &'a Context,
+    settings: &'a BucketSettings,
+    buckets: Buckets<K>,
+}
+
+impl<'a, K: Key + FromText> Work<'a, K> {
+    fn new(context: &'a Context, settings: &'a BucketSettings) -> Result<Self, Failure> {
+        let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+        let mut builder = Buckets::<K>::builder(context.database.collection::<Document>(collection))
+            .key_field(need(settings.key.as_ref(), PATTERN, "key")?)
+            .items_field(need(settings.items.as_ref(), PATTERN, "items")?)
+            .page_size(settings.page_size.unwrap_or(10));
+        if let Some(field) = &settings.count {
+            builder = builder.count_field(field);
+        }
+        if let Some(field) = &settings.time {
+            builder = builder.time_field(field);
+        }
+        if let Some(field) = &settings.item_id {
+            builder = builder.item_id_field(field);
+        }
+        Ok(Self {
+            context,
+            settings,
+            buckets: builder.build()?,
+        })
+    }
+
+    async fn run(&self, verb: &BucketVerb) -> Outcome {
+        let output = self.context.output;
+        self.check_collections(verb).await?;
+        match verb {
+            BucketVerb::Plan(options) => {
+                let planned = self.plan(options).await?;
+                plan::print(output, &self.context.database, &planned.commands)
+            }
+            BucketVerb::Migrate { options, dry_run } if dry_run.dry_run => self.dry_run(options).await,
+            BucketVerb::Migrate { options, .. } => self.migrate(options).await,
+            BucketVerb::Verify => self.verify().await,
+            BucketVerb::Repair(dry_run) => self.repair(dry_run.dry_run).await,
+            BucketVerb::Indexes(create) if create.create => {
+                let ensured = self.buckets.ensure_indexes().await?;
+                indexes::created(output, "bucket indexes", self.namespace(), &ensured)
+            }
+            BucketVerb::Indexes(_) => {
+                let (plan, collection) = (self.buckets.indexes(), self.buckets.collection());
+                indexes::show(output, "bucket indexes", &plan, collection).await
+            }
+            BucketVerb::Load(options) => load::run(self.context, &self.buckets, self.settings, options).await,
+            BucketVerb::Analyze(_) => unreachable!("it needs no type of key"),
+        }
+    }
+
+    /// What is read must be there.
+    async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
+        let buckets = self.buckets.collection().name();
+        match verb {
+            BucketVerb::Verify | BucketVerb::Repair(_) => self.context.must_exist(buckets).await,
+            BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
+                self.context.must_exist(buckets).await
+            }
+            BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
+            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Load(_) => Ok(()),
+        }
+    }
+
+    fn namespace(&self) -> String {
+        self.buckets.collection().namespace().to_string()
+    }
+
+    fn flat(&self) -> Result<Collection<Document>, Failure> {
+        let name = need(self.settings.flat.as_ref(), PATTERN, "flat")?;
+        Ok(self.context.database.collection(name))
+    }
+}
+
+fn flat_key(settings: &BucketSettings) -> Result<&str, Failure> {
+    match &settings.flat_key {
+        Some(field) => Ok(field),
+        None => need(settings.key.as_ref(), PATTERN, "key"),
+    }
+}
+
+/// The one that is set, or that of the first document of the buckets, or of the flat collection.
+async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyType, Failure> {
+    if let Some(key_type) = settings.key_type {
+        return Ok(key_type);
+    }
+    let key = need(settings.key.as_ref(), PATTERN, "key")?;
+    let database = &context.database;
+    let places = [(&settings.collection, key), (&settings.flat, flat_key(settings)?)];
+    for (collection, field) in places {
+        if let Some(collection) = collection
+            && let Some(value) = first_value(database, collection, field).await?
+        {
+            return type_of(&value).ok_or_else(|| {
+                Failure::usage(format!(
+                    "the field `{field}` of {}.{collection} holds no integer, string, ObjectId or UUID, so it is no key: see --key",
+                    database.name()
+                ))
+            });
+        }
+    }
+    Err(Failure::usage(
+        "--key-type is missing, and there is no document to tell it: pass int, string, objectid or uuid",
+    ))
+}
+
+async fn first_value(database: &Database, collection: &str, field: &str) -> Result<Option<Bson>, Failure> {
+    let collection = database.collection::<Document>(collection);
+    let mut found = collection.find(doc! {}).limit(1).projection(doc! { field: 1 }).await?;
+    Ok(found.try_next().await?.and_then(|mut document| document.remove(field)))
+}
+
+pub(crate) fn type_of(value: &Bson) -> Option<KeyType> {
+    match value {
+        Bson::Int32(_) | Bson::Int64(_) => Some(KeyType::Int),
+        // Shells write integers as doubles.
+        Bson::Double(number) if number.fract() == 0.0 => Some(KeyType::Int),
+        Bson::String(_) => Some(KeyType::String),
+        Bson::ObjectId(_) => Some(KeyType::ObjectId),
+        Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => Some(KeyType::Uuid),
+        _ => None,
+    }
+}

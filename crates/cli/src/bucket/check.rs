@@ -1,0 +1,121 @@
+//! What is wrong with buckets, and mending it.
+
+use std::sync::Mutex;
+
+use futures::TryStreamExt;
+use mongo_patterns_bucket::{Finding, Repaired};
+use mongo_patterns_core::Key;
+use serde_json::json;
+
+use super::Work;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::load::FromText;
+use crate::output::{Record, Summary, printable, to_json, variant};
+use crate::progress::Progress;
+
+impl<K: Key + FromText> Work<'_, K> {
+    pub(super) async fn verify(&self) -> Outcome {
+        let progress = self.progress("verify").await?;
+        let mut findings = self
+            .buckets
+            .verify()
+            .on_progress(|at| lock(&progress).at(at, 0))
+            .stream();
+        let mut found = 0;
+        while let Some(finding) = findings.try_next().await? {
+            found += 1;
+            lock(&progress).suspend(|| self.print(&finding))?;
+        }
+        drop(findings);
+        lock(&progress).end();
+        let exit = Exit::of_findings(found);
+        let summary = Summary::new("bucket verify", self.namespace()).row("findings", found);
+        self.context.output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    pub(super) async fn repair(&self, dry_run: bool) -> Outcome {
+        let progress = self.progress("repair").await?;
+        let mut repair = self.buckets.repair().on_progress(|at| lock(&progress).at(at, 0));
+        if dry_run {
+            repair = repair.dry_run();
+        }
+        let (mut keys, mut left) = (0_u64, 0);
+        let mut repaired = repair.stream();
+        while let Some(key) = repaired.try_next().await? {
+            keys += 1;
+            left += u64::from(key.left.is_some());
+            lock(&progress).suspend(|| self.print_repaired(&key, dry_run))?;
+        }
+        drop(repaired);
+        lock(&progress).end();
+        let exit = Exit::of_findings(if dry_run { keys } else { left });
+        let command = if dry_run {
+            "bucket repair --dry-run"
+        } else {
+            "bucket repair"
+        };
+        let summary = Summary::new(command, self.namespace());
+        let summary = summary
+            .row(if dry_run { "keys_to_mend" } else { "keys" }, keys)
+            .row("left", left);
+        self.context.output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    async fn progress(&self, what: &'static str) -> Result<Mutex<Progress>, Failure> {
+        let buckets = self.buckets.collection().estimated_document_count().await?;
+        Ok(Mutex::new(Progress::new(
+            self.context.output,
+            what,
+            "buckets",
+            Some(buckets),
+        )))
+    }
+
+    fn print(&self, finding: &Finding) -> std::io::Result<()> {
+        self.context.output.record(Record {
+            kind: "finding",
+            collection: self.buckets.collection().name(),
+            id: Some(finding.document_id.clone()),
+            text: finding.problem.to_string(),
+            fields: vec![
+                ("key", json!(finding.key)),
+                ("problem", json!(variant(&finding.problem))),
+            ],
+        })
+    }
+
+    fn print_repaired(&self, repaired: &Repaired, dry_run: bool) -> std::io::Result<()> {
+        for finding in &repaired.findings {
+            self.print(finding)?;
+        }
+        let (written, removed) = (repaired.written.len(), repaired.removed.len());
+        let text = match (&repaired.left, dry_run) {
+            (Some(left), _) => format!("left: {left}"),
+            (None, true) => format!("would write {written} buckets of the key, and remove {removed}"),
+            (None, false) => format!("{written} buckets of the key were written, and {removed} removed"),
+        };
+        let text = match &repaired.key {
+            Some(key) => format!("key {}: {text}", printable(key)),
+            None => text,
+        };
+        self.context.output.record(Record {
+            kind: "repaired",
+            collection: self.buckets.collection().name(),
+            id: None,
+            text,
+            fields: vec![
+                ("key", json!(repaired.key)),
+                ("written", json!(repaired.written)),
+                ("removed", repaired.removed.iter().map(to_json).collect()),
+                ("left", json!(repaired.left.as_ref().map(variant))),
+            ],
+        })
+    }
+}
+
+/// It is held for no longer than a line takes.
+fn lock(progress: &Mutex<Progress>) -> std::sync::MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

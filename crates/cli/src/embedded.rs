@@ -1,0 +1,204 @@
+//! The commands of the embedded pattern.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::Error;
+use mongo_patterns_embedded::EmbeddedRepository;
+use mongodb::Collection;
+use mongodb::bson::Document;
+use serde_json::json;
+
+use crate::analyze::{self, Question};
+use crate::args::{Embedded, EmbeddedVerb};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Record, Summary, to_json, variant};
+use crate::profile::overlay;
+use crate::progress::Progress;
+use crate::settings::{EmbeddedSettings, need};
+use crate::{Context, indexes, plan};
+
+const PATTERN: &str = "embedded";
+
+type Parents = EmbeddedRepository<Document, Document>;
+
+pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
+    let settings = overlay(context.profile.embedded.as_ref(), &pattern.settings)?;
+    if let EmbeddedVerb::Analyze(sample) = &pattern.verb {
+        let source = Question::Groups {
+            collection: need(settings.source.as_ref(), PATTERN, "source")?,
+            field: need(settings.reference.as_ref(), PATTERN, "reference")?,
+        };
+        return analyze::run(context, PATTERN, &source, *sample).await;
+    }
+    let work = Work {
+        context,
+        settings: &settings,
+        parents: repository(context, &settings)?,
+    };
+    work.check_collections(&pattern.verb).await?;
+    match &pattern.verb {
+        EmbeddedVerb::Plan => work.plan(false).await,
+        EmbeddedVerb::Migrate { dry_run, .. } if dry_run.dry_run => work.plan(true).await,
+        EmbeddedVerb::Migrate { back, .. } => work.migrate(*back).await,
+        EmbeddedVerb::Verify => work.verify("embedded verify").await,
+        EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
+        EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) => {
+            let (plan, collection) = (work.parents.indexes(), work.parents.collection());
+            indexes::show(context.output, "embedded indexes", &plan, collection).await
+        }
+    }
+}
+
+fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
+    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let mut builder = Parents::builder(context.database.collection::<Document>(collection))
+        .children_field(need(settings.children.as_ref(), PATTERN, "children")?)
+        .max_children(settings.max_children.unwrap_or(100));
+    if let Some(field) = &settings.child_id {
+        builder = builder.child_id_field(field);
+    }
+    Ok(builder.build()?)
+}
+
+struct Work<'a> {
+    context: &'a Context,
+    settings: &'a EmbeddedSettings,
+    parents: Parents,
+}
+
+impl Work<'_> {
+    /// What is read must be there.
+    async fn check_collections(&self, verb: &EmbeddedVerb) -> Result<(), Failure> {
+        if matches!(verb, EmbeddedVerb::Indexes(_)) {
+            return Ok(());
+        }
+        if matches!(verb, EmbeddedVerb::Plan | EmbeddedVerb::Migrate { .. }) {
+            self.source()?;
+        }
+        self.context.must_exist(self.parents.collection().name()).await?;
+        let makes_source = matches!(verb, EmbeddedVerb::Migrate { back: true, .. });
+        match &self.settings.source {
+            Some(source) if !makes_source => self.context.must_exist(source).await,
+            _ => Ok(()),
+        }
+    }
+
+    fn source(&self) -> Result<(Collection<Document>, &str), Failure> {
+        let source = need(self.settings.source.as_ref(), PATTERN, "source")?;
+        let reference = need(self.settings.reference.as_ref(), PATTERN, "reference")?;
+        Ok((self.context.database.collection(source), reference))
+    }
+
+    async fn plan(&self, summary_only: bool) -> Outcome {
+        let (source, reference) = self.source()?;
+        let mut moving = self.parents.move_from_references(&source, reference);
+        if let Some(field) = &self.settings.sort {
+            moving = moving.sort_by(field);
+        }
+        let planned = moving.plan().await.map_err(|error| self.at_fault(error))?;
+        if !summary_only {
+            return plan::print(self.context.output, &self.context.database, &planned.commands);
+        }
+        let summary = Summary::new(
+            "embedded migrate --dry-run",
+            self.parents.collection().namespace().to_string(),
+        )
+        .row("children", planned.children)
+        .row("orphans", planned.orphans)
+        .row("commands", planned.commands.len());
+        self.context.output.summary(&summary, Exit::Well)?;
+        Ok(Exit::Well)
+    }
+
+    async fn migrate(&self, back: bool) -> Outcome {
+        let (source, reference) = self.source()?;
+        let progress = Progress::new(self.context.output, "migrate", "children", None);
+        let moved = if back {
+            self.parents.move_to_references(&source, reference).await
+        } else {
+            let mut moving = self.parents.move_from_references(&source, reference);
+            if let Some(field) = &self.settings.sort {
+                moving = moving.sort_by(field);
+            }
+            moving.await
+        };
+        progress.end();
+        let moved = moved.map_err(|error| self.at_fault(error))?;
+        let exit = Exit::of_findings(moved.orphans);
+        let summary = Summary::new("embedded migrate", self.parents.collection().namespace().to_string())
+            .row("parents", moved.parents)
+            .row("children", moved.children)
+            .row("orphans", moved.orphans);
+        self.context.output.summary(&summary, exit)?;
+        if moved.orphans > 0 {
+            self.context
+                .output
+                .text("`embedded verify` lists the orphans, which stay where they are")?;
+        }
+        Ok(exit)
+    }
+
+    /// The parents, and where a source is set, the documents that refer to none.
+    async fn verify(&self, command: &'static str) -> Outcome {
+        let output = self.context.output;
+        let mut progress = Progress::new(output, "verify", "findings", None);
+        let mut found = 0;
+        let mut findings = self.parents.verify().stream();
+        while let Some(finding) = findings.try_next().await? {
+            found += 1;
+            progress.suspend(|| {
+                output.record(Record {
+                    kind: "finding",
+                    collection: self.parents.collection().name(),
+                    id: Some(finding.document_id.clone()),
+                    text: finding.problem.to_string(),
+                    fields: vec![("problem", json!(variant(&finding.problem)))],
+                })
+            })?;
+            progress.at(found, 0);
+        }
+        let mut summary =
+            Summary::new(command, self.parents.collection().namespace().to_string()).row("findings", found);
+        let mut orphans = 0;
+        if self.settings.source.is_some() {
+            orphans = self.orphans(&mut progress).await?;
+            summary = summary.row("orphans", orphans);
+        }
+        progress.end();
+        let exit = Exit::of_findings(found + orphans);
+        output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    async fn orphans(&self, progress: &mut Progress) -> Result<u64, Failure> {
+        let (source, reference) = self.source()?;
+        let mut found = 0;
+        let mut orphans = self.parents.orphans(&source, reference).stream();
+        while let Some(orphan) = orphans.try_next().await? {
+            found += 1;
+            progress.suspend(|| {
+                self.context.output.record(Record {
+                    kind: "finding",
+                    collection: source.name(),
+                    id: Some(orphan.document_id.clone()),
+                    text: "it refers to no parent: insert the parent, or correct or delete it".to_owned(),
+                    fields: vec![
+                        ("problem", json!("Orphan")),
+                        ("reference", orphan.reference.as_ref().map_or(json!(null), to_json)),
+                    ],
+                })
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// A child at fault is one of the source, a parent one of the parents.
+    fn at_fault(&self, error: Error) -> Failure {
+        let mut failure = Failure::from(error);
+        if let (Some(document), Some(source)) = (&mut failure.document, &self.settings.source)
+            && document.field.as_ref() != self.settings.children.as_ref()
+        {
+            document.collection.clone_from(source);
+        }
+        failure
+    }
+}

@@ -1,0 +1,52 @@
+//! The indexes that a pattern relies on.
+
+use mongo_patterns_core::index::{EnsuredIndexes, IndexPlan};
+use mongodb::Collection;
+use serde_json::json;
+
+use crate::failure::{Exit, Outcome};
+use crate::output::{Output, Summary, to_json};
+
+/// Shows each, and whether it is there.
+pub(crate) async fn show<T: Send + Sync>(
+    output: Output,
+    command: &'static str,
+    plan: &IndexPlan,
+    collection: &Collection<T>,
+) -> Outcome {
+    let missing = plan.missing(collection).await?;
+    for index in plan.indexes() {
+        let is_missing = missing.contains(index);
+        let state = if is_missing { "missing" } else { "present" };
+        let one = IndexPlan::new(collection.name(), vec![index.clone()]);
+        output.text(&format!("// {state}\n{one}"))?;
+        output.object(&json!({
+            "type": "index",
+            "name": index.name,
+            "keys": to_json(&index.keys.clone().into()),
+            "unique": index.unique,
+            "partial_filter": index.partial_filter.clone().map(|filter| to_json(&filter.into())),
+            "present": !is_missing,
+        }))?;
+    }
+    let exit = Exit::of_findings(missing.len() as u64);
+    let summary = Summary::new(command, collection.namespace().to_string())
+        .row("planned", plan.indexes().len())
+        .row("missing", missing.len());
+    output.summary(&summary, exit)?;
+    if !missing.is_empty() {
+        output.text("create the missing ones with `indexes --create`")?;
+    }
+    Ok(exit)
+}
+
+/// Says which were created.
+pub(crate) fn created(output: Output, command: &'static str, namespace: String, ensured: &EnsuredIndexes) -> Outcome {
+    let mut summary = Summary::new(command, namespace).row("created", ensured.created.len());
+    summary = summary.row("present_before", ensured.existing.len());
+    if !ensured.created.is_empty() {
+        summary = summary.row("names", ensured.created.join(", "));
+    }
+    output.summary(&summary, Exit::Well)?;
+    Ok(Exit::Well)
+}

@@ -1,0 +1,208 @@
+//! The commands of the outlier pattern.
+
+use futures::TryStreamExt;
+use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository};
+use mongodb::bson::{Bson, Document};
+use serde_json::json;
+
+use crate::analyze::{self, Question};
+use crate::args::{Outlier, OutlierVerb};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, Record, Summary, to_json, variant};
+use crate::profile::overlay;
+use crate::progress::Progress;
+use crate::settings::{OutlierSettings, need};
+use crate::{Context, indexes};
+
+const PATTERN: &str = "outlier";
+
+type Lists = OutlierRepository<Document, Bson>;
+
+pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
+    let settings = overlay(context.profile.outlier.as_ref(), &pattern.settings)?;
+    let lists = repository(context, &settings)?;
+    let output = context.output;
+    if !matches!(pattern.verb, OutlierVerb::Indexes(_)) {
+        context.must_exist(lists.collection().name()).await?;
+    }
+    match &pattern.verb {
+        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Question::Lists(&lists), *sample).await,
+        OutlierVerb::Plan => plan(output, &lists).await,
+        OutlierVerb::Migrate(dry_run) => migrate(output, &lists, dry_run.dry_run).await,
+        OutlierVerb::Verify => verify(output, &lists).await,
+        OutlierVerb::Repair {
+            dry_run,
+            delete_orphans,
+        } => repair(output, &lists, dry_run.dry_run, *delete_orphans).await,
+        OutlierVerb::Indexes(create) if create.create => {
+            let ensured = lists.ensure_indexes().await?;
+            let namespace = lists.overflow_collection().namespace().to_string();
+            indexes::created(output, "outlier indexes", namespace, &ensured)
+        }
+        OutlierVerb::Indexes(_) => {
+            let (plan, collection) = (lists.indexes(), lists.overflow_collection());
+            indexes::show(output, "outlier indexes", &plan, collection).await
+        }
+    }
+}
+
+fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Failure> {
+    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let extras = settings
+        .extras_collection
+        .clone()
+        .unwrap_or_else(|| format!("{collection}_extras"));
+    let main = context.database.collection::<Document>(collection);
+    let mut builder = Lists::builder(main, context.database.collection::<Document>(&extras))
+        .array_field(need(settings.array.as_ref(), PATTERN, "array")?)
+        .parent_field(settings.parent.as_deref().unwrap_or("parent_id"))
+        .threshold(settings.threshold.unwrap_or(50))
+        .extras_cap(settings.cap.unwrap_or(500));
+    if let Some(field) = &settings.flag {
+        builder = builder.flag_field(field);
+    }
+    if let Some(field) = &settings.extras {
+        builder = builder.extras_field(field);
+    }
+    if let Some(field) = &settings.seq {
+        builder = builder.seq_field(field);
+    }
+    if let Some(field) = &settings.count {
+        builder = builder.count_field(field);
+    }
+    if settings.unique == Some(true) {
+        builder = builder.unique();
+    }
+    Ok(builder.build()?)
+}
+
+/// The indexes that are missing, and what is written in a transaction for each document.
+async fn plan(output: Output, lists: &Lists) -> Outcome {
+    let progress = Progress::new(output, "plan", "documents", None);
+    let would = lists.adopt().dry_run().await?;
+    let missing = lists.indexes().missing(lists.overflow_collection()).await?;
+    progress.end();
+    output.text("// a transaction for each document that is not in form: its array, its flag and its extras")?;
+    if !missing.is_empty() {
+        output.text(&lists.indexes().to_string())?;
+        let command = lists.indexes().create_command(&missing);
+        output.object(&json!({ "type": "command", "writes": true, "command": to_json(&command.into()) }))?;
+    }
+    let summary = Summary::new("outlier plan", lists.collection().namespace().to_string())
+        .row("documents", would.documents)
+        .row("extras_written", would.extras)
+        .row("indexes", missing.len());
+    output.summary(&summary, Exit::Well)?;
+    Ok(Exit::Well)
+}
+
+async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
+    let mut progress = Progress::new(output, "migrate", "documents written", None);
+    let mut adopting = lists.adopt().on_progress(|adopted| progress.at(adopted.documents, 0));
+    if dry_run {
+        adopting = adopting.dry_run();
+    }
+    let adopted = adopting.await?;
+    progress.end();
+    let command = if dry_run {
+        "outlier migrate --dry-run"
+    } else {
+        "outlier migrate"
+    };
+    let mut summary = Summary::new(command, lists.collection().namespace().to_string())
+        .row("documents", adopted.documents)
+        .row("extras_written", adopted.extras);
+    if !dry_run {
+        let ensured = lists.ensure_indexes().await?;
+        summary = summary.row("indexes_created", ensured.created.len());
+    }
+    output.summary(&summary, Exit::Well)?;
+    Ok(Exit::Well)
+}
+
+async fn verify(output: Output, lists: &Lists) -> Outcome {
+    let mut progress = Progress::new(output, "verify", "findings", None);
+    let mut findings = lists.verify().stream();
+    let mut found = 0;
+    while let Some(finding) = findings.try_next().await? {
+        found += 1;
+        progress.suspend(|| print(output, lists, &finding))?;
+        progress.at(found, 0);
+    }
+    progress.end();
+    let exit = Exit::of_findings(found);
+    let summary = Summary::new("outlier verify", lists.collection().namespace().to_string()).row("findings", found);
+    output.summary(&summary, exit)?;
+    Ok(exit)
+}
+
+async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bool) -> Outcome {
+    let mut progress = Progress::new(output, "repair", "documents", None);
+    let mut repair = lists.repair();
+    if dry_run {
+        repair = repair.dry_run();
+    }
+    if delete_orphans {
+        repair = repair.delete_orphans();
+    }
+    let (mut documents, mut left) = (0, 0);
+    let mut repaired = repair.stream();
+    while let Some(document) = repaired.try_next().await? {
+        documents += 1;
+        left += u64::from(document.left.is_some());
+        let (written, removed) = (document.written, document.removed);
+        let text = match (&document.left, dry_run) {
+            (Some(left), _) => format!("left: {left}"),
+            (None, true) => format!("would write {written} extras documents, and remove {removed}"),
+            (None, false) => format!("{written} extras documents were written, and {removed} removed"),
+        };
+        progress.suspend(|| {
+            for finding in &document.findings {
+                print(output, lists, finding)?;
+            }
+            output.record(Record {
+                kind: "repaired",
+                collection: lists.collection().name(),
+                id: Some(document.id.clone()),
+                text,
+                fields: vec![
+                    ("main_changed", json!(document.main_changed)),
+                    ("written", json!(written)),
+                    ("removed", json!(removed)),
+                    ("left", json!(document.left.as_ref().map(variant))),
+                ],
+            })
+        })?;
+        progress.at(documents, 0);
+    }
+    progress.end();
+    let exit = Exit::of_findings(if dry_run { documents } else { left });
+    let command = if dry_run {
+        "outlier repair --dry-run"
+    } else {
+        "outlier repair"
+    };
+    let name = if dry_run { "documents_to_mend" } else { "documents" };
+    let summary = Summary::new(command, lists.collection().namespace().to_string())
+        .row(name, documents)
+        .row("left", left);
+    output.summary(&summary, exit)?;
+    Ok(exit)
+}
+
+fn print(output: Output, lists: &Lists, finding: &Finding) -> std::io::Result<()> {
+    let collection = match finding.collection {
+        FoundIn::Extras => lists.overflow_collection().name(),
+        _ => lists.collection().name(),
+    };
+    output.record(Record {
+        kind: "finding",
+        collection,
+        id: Some(finding.document_id.clone()),
+        text: finding.problem.to_string(),
+        fields: vec![
+            ("main_id", to_json(&finding.main_id)),
+            ("problem", json!(variant(&finding.problem))),
+        ],
+    })
+}

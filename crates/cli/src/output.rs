@@ -1,0 +1,245 @@
+//! What goes to standard output: findings, one at a time, and a summary; for people, or with `--json` for machines.
+
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+
+use console::style;
+use mongodb::bson::Bson;
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Exit, Failure};
+
+/// The width that output is made for, where the terminal is no narrower.
+pub(crate) const WIDTH: usize = 80;
+
+/// Where the output goes, and in which form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    is_terminal: bool,
+}
+
+/// Something that was found, or done, about one document or key.
+pub(crate) struct Record<'a> {
+    /// What it is, such as `finding`.
+    pub(crate) kind: &'static str,
+    /// Where the document is.
+    pub(crate) collection: &'a str,
+    pub(crate) id: Option<Bson>,
+    /// What it is about, in one sentence.
+    pub(crate) text: String,
+    /// For machines.
+    pub(crate) fields: Vec<(&'static str, Value)>,
+}
+
+/// What a command has come to.
+pub(crate) struct Summary {
+    command: &'static str,
+    namespace: String,
+    rows: Vec<(&'static str, Value)>,
+}
+
+impl Summary {
+    pub(crate) fn new(command: &'static str, namespace: impl Into<String>) -> Self {
+        Self {
+            command,
+            namespace: namespace.into(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.rows.push((name, value.into()));
+        self
+    }
+}
+
+impl Output {
+    pub(crate) fn new(json: bool, quiet: bool) -> Self {
+        Self {
+            json,
+            quiet,
+            is_terminal: stdout().is_terminal(),
+        }
+    }
+
+    pub(crate) fn record(self, record: Record<'_>) -> io::Result<()> {
+        if self.json {
+            let mut object = Map::new();
+            object.insert("type".into(), record.kind.into());
+            object.insert("collection".into(), record.collection.into());
+            if let Some(id) = &record.id {
+                object.insert("_id".into(), to_json(id));
+            }
+            object.extend(record.fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
+            object.insert("text".into(), record.text.into());
+            return line(&Value::Object(object).to_string());
+        }
+        let id = record.id.map(|id| format!(" {}", printable(&id.to_string())));
+        let place = format!("{}{}", style(record.collection).cyan(), id.unwrap_or_default());
+        if self.is_terminal {
+            line(&format!("{place}\n{}", wrapped(&record.text, 4)))
+        } else {
+            line(&format!("{place}: {}", record.text))
+        }
+    }
+
+    pub(crate) fn summary(self, summary: &Summary, exit: Exit) -> io::Result<()> {
+        if self.json {
+            let mut object = Map::new();
+            object.insert("type".into(), "summary".into());
+            object.insert("command".into(), summary.command.into());
+            object.insert("namespace".into(), summary.namespace.clone().into());
+            let rows = summary.rows.iter();
+            object.extend(rows.map(|(name, value)| ((*name).to_owned(), value.clone())));
+            object.insert("exit_code".into(), exit.code().into());
+            return line(&Value::Object(object).to_string());
+        }
+        let verdict = match exit {
+            Exit::Well => style("well").green(),
+            _ => style("see above").yellow(),
+        };
+        let title = format!("{} {}", summary.command, summary.namespace);
+        line(&format!("{}: {verdict}", style(title).bold()))?;
+        let width = summary.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in &summary.rows {
+            let value = match value {
+                Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), grouped),
+                Value::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
+                Value::String(text) => printable(text),
+                other => other.to_string(),
+            };
+            line(&format!("  {:width$}  {value}", name.replace('_', " ")))?;
+        }
+        Ok(())
+    }
+
+    /// Text for people. With `--json` it is left out.
+    pub(crate) fn text(self, text: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { line(text) }
+    }
+
+    /// An object for machines. Without `--json` it is left out.
+    pub(crate) fn object(self, object: &Value) -> io::Result<()> {
+        if self.json { line(&object.to_string()) } else { Ok(()) }
+    }
+
+    /// A heading for people.
+    pub(crate) fn heading(self, text: &str) -> io::Result<()> {
+        self.text(&format!("\n{}", style(text).bold()))
+    }
+
+    /// What went wrong, to standard error; and the document at fault, to standard output, as it is a user value.
+    pub(crate) fn failure(self, failure: &Failure) {
+        if failure.exit == Exit::BrokenPipe {
+            return;
+        }
+        if let Some(document) = &failure.document {
+            let at = document.field.as_ref().map(|field| format!(", in its field `{field}`"));
+            // The error comes after it, so what cannot be printed here is no other error.
+            let _ = self.record(Record {
+                kind: "document",
+                collection: &document.collection,
+                id: Some(document.id.clone()),
+                text: format!("this is a document at fault{}", at.unwrap_or_default()),
+                fields: vec![("field", json!(document.field))],
+            });
+        }
+        let error = json!({ "type": "error", "exit_code": failure.exit.code(), "text": failure.text });
+        let _ = self.object(&error);
+        let error = style("error").red().bold().for_stderr();
+        let _ = writeln!(stderr(), "{error}: {}", failure.text);
+    }
+}
+
+/// One line, or several. Ends the program's output with an error when nobody reads it.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    writeln!(stdout().lock(), "{text}")
+}
+
+/// As MongoDB's extended JSON.
+pub(crate) fn to_json(value: &Bson) -> Value {
+    serde_json::to_value(value).unwrap_or(Value::Null)
+}
+
+/// Without characters that a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    let escaped = |character: char| -> String {
+        if character.is_control() {
+            character.escape_unicode().collect()
+        } else {
+            character.to_string()
+        }
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// A number with commas: `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Lines of at most [`WIDTH`] characters, indented.
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let current = lines
+            .last_mut()
+            .filter(|line| line.is_empty() || indent + line.chars().count() + 1 + word.chars().count() <= WIDTH);
+        match current {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    let pad = " ".repeat(indent);
+    lines
+        .iter()
+        .map(|line| format!("{pad}{line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The name of a variant: `Count { .. }` is `Count`.
+pub(crate) fn variant(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    let end = text.find(|character: char| !character.is_alphanumeric());
+    text[..end.unwrap_or(text.len())].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        let grouped = [0, 999, 1000, 1_234_567].map(grouped);
+        assert_eq!(grouped, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_terminal_is_not_commanded_by_values() {
+        assert_eq!(printable("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+        assert_eq!(printable("größe"), "größe");
+    }
+
+    #[test]
+    fn text_is_wrapped_at_words() {
+        let text = wrapped(&"word ".repeat(30), 4);
+        assert!(text.lines().count() == 2 && text.lines().all(|line| line.starts_with("    ") && line.len() <= WIDTH));
+    }
+}

@@ -1,0 +1,34 @@
+//! Prints the commands that a call would send.
+
+use mongo_patterns_core::PlannedCommand;
+use mongodb::Database;
+use mongodb::bson::Bson;
+use serde_json::json;
+
+use crate::failure::{Exit, Outcome};
+use crate::output::{Output, to_json};
+use crate::shell;
+
+pub(crate) fn print(output: Output, database: &Database, commands: &[PlannedCommand]) -> Outcome {
+    output.text(&format!("use {}", shell::name(database.name())))?;
+    for planned in commands {
+        print_one(output, planned)?;
+    }
+    Ok(Exit::Well)
+}
+
+fn print_one(output: Output, planned: &PlannedCommand) -> std::io::Result<()> {
+    let writes = if planned.writes { "writes: " } else { "" };
+    let command = Bson::Document(planned.command.clone());
+    output.text(&format!(
+        "\n// {writes}{}\ndb.runCommand({})",
+        planned.purpose,
+        shell::pretty(&command)
+    ))?;
+    output.object(&json!({
+        "type": "command",
+        "purpose": planned.purpose,
+        "writes": planned.writes,
+        "command": to_json(&command),
+    }))
+}

@@ -1,0 +1,173 @@
+//! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::{Output, grouped};
+
+/// How long a log stays silent, at least.
+const BETWEEN_LINES: Duration = Duration::from_secs(2);
+/// How long a bar stays as it is, at least.
+const BETWEEN_DRAWS: Duration = Duration::from_millis(100);
+
+const BAR: &str = "{prefix} {wide_bar} {percent:>3}%  {msg}";
+const SPINNER: &str = "{prefix} {spinner} {elapsed}  {msg}";
+
+/// How far a command is.
+pub(crate) struct Progress {
+    what: &'static str,
+    unit: &'static str,
+    total: Option<u64>,
+    started: Instant,
+    bar: ProgressBar,
+    drawn: Option<Instant>,
+    /// Where no bar can be drawn.
+    log: Option<Log>,
+}
+
+struct Log {
+    last: Option<Instant>,
+}
+
+impl Progress {
+    /// For so many of something, if that is known.
+    pub(crate) fn new(output: Output, what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
+        let is_terminal = stderr().is_terminal();
+        let bar = match total {
+            _ if output.quiet || !is_terminal => ProgressBar::hidden(),
+            Some(total) => ProgressBar::new(total).with_style(style(BAR)),
+            None => ProgressBar::new_spinner().with_style(style(SPINNER)),
+        };
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self {
+            what,
+            unit,
+            total,
+            started: Instant::now(),
+            bar,
+            drawn: None,
+            log: (!is_terminal && !output.quiet).then_some(Log { last: None }),
+        }
+    }
+
+    /// Now it is known how many there are.
+    pub(crate) fn set_total(&mut self, total: u64) {
+        if self.total.replace(total).is_none() {
+            self.bar.set_style(style(BAR));
+            self.bar.set_length(total);
+        }
+    }
+
+    /// What it does before there is anything to count.
+    pub(crate) fn say(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+
+    /// It is so far; `before` of it were done by an earlier run.
+    pub(crate) fn at(&mut self, position: u64, before: u64) {
+        let (now, is_end) = (Instant::now(), self.total == Some(position));
+        if !is_end
+            && self
+                .drawn
+                .is_some_and(|drawn| now.duration_since(drawn) < BETWEEN_DRAWS)
+        {
+            return;
+        }
+        self.drawn = Some(now);
+        let text = self.text(position, before, now.duration_since(self.started));
+        self.bar.set_position(position);
+        self.bar.set_message(text.clone());
+        let what = self.what;
+        if let Some(log) = &mut self.log
+            && (is_end || log.last.is_none_or(|last| now.duration_since(last) >= BETWEEN_LINES))
+        {
+            log.last = Some(now);
+            // A log that cannot be written is no reason to stop.
+            let _ = writeln!(stderr(), "{what}: {text}");
+        }
+    }
+
+    /// Prints something while the bar is away.
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn text(&self, position: u64, before: u64, elapsed: Duration) -> String {
+        let of = self
+            .total
+            .map(|total| format!(" of {}", grouped(total)))
+            .unwrap_or_default();
+        let mut text = format!("{}{of} {}", grouped(position), self.unit);
+        let Some(rate) = rate(position.saturating_sub(before), elapsed) else {
+            return text;
+        };
+        text.push_str(&format!(", {}/s", grouped(rate)));
+        if let Some(total) = self.total.filter(|total| *total > position) {
+            let left = Duration::from_secs((total - position).div_ceil(rate));
+            text.push_str(&format!(", {} left", duration(left)));
+        }
+        text
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// So many a second, at least one; `None` before anything is done.
+fn rate(done: u64, elapsed: Duration) -> Option<u64> {
+    let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+    (done > 0).then(|| (done.saturating_mul(1000) / millis).max(1))
+}
+
+fn duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants, and a test draws them.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_run_did_does_not_count_for_the_rate() {
+        let output = Output::new(false, true);
+        let progress = Progress::new(output, "migrate", "items", Some(1000));
+        let text = progress.text(600, 500, Duration::from_secs(10));
+        assert_eq!(text, "600 of 1,000 items, 10/s, 40 s left");
+        assert_eq!(progress.text(500, 500, Duration::from_secs(10)), "500 of 1,000 items");
+    }
+
+    #[test]
+    fn templates_are_such() {
+        for template in [
+            "{prefix} {wide_bar} {percent:>3}%  {msg}",
+            "{prefix} {spinner} {elapsed}  {msg}",
+        ] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn times_are_short() {
+        let text = [59, 119, 120, 7199, 7200].map(|seconds| duration(Duration::from_secs(seconds)));
+        assert_eq!(text, ["59 s", "119 s", "2 min", "119 min", "2 h 0 min"]);
+    }
+}

@@ -1,0 +1,179 @@
+//! The settings of each pattern, as options and as tables of the profile.
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The type of a bucket's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum KeyType {
+    /// An integer.
+    Int,
+    /// A string.
+    String,
+    /// An ObjectId.
+    #[value(name = "objectid")]
+    ObjectId,
+    /// A UUID, as binary data of subtype 4.
+    Uuid,
+}
+
+/// How items are spread over buckets.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[command(next_help_heading = "Settings of the pattern")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BucketSettings {
+    /// The collection of the buckets.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// The flat collection, one document an item: what is analyzed, and moved from.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) flat: Option<String>,
+    /// The field that holds the key, such as customerId.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) key: Option<String>,
+    /// The key field of the flat documents, where it has another name.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) flat_key: Option<String>,
+    /// The type of the keys. By default that of the first document.
+    #[arg(long, global = true, value_enum, value_name = "TYPE")]
+    pub(crate) key_type: Option<KeyType>,
+    /// The array field of a bucket that holds its items, such as history.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) items: Option<String>,
+    /// The field that holds the number of items. [default: count]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) count: Option<String>,
+    /// The field of an item that holds its time, a date.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) time: Option<String>,
+    /// The field of an item that identifies it among those of its key.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) item_id: Option<String>,
+    /// How many items a full bucket has. [default: 10]
+    #[arg(long, global = true, value_name = "ITEMS")]
+    pub(crate) page_size: Option<u32>,
+    /// Keeps the _id of each flat document in its item.
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) keep_ids: Option<bool>,
+}
+
+/// Where the long lists of a few documents go.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[command(next_help_heading = "Settings of the pattern")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutlierSettings {
+    /// The collection of the documents.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// The collection of the extras. [default: that of the documents with _extras after it]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) extras_collection: Option<String>,
+    /// The array field of a document.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) array: Option<String>,
+    /// The field of extras that holds the _id of their document. [default: parent_id]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) parent: Option<String>,
+    /// The field of a document that says that it has extras. [default: has_extras]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) flag: Option<String>,
+    /// The array field of extras. [default: that of the documents with _extra after it]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) extras: Option<String>,
+    /// The field of extras that holds their place. [default: seq]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) seq: Option<String>,
+    /// The field of extras that holds the number of their elements. [default: count]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) count: Option<String>,
+    /// How many elements stay in a document. [default: 50]
+    #[arg(long, global = true, value_name = "ELEMENTS")]
+    pub(crate) threshold: Option<u32>,
+    /// How many elements extras have. [default: 500]
+    #[arg(long, global = true, value_name = "ELEMENTS")]
+    pub(crate) cap: Option<u32>,
+    /// Every element is in its list once.
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) unique: Option<bool>,
+}
+
+/// Which children stand in their parents, too.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[command(next_help_heading = "Settings of the pattern")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubsetSettings {
+    /// The collection of the parents.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// The collection of all children.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) children_collection: Option<String>,
+    /// The array field of a parent that holds its first children.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) subset: Option<String>,
+    /// The field of a child that holds the _id of its parent.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) parent: Option<String>,
+    /// The field of a child that tells it from the others of its parent.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) child_id: Option<String>,
+    /// The order of the children: a field, or -field for the greatest first; several with commas.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub(crate) order: Option<Vec<String>>,
+    /// How many children stand in their parent. [default: 10]
+    #[arg(long, global = true, value_name = "CHILDREN")]
+    pub(crate) size: Option<u32>,
+    /// The fields of a child that stand in the parent, with commas. [default: all but _id and the parent's]
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) embed: Option<Vec<String>>,
+    /// The field of a parent that counts the writes to its subset. [default: the subset's with _version after it]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) version: Option<String>,
+}
+
+/// How children stand in their parents.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[command(next_help_heading = "Settings of the pattern")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EmbeddedSettings {
+    /// The collection of the parents.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// The array field of a parent that holds its children.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) children: Option<String>,
+    /// The field of a child that identifies it. [default: _id]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) child_id: Option<String>,
+    /// How many children a parent may have. [default: 100]
+    #[arg(long, global = true, value_name = "CHILDREN")]
+    pub(crate) max_children: Option<u32>,
+    /// The collection of the children, one document each: what is analyzed, and moved from.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// The field of such a document that holds the _id of its parent.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) reference: Option<String>,
+    /// The field by which children are ordered. [default: their _id]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) sort: Option<String>,
+}
+
+/// A setting that must be there.
+pub(crate) fn need<'s>(value: Option<&'s String>, pattern: &str, name: &str) -> Result<&'s str, Failure> {
+    value.map(String::as_str).ok_or_else(|| {
+        let option = name.replace('_', "-");
+        Failure::usage(format!(
+            "--{option} is missing: pass it, or set `{name}` under [{pattern}] in the profile, which `init` writes"
+        ))
+    })
+}

@@ -1,0 +1,145 @@
+//! Values as mongosh reads them.
+
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Bson, Document};
+
+use crate::output::WIDTH;
+
+/// On one line where it fits, and else with a line for each field or element.
+pub(crate) fn pretty(value: &Bson) -> String {
+    let mut text = String::new();
+    write(&mut text, value, 0);
+    text
+}
+
+/// A name as a command of the shell takes it.
+pub(crate) fn name(name: &str) -> String {
+    let is_plain = |character: char| character.is_alphanumeric() || "_-".contains(character);
+    if name.chars().all(is_plain) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
+}
+
+fn write(text: &mut String, value: &Bson, depth: usize) {
+    let line = inline(value);
+    let used = text.len() - text.rfind('\n').map_or(0, |newline| newline + 1);
+    if used + line.len() < WIDTH {
+        text.push_str(&line);
+        return;
+    }
+    let pad = "  ".repeat(depth + 1);
+    match value {
+        Bson::Document(document) if !document.is_empty() => {
+            text.push('{');
+            for (name, value) in document {
+                text.push_str(&format!("\n{pad}{}: ", field(name)));
+                write(text, value, depth + 1);
+                text.push(',');
+            }
+            close(text, depth, '}');
+        }
+        Bson::Array(values) if !values.is_empty() => {
+            text.push('[');
+            for value in values {
+                text.push_str(&format!("\n{pad}"));
+                write(text, value, depth + 1);
+                text.push(',');
+            }
+            close(text, depth, ']');
+        }
+        _ => text.push_str(&line),
+    }
+}
+
+fn close(text: &mut String, depth: usize, bracket: char) {
+    text.pop();
+    text.push('\n');
+    text.push_str(&"  ".repeat(depth));
+    text.push(bracket);
+}
+
+fn inline(value: &Bson) -> String {
+    match value {
+        Bson::Document(document) => inline_document(document),
+        Bson::Array(values) => {
+            let values: Vec<String> = values.iter().map(inline).collect();
+            format!("[{}]", values.join(", "))
+        }
+        Bson::String(text) => quoted(text),
+        Bson::Int64(number) => format!("Long({})", quoted(&number.to_string())),
+        Bson::ObjectId(id) => format!("ObjectId({})", quoted(&id.to_hex())),
+        Bson::DateTime(time) => match time.try_to_rfc3339_string() {
+            Ok(time) => format!("ISODate({})", quoted(&time)),
+            Err(_) => format!("new Date({})", time.timestamp_millis()),
+        },
+        Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => match binary.to_uuid() {
+            Ok(id) => format!("UUID({})", quoted(&id.to_string())),
+            Err(_) => ejson(value),
+        },
+        Bson::Null | Bson::Boolean(_) | Bson::Int32(_) | Bson::Double(_) => value.to_string(),
+        other => ejson(other),
+    }
+}
+
+/// What has no constructor of its own here.
+fn ejson(value: &Bson) -> String {
+    let json = serde_json::to_string(value).unwrap_or_default();
+    format!("EJSON.parse({})", quoted(&json))
+}
+
+fn inline_document(document: &Document) -> String {
+    if document.is_empty() {
+        return "{}".to_owned();
+    }
+    let fields: Vec<String> = document
+        .iter()
+        .map(|(name, value)| format!("{}: {}", field(name), inline(value)))
+        .collect();
+    format!("{{ {} }}", fields.join(", "))
+}
+
+fn field(name: &str) -> String {
+    let first = name
+        .chars()
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || "_$".contains(first));
+    if first
+        && name
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || "_$".contains(character))
+    {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::{DateTime, doc};
+
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_the_shell() {
+        let value = doc! { "_id": 5_i64, "a.b": "x\"y", "$set": { "t": DateTime::from_millis(0) }, "e": [1, null, {}] };
+        let expected =
+            r#"{ _id: Long("5"), "a.b": "x\"y", $set: { t: ISODate("1970-01-01T00:00:00Z") }, e: [1, null, {}] }"#;
+        assert_eq!(inline(&value.into()), expected);
+    }
+
+    #[test]
+    fn what_is_long_is_broken_into_lines() {
+        let long = "x".repeat(50);
+        let value = doc! { "a": { "b": &long, "c": &long }, "d": 1 };
+        let text = pretty(&value.into());
+        let expected = format!("{{\n  a: {{\n    b: \"{long}\",\n    c: \"{long}\"\n  }},\n  d: 1\n}}");
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,149 @@
+//! The commands of the bucket pattern.
+
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Document, doc};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_flat_collection_is_planned_moved_verified_and_moved_back() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let flat = fill(db, 3, 90).await;
+        let planned = bucket(db, &["plan", "--chunk-items", "30"]);
+        assert_eq!(planned.code, Some(0), "{planned:?}");
+        assert_eq!(
+            planned.out.matches("// writes: move a chunk").count(),
+            4,
+            "{}",
+            planned.out
+        );
+        let dry = bucket(db, &["migrate", "--dry-run", "--json"]);
+        assert_eq!((dry.code, &dry.summary()["items"]), (Some(0), &90.into()));
+        assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns_moves").await.is_empty());
+
+        let moved = bucket(db, &["migrate", "--chunk-items", "30", "--json"]);
+        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let summary = moved.summary();
+        assert_eq!(
+            (&summary["keys"], &summary["items"], &summary["buckets"]),
+            (&3.into(), &90.into(), &9.into())
+        );
+        assert!(moved.err.contains("of 90 items"), "{}", moved.err);
+        let verified = bucket(db, &["verify"]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+        assert!(
+            verified.out.contains("bucket verify") && verified.out.contains("well"),
+            "{}",
+            verified.out
+        );
+
+        db.plain_collection::<Document>("flat").drop().await.unwrap();
+        let back = bucket(db, &["migrate", "--back", "--quiet"]);
+        assert_eq!((back.code, back.err.as_str()), (Some(0), ""), "{back:?}");
+        let again = all(db, "flat").await;
+        assert_eq!(again.len(), flat.len());
+        assert!(again.iter().all(|document| document.contains_key("customerId")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn damage_is_found_shown_and_mended() {
+    testkit::run(async |db| {
+        let items = vec![doc! { "n": 1, "date": mongodb::bson::DateTime::from_millis(SECOND * 1000) }; 3];
+        let bucket_of = |key: i32, count: i32| doc! { "_id": format!("{key}_{SECOND}"), "customerId": key, "count": count, "history": &items };
+        let trades = db.plain_collection::<Document>("trades");
+        trades.insert_many([bucket_of(1, 3), bucket_of(2, 7)]).await.unwrap();
+
+        let found = bucket(db, &["verify", "--json"]);
+        assert_eq!(found.code, Some(1), "{found:?}");
+        let lines = found.json();
+        assert_eq!(lines.len(), 2);
+        assert_eq!((&lines[0]["type"], &lines[0]["problem"]), (&"finding".into(), &"Count".into()));
+        assert_eq!((&lines[0]["_id"], &lines[0]["key"]), (&format!("2_{SECOND}").into(), &"2".into()));
+        assert_eq!(found.summary()["findings"], 1);
+        let shown = bucket(db, &["verify"]);
+        let line = format!("trades \"2_{SECOND}\": the count is 7, and there are 3 items: repair it");
+        assert!(shown.out.lines().any(|shown| shown == line), "{}", shown.out);
+
+        let before = all(db, "trades").await;
+        let dry = bucket(db, &["repair", "--dry-run"]);
+        assert_eq!(dry.code, Some(1), "{dry:?}");
+        assert_eq!(all(db, "trades").await, before);
+        assert!(
+            dry.out.contains("trades: key 2: would write 1 buckets"),
+            "{}",
+            dry.out
+        );
+        let mended = bucket(db, &["repair", "--json"]);
+        assert_eq!((mended.code, &mended.summary()["keys"]), (Some(0), &1.into()), "{mended:?}");
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        assert_eq!(all(db, "trades").await[1].get_i32("count").unwrap(), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn indexes_are_shown_and_created() {
+    testkit::run(async |db| {
+        let shown = bucket(db, &["indexes"]);
+        assert_eq!(shown.code, Some(1), "{shown:?}");
+        assert!(
+            shown.out.contains("// missing") && shown.out.contains("createIndex("),
+            "{}",
+            shown.out
+        );
+        let created = bucket(db, &["indexes", "--create", "--json"]);
+        assert_eq!(
+            (created.code, &created.summary()["created"]),
+            (Some(0), &1.into()),
+            "{created:?}"
+        );
+        assert_eq!(bucket(db, &["indexes"]).code, Some(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_profile_makes_a_command_short_and_options_go_over_it() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, 3, 60).await;
+        let folder = tempfile::tempdir().unwrap();
+        let mut init = on(db);
+        let init = ran(init.current_dir(folder.path()).args(["init", "flat"]));
+        assert_eq!(init.code, Some(0), "{init:?}");
+        let again = ran(on(db).current_dir(folder.path()).args(["init", "flat"]));
+        assert_eq!(again.code, Some(2), "{again:?}");
+        assert!(again.err.contains("--force"), "{}", again.err);
+
+        let short = |arguments: &[&str]| {
+            let mut short = program();
+            short
+                .env("MONGODB_URI", db.server().uri())
+                .current_dir(folder.path())
+                .arg("bucket")
+                .args(arguments);
+            ran(&mut short)
+        };
+        let moved = short(&["migrate", "--json"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["buckets"]),
+            (Some(0), &6.into()),
+            "{moved:?}"
+        );
+        assert_eq!(all(db, "flat_buckets").await.len(), 6);
+        let moved = short(&["migrate", "--json", "--page-size", "20", "--collection", "other"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["buckets"]),
+            (Some(0), &3.into()),
+            "{moved:?}"
+        );
+    })
+    .await;
+}

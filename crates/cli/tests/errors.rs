@@ -1,0 +1,206 @@
+//! Errors name what is at fault and what to do, and carry no user values.
+
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_missing_setting_is_named_with_its_option_and_its_place_in_the_profile() {
+    testkit::run(async |db| {
+        for (arguments, option) in [
+            (vec!["bucket", "verify"], "--key "),
+            (
+                vec!["bucket", "verify", "--key", "k", "--key-type", "int"],
+                "--collection",
+            ),
+            (vec!["bucket", "verify", "--key", "k"], "--key-type"),
+            (vec!["outlier", "verify", "--collection", "a"], "--array"),
+            (vec!["subset", "verify", "--collection", "a"], "--children-collection"),
+            (
+                vec!["embedded", "plan", "--collection", "a", "--children", "c"],
+                "--source",
+            ),
+        ] {
+            let ran = ran(on(db).args(&arguments));
+            assert_eq!(ran.code, Some(2), "{ran:?}");
+            assert!(ran.err.contains(option) && ran.err.contains("missing"), "{}", ran.err);
+        }
+        let unknown = ran(on(db).args(["bucket", "verify", "--pagesize", "7"]));
+        assert_eq!(unknown.code, Some(2));
+        assert!(unknown.err.contains("--page-size"), "{}", unknown.err);
+        let refused = bucket(db, &["verify", "--page-size", "0"]);
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.err.contains("page size"), "{}", refused.err);
+    })
+    .await;
+}
+
+/// In a collection that is not there, all would seem well.
+#[tokio::test]
+async fn a_collection_that_is_not_there_is_no_healthy_one() {
+    testkit::run(async |db| {
+        for arguments in [
+            vec!["verify"],
+            vec!["repair", "--dry-run"],
+            vec!["analyze"],
+            vec!["migrate"],
+            vec!["migrate", "--back"],
+            vec!["plan"],
+        ] {
+            let ran = bucket(db, &arguments);
+            assert_eq!(ran.code, Some(2), "{ran:?}");
+            assert!(
+                ran.err.contains(&format!("no collection {}.", db.database().name())),
+                "{}",
+                ran.err
+            );
+        }
+        let lists = ["outlier", "--collection", "sales", "--array", "a", "verify"];
+        assert_eq!(ran(on(db).args(lists)).code, Some(2));
+        let parents = ["embedded", "--collection", "patron", "--children", "a", "verify"];
+        assert_eq!(ran(on(db).args(parents)).code, Some(2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_profile_that_is_wrong_is_named_with_the_line() {
+    testkit::run(async |db| {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = write(folder.path(), "p.toml", "database = \"x\"\n[bucket]\npagesize = 3\n");
+        let ran = ran(on(db).args(["--profile", &profile, "bucket", "verify"]));
+        assert_eq!(ran.code, Some(2));
+        assert!(
+            ran.err.contains(&profile) && ran.err.contains("pagesize") && ran.err.contains("line 3"),
+            "{}",
+            ran.err
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_document_at_fault_is_printed_and_not_logged() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let good = doc! { "_id": "good", "customerId": 1, "date": DateTime::now() };
+        let bad = doc! { "_id": "secret-17", "customerId": 1, "date": "yesterday" };
+        db.plain_collection::<Document>("flat")
+            .insert_many([good, bad])
+            .await
+            .unwrap();
+        let ran = bucket(db, &["migrate", "--json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(
+            ran.err.contains(&format!("{}.trades", db.database().name())) && ran.err.contains("`date`"),
+            "{}",
+            ran.err
+        );
+        assert!(!ran.err.contains("secret-17"), "{}", ran.err);
+        let document = &ran.json()[0];
+        assert_eq!(
+            (&document["collection"], &document["_id"]),
+            (&"flat".into(), &"secret-17".into())
+        );
+        assert!(all(db, "trades").await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_target_that_is_not_empty_tells_the_option() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, 1, 5).await;
+        db.plain_collection::<Document>("trades")
+            .insert_one(doc! { "_id": "x" })
+            .await
+            .unwrap();
+        let ran = bucket(db, &["migrate"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.err.contains("--into-non-empty"), "{}", ran.err);
+    })
+    .await;
+}
+
+#[test]
+fn a_server_that_is_not_there_is_another_exit_code_and_no_password_is_printed() {
+    let uri = "mongodb://joe:s3cret@127.0.0.1:1/?serverSelectionTimeoutMS=200";
+    for connection in [
+        vec!["--uri", uri],
+        vec!["--uri", "mongodb://joe:s3cret/x@h/"],
+        vec!["--help"],
+        vec!["-h"],
+    ] {
+        let mut program = program();
+        program.env("MONGODB_URI", uri);
+        let ran = ran(program
+            .args(&connection)
+            .args(["--db", "x", "bucket", "verify"])
+            .args(BUCKETS));
+        assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"), "{ran:?}");
+        let expected = match connection[..] {
+            ["--uri", same] if same == uri => 3,
+            ["--uri", _] => 2,
+            _ => 0,
+        };
+        assert_eq!(ran.code, Some(expected), "{ran:?}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_need_no_server() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let ran = ran(program().args(["completions", shell]));
+        assert!(ran.code == Some(0) && ran.out.contains("mongo-patterns"), "{ran:?}");
+    }
+    let page = ran(program().arg("man"));
+    assert!(
+        page.code == Some(0) && page.out.contains(".TH mongo-patterns"),
+        "{page:?}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(ran(program().arg("man").arg(folder.path())).code, Some(0));
+    assert!(folder.path().join("mongo-patterns-bucket-migrate.1").exists());
+}
+
+#[test]
+fn help_fits_80_columns() {
+    for command in [
+        "",
+        "bucket",
+        "bucket migrate",
+        "bucket load",
+        "outlier repair",
+        "subset verify",
+        "embedded migrate",
+        "init",
+    ] {
+        let help = ran(program().args(command.split_whitespace()).arg("--help"));
+        assert_eq!(help.code, Some(0), "{help:?}");
+        let wide = help.out.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{command}");
+    }
+}
+
+#[test]
+fn nobody_reads_on_and_nothing_panics() {
+    use std::process::Stdio;
+    let mut child = program()
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        !String::from_utf8_lossy(&output.stderr).contains("panicked"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,205 @@
+//! The commands of the outlier, subset and embedded patterns.
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::support::*;
+
+fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    let settings = [
+        "--collection",
+        "sales",
+        "--array",
+        "customers",
+        "--threshold",
+        "5",
+        "--cap",
+        "10",
+    ];
+    ran(on(db).arg("outlier").args(settings).args(arguments))
+}
+
+#[tokio::test]
+async fn long_arrays_become_outliers() {
+    testkit::run(async |db| {
+        let book = |id: i32, customers: i32| doc! { "_id": id, "customers": (0..customers).collect::<Vec<_>>() };
+        let books: Vec<Document> = (0..9).map(|id| book(id, 3)).chain([book(9, 40)]).collect();
+        db.plain_collection::<Document>("sales")
+            .insert_many(books)
+            .await
+            .unwrap();
+        assert_eq!(outlier(db, &["verify"]).code, Some(1));
+        let dry = outlier(db, &["migrate", "--dry-run", "--json"]);
+        assert_eq!(
+            (&dry.summary()["documents"], &dry.summary()["extras_written"]),
+            (&1.into(), &4.into()),
+            "{dry:?}"
+        );
+        assert_eq!(outlier(db, &["plan"]).code, Some(0));
+        assert!(all(db, "sales_extras").await.is_empty());
+
+        let moved = outlier(db, &["migrate", "--json"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["documents"]),
+            (Some(0), &1.into()),
+            "{moved:?}"
+        );
+        let counts: Vec<i32> = all(db, "sales_extras")
+            .await
+            .iter()
+            .map(|extras| extras.get_i32("count").unwrap())
+            .collect();
+        assert_eq!(counts, [10, 10, 10, 5]);
+        assert_eq!(outlier(db, &["verify"]).code, Some(0));
+        assert_eq!(outlier(db, &["indexes"]).code, Some(0));
+
+        let sales = db.plain_collection::<Document>("sales");
+        sales
+            .update_one(doc! { "_id": 9 }, doc! { "$unset": { "has_extras": 1 } })
+            .await
+            .unwrap();
+        let found = outlier(db, &["verify", "--json"]);
+        assert_eq!(
+            (found.code, &found.json()[0]["problem"]),
+            (Some(1), &"ExtrasWithoutFlag".into()),
+            "{found:?}"
+        );
+        assert_eq!(outlier(db, &["repair", "--dry-run"]).code, Some(1));
+        assert_eq!(outlier(db, &["repair"]).code, Some(0));
+        assert_eq!(outlier(db, &["verify"]).code, Some(0));
+    })
+    .await;
+}
+
+fn embedded(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    let settings = [
+        "--collection",
+        "patron",
+        "--children",
+        "addresses",
+        "--source",
+        "address",
+        "--reference",
+        "patron_id",
+    ];
+    ran(on(db).arg("embedded").args(settings).args(arguments))
+}
+
+#[tokio::test]
+async fn references_become_embedded_children() {
+    testkit::run(async |db| {
+        db.plain_collection::<Document>("patron")
+            .insert_many([doc! { "_id": "joe" }, doc! { "_id": "ann" }])
+            .await
+            .unwrap();
+        let address = db.plain_collection::<Document>("address");
+        let refers = |id: i32, patron: &str| doc! { "_id": id, "patron_id": patron, "zip": "12345" };
+        address
+            .insert_many([refers(1, "joe"), refers(2, "joe"), refers(3, "nobody")])
+            .await
+            .unwrap();
+        let without_index = embedded(db, &["migrate"]);
+        assert_eq!(without_index.code, Some(1), "{without_index:?}");
+        assert!(without_index.err.contains("patron_id: 1"), "{}", without_index.err);
+        address
+            .create_index(IndexModel::builder().keys(doc! { "patron_id": 1 }).build())
+            .await
+            .unwrap();
+
+        if !at_least(db, 5) {
+            let refused = embedded(db, &["migrate"]);
+            assert_eq!(refused.code, Some(3), "{refused:?}");
+            assert!(refused.err.contains("MongoDB 5.0"), "{}", refused.err);
+            return;
+        }
+        let planned = embedded(db, &["plan"]);
+        assert!(
+            planned.code == Some(0) && planned.out.contains("// writes: embed the children"),
+            "{planned:?}"
+        );
+        let dry = embedded(db, &["migrate", "--dry-run", "--json"]);
+        assert_eq!(
+            (&dry.summary()["children"], &dry.summary()["orphans"]),
+            (&2.into(), &1.into()),
+            "{dry:?}"
+        );
+        assert!(!all(db, "patron").await[0].contains_key("addresses"));
+
+        let moved = embedded(db, &["migrate", "--json"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["children"]),
+            (Some(1), &2.into()),
+            "{moved:?}"
+        );
+        let joe = all(db, "patron").await.remove(1);
+        let addresses = [1, 2].map(|id| Bson::Document(doc! { "_id": id, "zip": "12345" }));
+        assert_eq!(joe.get_array("addresses").unwrap(), &addresses);
+        let found = embedded(db, &["verify", "--json"]);
+        assert_eq!(
+            (found.code, &found.json()[0]["problem"]),
+            (Some(1), &"Orphan".into()),
+            "{found:?}"
+        );
+        address.delete_one(doc! { "_id": 3 }).await.unwrap();
+        assert_eq!(embedded(db, &["verify"]).code, Some(0));
+    })
+    .await;
+}
+
+fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    let settings = [
+        "--collection",
+        "product",
+        "--children-collection",
+        "review",
+        "--subset",
+        "reviews",
+        "--parent",
+        "product_id",
+        "--child-id",
+        "review_id",
+        "--order",
+        "-date",
+        "--size",
+        "2",
+    ];
+    ran(on(db).arg("subset").args(settings).args(arguments))
+}
+
+#[tokio::test]
+async fn a_stale_subset_is_found_and_made_anew() {
+    testkit::run(async |db| {
+        db.plain_collection::<Document>("product")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        let review = |id: i32| doc! { "review_id": id, "product_id": 1, "date": id };
+        db.plain_collection::<Document>("review")
+            .insert_many((0..5).map(review))
+            .await
+            .unwrap();
+        let missing = subset(db, &["verify"]);
+        assert_eq!(missing.code, Some(1), "{missing:?}");
+        assert!(missing.err.contains("indexes --create"), "{}", missing.err);
+        assert_eq!(subset(db, &["indexes", "--create"]).code, Some(0));
+        let found = subset(db, &["verify", "--json"]);
+        assert_eq!(
+            (found.code, &found.json()[0]["problem"]),
+            (Some(1), &"Stale".into()),
+            "{found:?}"
+        );
+        assert_eq!(subset(db, &["repair", "--dry-run"]).code, Some(1));
+        assert_eq!(subset(db, &["repair"]).code, Some(0));
+        assert_eq!(subset(db, &["verify"]).code, Some(0));
+        let product = all(db, "product").await.remove(0);
+        let dates: Vec<i32> = product
+            .get_array("reviews")
+            .unwrap()
+            .iter()
+            .map(|review| review.as_document().unwrap().get_i32("date").unwrap())
+            .collect();
+        assert_eq!(dates, [4, 3]);
+    })
+    .await;
+}

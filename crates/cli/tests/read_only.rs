@@ -1,0 +1,193 @@
+//! A user who can only read can run every command that only reads, and none of these sends a write.
+
+use futures::TryStreamExt;
+use mongo_patterns_testkit::{Mongod, MongodOptions};
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::options::ClientOptions;
+use mongodb::{Client, Database, IndexModel};
+
+use crate::support::*;
+
+/// A server that knows `root`, who can do all, and `reader`, who can read `shop`.
+async fn server() -> (Mongod, Database) {
+    let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
+        .await
+        .unwrap();
+    let admin = Client::with_uri_str(mongod.uri()).await.unwrap().database("admin");
+    admin
+        .run_command(doc! { "createUser": "root", "pwd": "r00t", "roles": ["root"] })
+        .await
+        .unwrap();
+    let mut options = ClientOptions::parse(mongod.uri().replace("//", "//root:r00t@"))
+        .await
+        .unwrap();
+    options.app_name = Some("test".to_owned());
+    let client = Client::with_options(options).unwrap();
+    let read = doc! { "role": "read", "db": "shop" };
+    let reader = doc! { "createUser": "reader", "pwd": "s3cret", "roles": [read] };
+    client.database("admin").run_command(reader).await.unwrap();
+    (mongod, client.database("shop"))
+}
+
+async fn fill_shop(shop: &Database) {
+    let time = DateTime::from_millis(SECOND * 1000);
+    let flat = shop.collection::<Document>("flat");
+    flat.insert_many((0..30).map(|n| doc! { "_id": n, "customerId": n % 3, "date": time }))
+        .await
+        .unwrap();
+    flat.create_index(IndexModel::builder().keys(doc! { "customerId": 1 }).build())
+        .await
+        .unwrap();
+    let bucket = doc! { "_id": format!("1_{SECOND}"), "customerId": 1, "count": 7, "history": [{ "date": time }] };
+    shop.collection::<Document>("old").insert_one(bucket).await.unwrap();
+    let sales = shop.collection::<Document>("sales");
+    sales
+        .insert_one(doc! { "_id": 1, "customers": (0..60).collect::<Vec<i32>>() })
+        .await
+        .unwrap();
+    shop.collection::<Document>("patron")
+        .insert_one(doc! { "_id": 1 })
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn read_only_commands_send_no_write() {
+    let (mongod, shop) = server().await;
+    fill_shop(&shop).await;
+    shop.run_command(doc! { "profile": 2 }).await.unwrap();
+    let uri = mongod
+        .uri()
+        .replace("//", "//reader:s3cret@")
+        .replace("/?", "/shop?authSource=admin&");
+    let run = |arguments: &[&str]| ran(program().env("MONGODB_URI", &uri).args(arguments));
+    let can_move = shop
+        .run_command(doc! { "buildInfo": 1 })
+        .await
+        .unwrap()
+        .get_str("version")
+        .unwrap()
+        >= "5";
+    let old = [
+        "--collection",
+        "old",
+        "--key",
+        "customerId",
+        "--items",
+        "history",
+        "--time",
+        "date",
+        "--flat",
+        "flat",
+    ];
+    let moved = [
+        "--collection",
+        "trades",
+        "--key",
+        "customerId",
+        "--items",
+        "history",
+        "--time",
+        "date",
+        "--flat",
+        "flat",
+    ];
+    let lists = ["--collection", "sales", "--array", "customers"];
+    let parents = [
+        "--collection",
+        "patron",
+        "--children",
+        "c",
+        "--source",
+        "flat",
+        "--reference",
+        "customerId",
+    ];
+    let mut runs: Vec<(&str, &[&str], Vec<&str>, i32)> = vec![
+        ("bucket", &old, vec!["verify"], 1),
+        ("bucket", &old, vec!["repair", "--dry-run"], 1),
+        ("bucket", &old, vec!["indexes"], 1),
+        ("bucket", &old, vec!["analyze"], 0),
+        ("bucket", &old, vec!["analyze", "--sample", "5"], 0),
+        ("outlier", &lists, vec!["analyze"], 0),
+        ("outlier", &lists, vec!["plan"], 0),
+        ("outlier", &lists, vec!["migrate", "--dry-run"], 0),
+        ("outlier", &lists, vec!["verify"], 1),
+        ("outlier", &lists, vec!["repair", "--dry-run"], 1),
+        ("embedded", &parents, vec!["verify"], 1),
+        ("embedded", &parents, vec!["analyze"], 0),
+        ("init", &[], vec!["flat", "--out", "-"], 0),
+    ];
+    if can_move {
+        runs.push(("bucket", &moved, vec!["plan"], 0));
+        runs.push(("bucket", &moved, vec!["migrate", "--dry-run"], 0));
+        runs.push(("embedded", &parents, vec!["plan"], 0));
+    }
+    for (pattern, settings, verb, code) in runs {
+        let arguments: Vec<&str> = [pattern]
+            .into_iter()
+            .chain(settings.iter().copied())
+            .chain(verb)
+            .collect();
+        let ran = run(&arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?} {ran:?}");
+        assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"));
+    }
+    only_reads(&shop).await;
+
+    let arguments: Vec<&str> = ["bucket"].into_iter().chain(old).chain(["repair"]).collect();
+    let refused = run(&arguments);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    let refused = run(&[
+        "bucket",
+        "--collection",
+        "old",
+        "--key",
+        "customerId",
+        "--items",
+        "h",
+        "indexes",
+        "--create",
+    ]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains("readWrite"), "{}", refused.err);
+    let wrong = ran(program()
+        .env("MONGODB_URI", uri.replace("s3cret", "wr0ng"))
+        .args(["init", "flat"]));
+    assert!(wrong.code == Some(3) && !wrong.err.contains("wr0ng"), "{wrong:?}");
+}
+
+/// What the server saw of the program: it noted every command that reached the database.
+async fn only_reads(shop: &Database) {
+    let noted = shop.collection::<Document>("system.profile");
+    let of_program = noted.find(doc! { "appName": "mongo-patterns" }).await.unwrap();
+    let noted: Vec<Document> = of_program.try_collect().await.unwrap();
+    assert!(noted.len() > 20, "{}", noted.len());
+    for noted in noted {
+        let command = noted.get_document("command").unwrap();
+        let name = command.keys().next().unwrap().as_str();
+        let reads = [
+            "find",
+            "getMore",
+            "aggregate",
+            "count",
+            "listIndexes",
+            "listCollections",
+            "collStats",
+            "killCursors",
+            "endSessions",
+        ];
+        assert!(reads.contains(&name), "{command}");
+        let stages = command
+            .get_array("pipeline")
+            .into_iter()
+            .flatten()
+            .filter_map(Bson::as_document);
+        for stage in stages {
+            assert!(
+                !stage.contains_key("$merge") && !stage.contains_key("$out"),
+                "{command}"
+            );
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Runs that are stopped, and started again.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::Document;
+
+use crate::support::*;
+
+const CHUNK: [&str; 3] = ["migrate", "--chunk-items", "200"];
+
+fn start(db: &TestDatabase, collection: &str) -> Child {
+    let mut program = on(db);
+    program
+        .arg("bucket")
+        .args(BUCKETS)
+        .args(["--collection", collection])
+        .args(CHUNK);
+    program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The random moments are spread over the time that a whole run takes. A kill may come before the first command, or in
+/// the middle of any.
+#[tokio::test]
+async fn killed_at_ten_random_moments_it_comes_out_the_same() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, 100, 6000).await;
+        let began = Instant::now();
+        let undisturbed = bucket(db, &["--collection", "expected", "migrate", "--chunk-items", "200"]);
+        assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
+        let whole = began.elapsed();
+        for _ in 0..10 {
+            let mut child = start(db, "trades");
+            std::thread::sleep(whole.mul_f64(fastrand::f64()));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let moved = bucket(db, &["migrate", "--chunk-items", "200", "--json"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["items"]),
+            (Some(0), &6000.into()),
+            "{moved:?}"
+        );
+        assert!(all(db, "trades").await == all(db, "expected").await);
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+    })
+    .await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn it_stops_at_ctrl_c_and_goes_on_when_it_is_started_again() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, 200, 20_000).await;
+        let mut child = start(db, "trades");
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert!(line.contains("of 20,000 items"), "{line}");
+        interrupt(&child);
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130));
+        let rest: Vec<String> = errors.lines().map(Result::unwrap).collect();
+        assert!(
+            rest.last().is_some_and(|line| line.contains("goes on from there")),
+            "{rest:?}"
+        );
+        let buckets = db
+            .plain_collection::<Document>("trades")
+            .estimated_document_count()
+            .await
+            .unwrap();
+        assert!(buckets < 2000, "it was stopped, and all {buckets} are there");
+        let moved = bucket(db, &["migrate", "--json"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{moved:?}"
+        );
+        assert_eq!(moved.summary()["items"], 20_000);
+    })
+    .await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_load_that_waits_for_input_can_be_stopped() {
+    testkit::run(async |db| {
+        let mut load = on(db);
+        load.arg("bucket")
+            .args(BUCKETS)
+            .args(["load", "-", "--format", "ndjson"]);
+        let mut child = load
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // When it has created the index it is about to read.
+        let trades = db.plain_collection::<Document>("trades");
+        while trades.list_index_names().await.unwrap_or_default().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        // To wait for a child closes its standard input, at whose end it would be done.
+        let input = child.stdin.take();
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        drop(input);
+    })
+    .await;
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}

@@ -1,0 +1,138 @@
+//! What the tests share.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use futures::TryStreamExt;
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{DateTime, Document, doc};
+use mongodb::{Collection, IndexModel};
+use serde_json::Value;
+
+/// 2023-10-26T15:47:03Z.
+pub const SECOND: i64 = 1_698_335_223;
+
+/// The settings of the buckets of the tests, as options.
+pub const BUCKETS: [&str; 12] = [
+    "--collection",
+    "trades",
+    "--flat",
+    "flat",
+    "--key",
+    "customerId",
+    "--items",
+    "history",
+    "--time",
+    "date",
+    "--key-type",
+    "int",
+];
+
+/// How a run of the program ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    /// The lines of standard output, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Vec<Value> {
+        let lines = self.out.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}\n{self:?}")))
+            .collect()
+    }
+
+    /// The summary, which is the last line.
+    #[track_caller]
+    pub fn summary(&self) -> Value {
+        let last = self.json().pop().unwrap_or_else(|| panic!("{self:?}"));
+        assert_eq!(last["type"], "summary", "{self:?}");
+        last
+    }
+}
+
+/// The program, without the environment's settings, in an empty folder unless another one is set.
+pub fn program() -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mongo-patterns"));
+    program
+        .env_remove("MONGODB_URI")
+        .env_remove("MONGODB_PASSWORD")
+        .current_dir(std::env::temp_dir());
+    program.stdin(Stdio::null());
+    program
+}
+
+/// The program on the database of a test.
+pub fn on(db: &TestDatabase) -> Command {
+    let mut program = program();
+    program
+        .env("MONGODB_URI", db.server().uri())
+        .args(["--db", db.database().name()]);
+    program
+}
+
+pub fn ran(program: &mut Command) -> Ran {
+    let output = program.output().unwrap();
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs a command of buckets.
+pub fn bucket(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    ran(on(db).arg("bucket").args(BUCKETS).args(arguments))
+}
+
+/// A flat collection of so many items, an item a second, over keys from 0, with an index on the key.
+pub async fn fill(db: &TestDatabase, keys: i64, items: i64) -> Vec<Document> {
+    let documents: Vec<Document> = (0..items)
+        .map(|n| doc! { "_id": n, "customerId": n % keys, "n": n, "date": DateTime::from_millis((SECOND + n) * 1000) })
+        .collect();
+    let flat = db.plain_collection::<Document>("flat");
+    flat.insert_many(&documents).await.unwrap();
+    let by_key = IndexModel::builder().keys(doc! { "customerId": 1 }).build();
+    flat.create_index(by_key).await.unwrap();
+    documents
+}
+
+pub async fn all(db: &TestDatabase, collection: &str) -> Vec<Document> {
+    let collection: Collection<Document> = db.plain_collection(collection);
+    collection
+        .find(doc! {})
+        .sort(doc! { "_id": 1 })
+        .await
+        .unwrap()
+        .try_collect()
+        .await
+        .unwrap()
+}
+
+/// Whether the server is of this major version or a later one.
+pub fn at_least(db: &TestDatabase, major: u32) -> bool {
+    db.server().version().split('.').next().unwrap().parse::<u32>().unwrap() >= major
+}
+
+/// Whether the server can move; of an older one the program must say so, and store nothing.
+pub async fn can_move(db: &TestDatabase) -> bool {
+    if at_least(db, 5) {
+        return true;
+    }
+    fill(db, 1, 3).await;
+    let refused = bucket(db, &["migrate"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains("MongoDB 5.0"), "{}", refused.err);
+    assert!(all(db, "trades").await.is_empty());
+    false
+}
+
+pub fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
