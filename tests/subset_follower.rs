@@ -7,6 +7,7 @@ use mongodb::bson::{Bson, doc};
 use tokio::sync::{oneshot, watch};
 
 use crate::subset_follower_support::*;
+use crate::subset_moving::{fill, of_product};
 use crate::subset_support::*;
 use crate::support::all;
 
@@ -321,6 +322,36 @@ async fn a_child_may_be_as_large_as_a_document() {
         reviews(db).delete_one(one).await.unwrap();
         assert_eq!(products.follow(NAME).until_caught_up().await.unwrap().changes, 1);
         assert!(embedded(db).await.is_empty());
+    })
+    .await;
+}
+
+/// A move copies the children, which the follower sees. It leaves a parent alone that is not moved yet.
+#[tokio::test]
+async fn what_is_not_moved_yet_is_left_to_the_move() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 1).await else { return };
+        product(db).delete_many(doc! {}).await.unwrap();
+        fill(db, 30).await;
+        let with_reviews = async || {
+            let mut products = all(&product(db)).await;
+            products.retain(|product| product.get_array("reviews").is_ok_and(|reviews| !reviews.is_empty()));
+            products
+        };
+        let unmoved = with_reviews().await;
+        let follow = || products.follow(NAME).enable_pre_images().until_caught_up();
+        assert_eq!(follow().await.unwrap().rebuilt, 1);
+        // As a move does that is killed between its two commands.
+        let embedded = unmoved[0].get_array("reviews").unwrap();
+        let copied = of_product(1, embedded[0].as_document().unwrap());
+        reviews(db).insert_one(copied).await.unwrap();
+        let followed = follow().await.unwrap();
+        assert_eq!((followed.changes, followed.refreshed), (1, 0));
+        assert_eq!(with_reviews().await, unmoved);
+
+        products.move_from_embedded().into_non_empty().await.unwrap();
+        assert!(follow().await.unwrap().changes > 0);
+        assert_right(db, &products, "after the move").await;
     })
     .await;
 }
