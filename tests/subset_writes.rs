@@ -349,3 +349,28 @@ async fn a_builder_refuses_what_cannot_work() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_field_of_the_order_that_is_removed_puts_the_child_last() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = products(db, consistency).await;
+            fill(&products, 0..11).await;
+            let updated = products
+                .update(1, 10, doc! { "stars": 5 })
+                .unset(["published_date", "no_such_field"])
+                .await
+                .unwrap();
+            assert!(!updated.in_subset, "null comes last where the newest are first");
+            let stored = reviews(db).find_one(doc! { "review_id": 10 }).await.unwrap().unwrap();
+            assert_eq!(stored.get_i32("stars"), Ok(5));
+            assert!(!stored.contains_key("published_date"));
+            assert_eq!(embedded(db).await, (0..10).rev().collect::<Vec<_>>());
+            for field in ["product_id", "review_id", "_id", "a.b"] {
+                let error = products.update(1, 9, doc! {}).unset([field]).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{field}");
+            }
+        }
+    })
+    .await;
+}

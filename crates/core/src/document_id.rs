@@ -26,7 +26,7 @@ impl DocumentId {
             | Bson::MinKey
             | Bson::MaxKey => Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the `_id` of a document must not be null, undefined, an array, a regular expression, or a min or max key, nothing was sent: pass the `_id` of a document",
+                "an id must not be null, undefined, an array, a regular expression, or a min or max key, nothing was sent: pass that of a document",
             )),
             id => Ok(Self(id)),
         }

@@ -1,12 +1,11 @@
 //! A child as it is written and read.
 
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::id;
 use crate::settings::Settings;
 
 /// A child, checked and encoded.
@@ -34,7 +33,10 @@ impl Child {
                 "the child has no id, nothing was stored: set its id field",
             ));
         };
-        let (parent, id) = (id::checked(owned(parent)?)?, id::checked(owned(id)?)?);
+        let (parent, id) = (
+            DocumentId::new(owned(parent)?)?.into_bson(),
+            DocumentId::new(owned(id)?)?.into_bson(),
+        );
         if settings
             .order
             .iter()
@@ -46,15 +48,15 @@ impl Child {
     }
 }
 
-/// The fields that an update sets, checked.
-pub(crate) fn checked_update(settings: &Settings, set: Document) -> Result<Document> {
-    if set.is_empty() {
-        return Err(refused("the update sets no field, nothing was stored: name one"));
+/// An update that sets and removes fields, checked.
+pub(crate) fn checked_update(settings: &Settings, set: Document, unset: &[String]) -> Result<Document> {
+    if set.is_empty() && unset.is_empty() {
+        return Err(refused("the update changes no field, nothing was stored: name one"));
     }
-    for (name, value) in &set {
+    for name in set.keys().chain(unset) {
         if FieldName::new(name.as_str()).is_err() {
             return Err(refused(
-                "the update sets what is not a plain field, nothing was stored: use names without `.`, `$` and NUL, and not `_id`",
+                "the update changes what is not a plain field, nothing was stored: use names without `.`, `$` and NUL, and not `_id`",
             ));
         }
         if [&settings.parent, &settings.child_id]
@@ -62,15 +64,28 @@ pub(crate) fn checked_update(settings: &Settings, set: Document) -> Result<Docum
             .any(|field| field.as_str() == name)
         {
             return Err(refused(
-                "the update sets the child's parent or id, nothing was stored: delete the child, and insert it anew",
+                "the update changes the child's parent or id, nothing was stored: delete the child, and insert it anew",
             ));
         }
-        let is_ordered = settings.order.iter().any(|(field, _)| field.as_str() == name);
-        if is_ordered && matches!(value, Bson::Array(_)) {
-            return Err(array_in_order());
-        }
     }
-    Ok(set)
+    let is_array = |field: &FieldName| matches!(set.get(field.as_str()), Some(Bson::Array(_)));
+    if settings.order.iter().any(|(field, _)| is_array(field)) {
+        return Err(array_in_order());
+    }
+    let mut update = Document::new();
+    if !unset.is_empty() {
+        let removed: Document = unset.iter().map(|field| (field.clone(), Bson::from(""))).collect();
+        if removed.len() < unset.len() || removed.keys().any(|field| set.contains_key(field)) {
+            return Err(refused(
+                "the update names a field twice, nothing was stored: name it once",
+            ));
+        }
+        update.insert("$unset", removed);
+    }
+    if !set.is_empty() {
+        update.insert("$set", set);
+    }
+    Ok(update)
 }
 
 fn array_in_order() -> Error {
@@ -143,9 +158,19 @@ mod tests {
             doc! { "review_id": 2 },
             doc! { "published_date": [1] },
         ] {
-            let error = checked_update(&settings, bad.clone()).unwrap_err();
+            let error = checked_update(&settings, bad.clone(), &[]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
         }
-        assert!(checked_update(&settings, doc! { "stars": [1], "published_date": null }).is_ok());
+        let set = doc! { "stars": [1], "published_date": null };
+        for bad in ["a.b", "_id", "product_id", "review_id", "stars", ""] {
+            let error = checked_update(&settings, set.clone(), &[bad.to_owned()]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+        let twice = ["draft".to_owned(), "draft".to_owned()];
+        assert!(checked_update(&settings, set.clone(), &twice).is_err());
+        assert_eq!(
+            checked_update(&settings, set.clone(), &["draft".to_owned()]).unwrap(),
+            doc! { "$unset": { "draft": "" }, "$set": set }
+        );
     }
 }

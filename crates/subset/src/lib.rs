@@ -166,12 +166,14 @@
 //! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 a parent, or 2 as above where there is one | 2, and 3 a parent | the same a parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
-//! | [`delete_parent`](SubsetRepository::delete_parent) | 2 | 3 | all of its children |
+//! | [`delete_parent`](SubsetRepository::delete_parent) | 2, and 1 where there is no such parent | 3 | all of its children |
 //! | [`rebuild`](SubsetRepository::rebuild) | 3 | 3 | 1, and the first children |
 //! | [`rebuild_all`](SubsetRepository::rebuild_all) | 2 | | all parents, and their first children, twice |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | | the same |
 //! | [`follow`](SubsetRepository::follow) | 2 a batch of changes, and 3 a parent in it; 1 a second | | the same as `rebuild` a parent |
+//! | [`move_from_embedded`](SubsetRepository::move_from_embedded) | about 15, and 3 for each chunk of 100,000 children | | the parents three or four times, what is embedded, and those of `rebuild_all` |
+//! | [`adopt`](SubsetRepository::adopt), [`change_from`](SubsetRepository::change_from) | about 7, and 1 for each 10,000 parents | | those of `rebuild_all`; `adopt` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 2, or 3 when it creates | | all children, when it creates |
 //!
 //! The first write of a repository has one round trip more, which checks the indexes, and another one, which asks what the
@@ -209,7 +211,6 @@ mod builder;
 mod child;
 mod finding;
 mod follower;
-mod id;
 mod known;
 mod migrate;
 mod policy;

@@ -6,14 +6,14 @@
 
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
+use crate::query;
 use crate::refresh::{State, find_state, no_parent, refresh};
 use crate::repository::Shared;
-use crate::{id, query};
 
 /// Refuses a parent that no repository wrote and that holds children which the collection does not have. One round trip
 /// for a parent that holds any, none for all others.
@@ -33,7 +33,7 @@ pub(crate) async fn check(
     if ids.is_empty() {
         return Ok(());
     }
-    if ids.iter().any(|id| id::checked(id.clone()).is_err()) {
+    if ids.iter().any(|id| DocumentId::new(id.clone()).is_err()) {
         return Err(not_moved(shared, parent));
     }
     // The index is unique: two that have the same id are found once.

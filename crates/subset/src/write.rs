@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, transaction};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, document_id, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
@@ -11,7 +11,7 @@ use mongodb::options::Hint;
 use crate::query::Shown;
 use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
 use crate::repository::Shared;
-use crate::{Consistency, id, query, unwritten};
+use crate::{Consistency, query, unwritten};
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -20,6 +20,7 @@ const IMMUTABLE_FIELD: i32 = 66;
 #[derive(Debug)]
 pub(crate) enum Change {
     Insert(Vec<RawDocumentBuf>),
+    /// By this update document.
     Update(Document),
     Replace(RawDocumentBuf),
     Delete,
@@ -73,7 +74,7 @@ impl Write<'_> {
         let consistency = shared.consistency().await?;
         // A caller's session may hold what another task of this process waits for, behind a gate.
         let _gates = match session {
-            None => Some(shared.gates.close_all(self.parents.iter().map(id::text)).await),
+            None => Some(shared.gates.close_all(self.parents.iter().map(document_id::text)).await),
             Some(_) => None,
         };
         match consistency {
@@ -98,7 +99,7 @@ impl Write<'_> {
             return self.in_transaction(session).await;
         }
         let _gates = match session {
-            None => Some(shared.gates.close_all(self.parents.iter().map(id::text)).await),
+            None => Some(shared.gates.close_all(self.parents.iter().map(document_id::text)).await),
             Some(_) => None,
         };
         self.eventually(session).await
@@ -240,10 +241,10 @@ impl Write<'_> {
     fn added_to(&self, parent: &Bson, found: bool) -> Option<i64> {
         match &self.change {
             Change::Insert(inserted) => {
-                let parent = id::text(parent);
+                let parent = document_id::text(parent);
                 let of_parent = inserted.iter().filter(|child| {
                     let value = value(child, &self.shared.settings.parent);
-                    value.is_some_and(|value| id::text(&value) == parent)
+                    value.is_some_and(|value| document_id::text(&value) == parent)
                 });
                 i64::try_from(of_parent.count()).ok()
             }
@@ -280,8 +281,8 @@ impl Write<'_> {
         let filter = query::child(settings, parent, child);
         let hint = Hint::Name(settings.child_index.clone());
         let matched = match &self.change {
-            Change::Update(set) => {
-                let mut update = children.update_one(filter, doc! { "$set": set }).hint(hint);
+            Change::Update(update) => {
+                let mut update = children.update_one(filter, update.clone()).hint(hint);
                 if let Some(session) = session {
                     update = update.session(session);
                 }

@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use mongodb::options::Hint;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::child::decode;
 use crate::repository::Shared;
-use crate::{SubsetRepository, id, query};
+use crate::{SubsetRepository, query};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// One child of a parent, whole. `None` when there is none, also where the parent does not exist.
@@ -26,8 +26,8 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     pub fn child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),
-            parent: id::checked(parent.into()),
-            child: id::checked(child_id.into()),
+            parent: DocumentId::new(parent),
+            child: DocumentId::new(child_id),
             session: None,
             types: PhantomData,
         }
@@ -39,8 +39,8 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindChild<'a, C> {
     shared: &'a Shared,
-    parent: Result<Bson>,
-    child: Result<Bson>,
+    parent: Result<DocumentId>,
+    child: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> C>,
 }
@@ -67,7 +67,7 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for FindChild<'a, C> {
         } = self;
         run(shared.operation("child"), move |_| async move {
             let Shared { children, settings, .. } = shared;
-            let find = children.find_one(query::child(settings, &parent?, &child?));
+            let find = children.find_one(query::child(settings, &parent?.into_bson(), &child?.into_bson()));
             let find = find.hint(Hint::Name(settings.child_index.clone()));
             let found = match session {
                 Some(session) => find.session(session).await,

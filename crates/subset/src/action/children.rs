@@ -4,7 +4,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::child::{decode, refused};
 use crate::repository::Shared;
-use crate::{ChildToken, SubsetRepository, id, query};
+use crate::{ChildToken, SubsetRepository, query};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// A page of the children of a parent, whole, in their order: the first ones, or those [after](Children::after) or
@@ -40,7 +40,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     pub fn children(&self, parent: impl Into<Bson>) -> Children<'_, C> {
         Children {
             shared: self.shared(),
-            parent: id::checked(parent.into()),
+            parent: DocumentId::new(parent),
             limit: 100,
             from: From::Start,
             session: None,
@@ -54,7 +54,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Children<'a, C> {
     shared: &'a Shared,
-    parent: Result<Bson>,
+    parent: Result<DocumentId>,
     limit: u32,
     from: From,
     session: Option<&'a mut ClientSession>,
@@ -87,15 +87,15 @@ impl<'a, C> Children<'a, C> {
         self
     }
 
-    /// Those after a place.
-    pub fn after(mut self, token: ChildToken) -> Self {
-        self.from = From::After(token);
+    /// Those after a place. `None` means from the start.
+    pub fn after(mut self, token: impl Into<Option<ChildToken>>) -> Self {
+        self.from = token.into().map_or(From::Start, From::After);
         self
     }
 
-    /// Those before a place: the nearest ones, in their order.
-    pub fn before(mut self, token: ChildToken) -> Self {
-        self.from = From::Before(token);
+    /// Those before a place: the nearest ones, in their order. `None` means from the start.
+    pub fn before(mut self, token: impl Into<Option<ChildToken>>) -> Self {
+        self.from = token.into().map_or(From::Start, From::Before);
         self
     }
 
@@ -159,7 +159,7 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
                 ));
             }
             let settings = &shared.settings;
-            let found = find_all(find(shared, &parent?, &from, limit)?, session).await;
+            let found = find_all(find(shared, &parent?.into_bson(), &from, limit)?, session).await;
             let mut found = found.map_err(|error| match is_bad_hint(&error) {
                 true => index_missing(&settings.order_index).caused_by(error),
                 false => Error::from(error),

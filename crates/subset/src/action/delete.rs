@@ -1,11 +1,11 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
+use crate::SubsetRepository;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
-use crate::{SubsetRepository, id};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a child, and writes its parent: where the child was in the subset, the next one comes in.
@@ -28,8 +28,8 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn delete(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> Delete<'_> {
         Delete {
             shared: self.shared(),
-            parent: id::checked(parent.into()),
-            child: id::checked(child_id.into()),
+            parent: DocumentId::new(parent),
+            child: DocumentId::new(child_id),
             session: None,
         }
     }
@@ -40,8 +40,8 @@ impl<P, C> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Delete<'a> {
     shared: &'a Shared,
-    parent: Result<Bson>,
-    child: Result<Bson>,
+    parent: Result<DocumentId>,
+    child: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -76,8 +76,8 @@ impl<'a> IntoFuture for Delete<'a> {
         run(shared.operation("delete"), move |_| async move {
             let write = Write {
                 shared,
-                parents: &[parent?],
-                child: Some(&child?),
+                parents: &[parent?.into_bson()],
+                child: Some(&child?.into_bson()),
                 change: Change::Delete,
             };
             let found = write.run(session).await?.found;

@@ -1,14 +1,14 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, Result, transaction};
+use mongo_patterns_core::{DocumentId, Error, Result, document_id, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 use mongodb::options::Hint;
 
 use crate::repository::Shared;
 use crate::write::is_in_transaction;
-use crate::{Consistency, SubsetRepository, id, query, unwritten};
+use crate::{Consistency, SubsetRepository, query, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent with all its children. Also children that were left without their parent.
@@ -33,7 +33,7 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn delete_parent(&self, parent: impl Into<Bson>) -> DeleteParent<'_> {
         DeleteParent {
             shared: self.shared(),
-            parent: id::checked(parent.into()),
+            parent: DocumentId::new(parent),
             session: None,
         }
     }
@@ -44,7 +44,7 @@ impl<P, C> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct DeleteParent<'a> {
     shared: &'a Shared,
-    parent: Result<Bson>,
+    parent: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> IntoFuture for DeleteParent<'a> {
             mut session,
         } = self;
         run(shared.operation("delete_parent"), move |_| async move {
-            let parent = parent?;
+            let parent = parent?.into_bson();
             shared.check_indexes().await?;
             if let Some(session) = session.as_deref_mut()
                 && is_in_transaction(session).await?
@@ -87,7 +87,7 @@ impl<'a> IntoFuture for DeleteParent<'a> {
             }
             let consistency = shared.consistency().await?;
             let _gate = match session {
-                None => Some(shared.gates.close(&id::text(&parent)).await),
+                None => Some(shared.gates.close(&document_id::text(&parent)).await),
                 Some(_) => None,
             };
             if consistency == Consistency::Eventual {

@@ -1,14 +1,14 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
 
 use crate::child::decode;
 use crate::repository::Shared;
-use crate::{SubsetRepository, id, query};
+use crate::{SubsetRepository, query};
 
 impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// A parent with the first of its children. `None` when there is no such parent.
@@ -25,7 +25,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     pub fn get(&self, parent: impl Into<Bson>) -> Get<'_, P> {
         Get {
             shared: self.shared(),
-            parent: id::checked(parent.into()),
+            parent: DocumentId::new(parent),
             session: None,
             types: PhantomData,
         }
@@ -37,7 +37,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, P> {
     shared: &'a Shared,
-    parent: Result<Bson>,
+    parent: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> P>,
 }
@@ -62,7 +62,7 @@ impl<'a, P: DeserializeOwned + 'a> IntoFuture for Get<'a, P> {
             ..
         } = self;
         run(shared.operation("get"), move |_| async move {
-            let find = shared.parents.find_one(query::by_id(&parent?));
+            let find = shared.parents.find_one(query::by_id(&parent?.into_bson()));
             let found = match session {
                 Some(session) => find.session(session).await?,
                 None => find.await?,

@@ -1,15 +1,15 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
 
+use crate::SubsetRepository;
 use crate::child::Child;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
-use crate::{SubsetRepository, id};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts children, of one parent or of several, and writes each parent once.
@@ -79,7 +79,7 @@ impl<'a, C: Serialize> IntoFuture for InsertMany<'a, C> {
             let mut documents = Vec::new();
             let mut seen = HashSet::new();
             for Child { parent, document, .. } in children? {
-                if seen.insert(id::text(&parent)) {
+                if seen.insert(document_id::text(&parent)) {
                     parents.push(parent);
                 }
                 documents.push(document);

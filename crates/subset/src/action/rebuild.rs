@@ -1,11 +1,11 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
 use crate::repository::Shared;
 use crate::write::{Change, Write};
-use crate::{SubsetRepository, id, unwritten};
+use crate::{SubsetRepository, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subset of a parent anew from its children: after another program wrote them, or a write was broken off.
@@ -25,7 +25,7 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn rebuild(&self, parent: impl Into<Bson>) -> Rebuild<'_> {
         Rebuild {
             shared: self.shared(),
-            parent: id::checked(parent.into()),
+            parent: DocumentId::new(parent),
             discard_embedded: false,
             session: None,
         }
@@ -37,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Rebuild<'a> {
     shared: &'a Shared,
-    parent: Result<Bson>,
+    parent: Result<DocumentId>,
     discard_embedded: bool,
     session: Option<&'a mut ClientSession>,
 }
@@ -77,7 +77,7 @@ impl<'a> IntoFuture for Rebuild<'a> {
             mut session,
         } = self;
         run(shared.operation("rebuild"), move |_| async move {
-            let parent = parent?;
+            let parent = parent?.into_bson();
             if discard_embedded {
                 shared.check_indexes().await?;
                 unwritten::discard(shared, Some(&parent), session.as_deref_mut()).await?;

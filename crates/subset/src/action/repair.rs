@@ -3,13 +3,13 @@ use std::pin::Pin;
 
 use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::bson::Bson;
 
 use crate::refresh::{Refreshed, refresh};
 use crate::repository::Shared;
 use crate::scan::Scan;
-use crate::{Finding, Problem, SubsetRepository, id, unwritten};
+use crate::{Finding, Problem, SubsetRepository, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Mends what [`verify`](Self::verify) finds, one after the other, as far as that needs no guess: subsets are made
@@ -111,7 +111,7 @@ async fn rebuilt(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> 
     if dry_run {
         return Ok(unwritten::complete(shared, parent, false, None).await?.is_some());
     }
-    let _gate = shared.gates.close(&id::text(parent)).await;
+    let _gate = shared.gates.close(&document_id::text(parent)).await;
     let refreshed = refresh(shared, parent, None, None, None).await?;
     Ok(matches!(refreshed, Refreshed::Done { .. }))
 }

@@ -1,18 +1,29 @@
-use mongo_patterns_core::Result;
+use std::fmt;
+
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 
+use crate::SubsetRepository;
 use crate::child::checked_update;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
-use crate::{SubsetRepository, id};
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Sets fields of a child, and writes its parent. Where a field of the order changes, the child may enter the subset,
+    /// Changes fields of a child, and writes its parent. Where a field of the order changes, the child may enter the subset,
     /// or leave it to the next one.
     ///
-    /// The names are those of plain fields. A child cannot get another parent or id: delete it, and insert it anew.
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::doc;
+    /// # async fn f(products: SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// products.update(1, 786, doc! { "review_text": "Still amazing." }).unset(["draft"]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The names are those of plain fields, and the values are stored as they are. A child cannot get another parent or id: delete it, and insert it anew.
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. Where it is written and its parent could not be, the
@@ -27,29 +38,30 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
     /// [moved](Self::move_from_embedded),
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to set, a field cannot
-    /// be set, one of the order would become an array, or an id cannot be one, and
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to change, a field
+    /// cannot be changed or is named twice, one of the order would become an array, or an id cannot be one, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
     pub fn update(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>, set: Document) -> Update<'_> {
         let shared = self.shared();
         Update {
             shared,
-            parent: id::checked(parent.into()),
-            child: id::checked(child_id.into()),
-            set: checked_update(&shared.settings, set),
+            parent: DocumentId::new(parent),
+            child: DocumentId::new(child_id),
+            set,
+            unset: Vec::new(),
             session: None,
         }
     }
 }
 
-/// Sets fields of a child; made by [`SubsetRepository::update`].
-#[derive(Debug)]
+/// Changes fields of a child; made by [`SubsetRepository::update`].
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Update<'a> {
     shared: &'a Shared,
-    parent: Result<Bson>,
-    child: Result<Bson>,
-    set: Result<Document>,
+    parent: Result<DocumentId>,
+    child: Result<DocumentId>,
+    set: Document,
+    unset: Vec<String>,
     session: Option<&'a mut ClientSession>,
 }
 
@@ -62,6 +74,12 @@ pub struct Updated {
 }
 
 impl<'a> Update<'a> {
+    /// Removes these fields of the child.
+    pub fn unset<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
+        self.unset.extend(fields.into_iter().map(Into::into));
+        self
+    }
+
     /// Updates in the caller's session. Where a transaction is under way in it, all happens in that transaction, whatever
     /// the consistency.
     pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
@@ -80,17 +98,27 @@ impl<'a> IntoFuture for Update<'a> {
             parent,
             child,
             set,
+            unset,
             session,
         } = self;
         run(shared.operation("update"), move |_| async move {
             let write = Write {
                 shared,
-                parents: &[parent?],
-                child: Some(&child?),
-                change: Change::Update(set?),
+                parents: &[parent?.into_bson()],
+                child: Some(&child?.into_bson()),
+                change: Change::Update(checked_update(&shared.settings, set, &unset)?),
             };
             let in_subset = write.run(session).await?.in_subset;
             Ok(Updated { in_subset })
         })
+    }
+}
+
+/// Does not show the fields and values.
+impl fmt::Debug for Update<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Update")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
     }
 }

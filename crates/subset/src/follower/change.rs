@@ -1,6 +1,6 @@
 //! The changes of the children, as a change stream tells them.
 
-use mongo_patterns_core::{Error, ErrorKind, Result, error};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, error};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
@@ -10,7 +10,6 @@ use mongodb::options::{
 };
 use std::time::Duration;
 
-use crate::id;
 use crate::repository::Shared;
 use crate::settings::Settings;
 
@@ -61,7 +60,9 @@ impl Change {
             let parent = child.get(settings.parent.as_str()).ok().flatten();
             // What cannot be the id of a parent has none.
             let parent = parent.and_then(|parent: RawBsonRef<'_>| Bson::try_from(parent).ok());
-            let parent = parent.and_then(|parent| id::checked(parent).ok());
+            let parent = parent
+                .and_then(|parent| DocumentId::new(parent).ok())
+                .map(DocumentId::into_bson);
             parents.extend(parent.filter(|parent| !parents.contains(parent)));
         }
         Self::Parents(parents)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::poll_immediate;
 use futures::{StreamExt, TryStreamExt, stream};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::bson::{self, Bson, Timestamp, doc};
 use mongodb::change_stream::event::ResumeToken;
 
@@ -18,7 +18,6 @@ use super::setup;
 use super::until::Until;
 use super::{Followed, OnProgress};
 use crate::action::rebuild_all;
-use crate::id;
 use crate::refresh::{Refreshed, refresh};
 use crate::repository::Shared;
 
@@ -236,7 +235,7 @@ impl<'a> Follower<'a> {
     async fn apply(&mut self, batch: Batch, end: ResumeToken) -> Result<()> {
         let shared = &self.shared;
         let refreshes = stream::iter(batch.parents.into_values()).map(|parent| async move {
-            let _gate = shared.gates.close(&id::text(&parent)).await;
+            let _gate = shared.gates.close(&document_id::text(&parent)).await;
             match refresh(shared, &parent, None, None, None).await {
                 // Such as by the move that copies its children: its first write will see them.
                 Err(error) if error.kind() == ErrorKind::NotMoved => Ok(0),

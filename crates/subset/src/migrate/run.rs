@@ -1,7 +1,7 @@
 //! What all moves share.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::{Error, ErrorKind, Result, error};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
@@ -10,11 +10,11 @@ use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria
 
 use super::chunks::Chunks;
 use super::{OnProgress, Progress};
+use crate::Problem;
 use crate::query::{self, Rebuilt};
 use crate::refresh::{Refreshed, refresh};
 use crate::repository::Shared;
 use crate::scan::Scan;
-use crate::{Problem, id};
 
 /// What became of parents that were rebuilt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ pub(crate) async fn rebuild_stale(shared: &Shared) -> Result<u64> {
     let (mut one_by_one, mut not_moved) = (0, None);
     while let Some(finding) = left.next().await? {
         debug_assert_eq!(finding.problem, Problem::Stale);
-        let _gate = shared.gates.close(&id::text(&finding.parent_id)).await;
+        let _gate = shared.gates.close(&document_id::text(&finding.parent_id)).await;
         match refresh(shared, &finding.parent_id, None, None, None).await {
             Ok(refreshed) => one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. })),
             Err(error) if error.kind() == ErrorKind::NotMoved => drop(not_moved.get_or_insert(error)),
