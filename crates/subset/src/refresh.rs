@@ -140,6 +140,10 @@ impl State {
         }
     }
 
+    pub(crate) fn is_guess(&self) -> bool {
+        self.document.is_none()
+    }
+
     pub(crate) fn of(settings: &Settings, document: RawDocumentBuf) -> Self {
         let version = match document.get(settings.version.as_str()) {
             Ok(Some(RawBsonRef::Int32(version))) => Some(version.into()),
@@ -253,7 +257,7 @@ pub(crate) async fn refresh(
         top = self::top(shared, parent, false, session.as_deref_mut()).await?;
         if unless_in.is_some_and(|child| !is_in(shared, &top, child)) {
             let looked_at;
-            let found = if state.document.is_none() {
+            let found = if state.is_guess() {
                 let Some(found) = find_state(shared, parent, session.as_deref_mut()).await? else {
                     known.forget(parent);
                     return Ok(Refreshed::NoParent);

@@ -153,8 +153,17 @@ impl Write<'_> {
         let is_new = matches!(self.change, Change::Insert(_)) && stored > 0 && shared.settings.total.is_none();
         for (parent, before) in self.parents.iter().zip(before) {
             let unless_in = self.child.filter(|_| is_new);
+            let is_guess = before.is_guess();
             let refreshed = refresh(shared, parent, Some(before), unless_in, session.as_deref_mut()).await;
-            match refreshed.map_err(|error| with_stored(error, stored))? {
+            let refreshed = match refreshed {
+                // A look at the parent would have refused it before the child was stored.
+                Err(error) if is_guess && error.kind() == ErrorKind::NotMoved => {
+                    let stored = self.orphaned(parent, stored, session.as_deref_mut()).await?;
+                    return Err(with_stored(error, stored));
+                }
+                refreshed => refreshed.map_err(|error| with_stored(error, stored))?,
+            };
+            match refreshed {
                 Refreshed::Done { top, written: by_us } => {
                     written.parents += u64::from(by_us);
                     written.embedded += top.len() as u64;
