@@ -133,7 +133,10 @@ async fn pages_pass_over_nothing() {
                 loop {
                     let read = products.children(1).limit(limit);
                     let page = match &token {
-                        Some(token) => read.after(token.to_string().parse::<ChildToken>().unwrap()).await.unwrap(),
+                        Some(token) => read
+                            .after(token.to_string().parse::<ChildToken>().unwrap())
+                            .await
+                            .unwrap(),
                         None => read.await.unwrap(),
                     };
                     forward.extend(page.children);
