@@ -136,7 +136,7 @@ pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document,
 }
 
 /// Whether all of some ids, which are each another one, are among others.
-pub(crate) fn has_all(ids: &str, others: &str) -> Document {
+fn has_all(ids: &str, others: &str) -> Document {
     let all = doc! { "$and": [
         { "$not": [{ "$in": [null, ids] }] },
         { "$eq": [{ "$size": { "$setUnion": [ids, []] } }, { "$size": ids }] },
