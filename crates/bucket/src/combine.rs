@@ -45,6 +45,18 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// A writer that combines the appends of many tasks to one key. It pays where tasks of one process append to the
     /// same keys at the same time: with 64 tasks on one key, far below one round trip an append. A lone append is the
     /// same command as [`append`](Self::append).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let writer = trades.combining_writer(); // one for the process, and a clone of it for each task
+    /// let of_task = writer.clone();
+    /// let task = tokio::spawn(async move { of_task.append(&123, &419).await });
+    /// writer.append(&123, &29).await?; // it may go out together with that of the task
+    /// task.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn combining_writer(&self) -> CombiningWriter<K, T> {
         CombiningWriter {
             shared: self.share(),

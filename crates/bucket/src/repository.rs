@@ -45,6 +45,20 @@ impl Shared {
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Starts to build a repository over a collection. Its read preference, read concern and write concern are used.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::{Database, bson::Document};
+    /// # struct Trade;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let trades = BucketRepository::<u32, Trade>::builder(database.collection::<Document>("trades"))
+    ///     .key_field("customerId")
+    ///     .items_field("history")
+    ///     .time_field("date")
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<C: Send + Sync>(collection: Collection<C>) -> BucketRepositoryBuilder<K, T> {
         BucketRepositoryBuilder::new(collection.clone_with_type())
@@ -72,11 +86,28 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 
     /// The collection, for what this crate does not do.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::doc;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let with_mdb = trades.collection().count_documents(doc! { "history.ticker": "MDB" }).await?;
+    /// println!("{with_mdb} pages have a trade of MDB");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.collection
     }
 
     /// How many items a full bucket has.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::{Bucket, BucketRepository};
+    /// # fn f(trades: BucketRepository<u32, i32>, page: Bucket<u32, i32>) {
+    /// let is_full = page.items.len() == trades.page_size() as usize;
+    /// # }
+    /// ```
     pub fn page_size(&self) -> u32 {
         self.shared.settings.page_size
     }
@@ -85,12 +116,32 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// By it there is at most one open bucket a key, and an append examines one document however long the history is.
     /// With an [item id field](BucketRepositoryBuilder::item_id_field), a second one, unique, on the key field and the
     /// ids of the items.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// println!("{}", trades.indexes()); // the calls of createIndex, for a shell
+    /// trades.indexes().check(trades.collection()).await?; // an error where one is missing
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn indexes(&self) -> IndexPlan {
         self.shared.settings.index_plan(self.shared.collection.name())
     }
 
     /// A validator for the collection: a `$jsonSchema` for the form of a bucket, and an `$expr` that the count is the
     /// number of items.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::{Database, bson::doc};
+    /// # async fn f(trades: BucketRepository<u32, i32>, database: Database) -> mongo_patterns_core::Result<()> {
+    /// // A new collection, or one that is there.
+    /// database.create_collection("trades").validator(trades.validator()).await?;
+    /// database.run_command(doc! { "collMod": "trades", "validator": trades.validator() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// It is for `create_collection().validator(..)` or the command `collMod`. With it, no other program can store a
     /// bucket that this crate would call corrupt. Old buckets of a larger page size break its limit: give it the

@@ -38,6 +38,21 @@ impl Shared {
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Starts to build a repository over a collection. Its read preference, read concern and write concern are used.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::{Database, bson::Document};
+    /// # struct Patron;
+    /// # struct Address;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let patrons = EmbeddedRepository::<Patron, Address>::builder(database.collection::<Document>("patron"))
+    ///     .children_field("addresses")
+    ///     .child_id_field("id")
+    ///     .max_children(20)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<D: Send + Sync>(collection: Collection<D>) -> EmbeddedRepositoryBuilder<P, C> {
         EmbeddedRepositoryBuilder::new(collection.clone_with_type())
@@ -56,16 +71,46 @@ impl<P, C> EmbeddedRepository<P, C> {
 
     /// The collection, for what this crate does not do: to find parents by other fields, to change these, to remove
     /// parents.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let of_boston = patrons.collection().count_documents(doc! { "addresses.city": "Boston" }).await?;
+    /// patrons.collection().update_one(doc! { "_id": "joe" }, doc! { "$set": { "name": "Joe Reader" } }).await?;
+    /// patrons.collection().delete_one(doc! { "_id": "joe" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.collection
     }
 
     /// How many children a parent may have.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # fn f(patrons: EmbeddedRepository<Document, Document>) {
+    /// println!("up to {} addresses", patrons.max_children());
+    /// # }
+    /// ```
     pub fn max_children(&self) -> u32 {
         self.shared.settings.max_children
     }
 
     /// The indexes that the repository relies on: none. Every call finds its parent by `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::{IndexModel, bson::{Document, doc}};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// assert!(patrons.indexes().indexes().is_empty());
+    /// let by_zip = IndexModel::builder().keys(doc! { "addresses.zip": 1 }).build();
+    /// patrons.collection().create_index(by_zip).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// To find parents by a field of their children, create an index of your own, such as `{ "addresses.zip": 1 }`.
     pub fn indexes(&self) -> IndexPlan {
@@ -74,6 +119,17 @@ impl<P, C> EmbeddedRepository<P, C> {
 
     /// A validator for the collection: a `$jsonSchema` for the form of a parent, with its bound as `maxItems`, and an
     /// `$expr` that no two of its children have the same id.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::{Database, bson::doc};
+    /// # async fn f(patrons: EmbeddedRepository<(), ()>, database: Database) -> mongo_patterns_core::Result<()> {
+    /// // A new collection, or one that is there.
+    /// database.create_collection("patron").validator(patrons.validator()).await?;
+    /// database.run_command(doc! { "collMod": "patron", "validator": patrons.validator() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// It is for `create_collection().validator(..)` or the command `collMod`. With it, no other program can store what
     /// [`verify`](Self::verify) would find fault with. Parents without the array, as before a

@@ -61,6 +61,21 @@ impl Shared {
 impl<D, E> OutlierRepository<D, E> {
     /// Starts to build a repository over the collection of the main documents and that of the extras. Their read
     /// preferences, read concerns and write concerns are used.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::{Database, bson::Document};
+    /// # struct Book;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let sales = database.collection::<Document>("sales");
+    /// let extra_sales = database.collection::<Document>("extra_sales");
+    /// let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
+    ///     .array_field("customers_purchased")
+    ///     .parent_field("book_id")
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
     pub fn builder<M: Send + Sync, O: Send + Sync>(
         main: Collection<M>,
@@ -92,16 +107,44 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// The collection of the main documents, for what this crate does not do.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let outliers = books.collection().count_documents(doc! { "has_extras": true }).await?;
+    /// books.collection().update_one(doc! { "_id": 2 }, doc! { "$set": { "year": 2023 } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.main
     }
 
     /// The collection of the extras.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let extras = books.overflow_collection().estimated_document_count().await?;
+    /// println!("{extras} extras documents");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.overflow
     }
 
     /// How many elements stay in the main document, at most.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # fn f(books: OutlierRepository<Document, String>) {
+    /// println!("a list of 100 books has {} customers at most", 100 * books.threshold());
+    /// # }
+    /// ```
     pub fn threshold(&self) -> u32 {
         self.shared.settings.threshold
     }
@@ -109,12 +152,33 @@ impl<D, E> OutlierRepository<D, E> {
     /// The indexes of the extras that the repository relies on: a unique one on parent and place. With
     /// [unique elements](OutlierRepositoryBuilder::unique), a second one, unique, on parent and elements. The main
     /// documents need none but `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// println!("{}", books.indexes()); // the calls of createIndex, for a shell
+    /// books.indexes().check(books.overflow_collection()).await?; // an error where one is missing
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn indexes(&self) -> IndexPlan {
         let Shared { overflow, settings, .. } = &*self.shared;
         settings.index_plan(overflow.name())
     }
 
     /// A validator for the main documents: an array up to the threshold, and a flag that is a boolean.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::{Database, bson::doc};
+    /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
+    /// // A new collection, or one that is there.
+    /// database.create_collection("sales").validator(books.validator()).await?;
+    /// database.run_command(doc! { "collMod": "sales", "validator": books.validator() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// It is for `create_collection().validator(..)` or the command `collMod`. With it, a program that pushes to the array
     /// past the repository is refused. Give it to the server after [`adopt`](Self::adopt), or with the validation level
@@ -124,6 +188,17 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// A validator for the extras: their form, and that the count is the number of elements.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::{Database, bson::doc};
+    /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
+    /// // A new collection, or one that is there.
+    /// database.create_collection("extra_sales").validator(books.overflow_validator()).await?;
+    /// database.run_command(doc! { "collMod": "extra_sales", "validator": books.overflow_validator() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn overflow_validator(&self) -> Document {
         validator::overflow(&self.shared.settings)
     }

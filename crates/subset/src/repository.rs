@@ -93,6 +93,23 @@ impl<P, C> SubsetRepository<P, C> {
     /// Starts to build a repository over the collection of the parents and that of the children. Their write concerns are
     /// used, and the read preference and read concern of the parents by [`get`](Self::get), those of the children by
     /// [`child`](Self::child) and [`children`](Self::children). All else reads from the primary.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::{Direction, SubsetRepository};
+    /// # use mongodb::{Database, bson::Document};
+    /// # struct Product;
+    /// # struct Review;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let (product, review) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
+    /// let products = SubsetRepository::<Product, Review>::builder(product, review)
+    ///     .subset_field("reviews")
+    ///     .parent_field("product_id")
+    ///     .child_id_field("review_id")
+    ///     .order_by("published_date", Direction::Descending)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
     pub fn builder<A: Send + Sync, B: Send + Sync>(
         parents: Collection<A>,
@@ -125,22 +142,60 @@ impl<P, C> SubsetRepository<P, C> {
     }
 
     /// The collection of the parents: to insert them, and to change all but their subset and its version.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{Document, doc, rawdoc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// products.collection().insert_one(rawdoc! { "_id": 1, "name": "Super Widget" }).await?;
+    /// products.collection().update_one(doc! { "_id": 1 }, doc! { "$set": { "name": "Super Widget 2" } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.parents
     }
 
     /// The collection of the children, for what this crate does not do.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let by_kristina = doc! { "review_author": "Kristina" };
+    /// println!("{} reviews", products.children_collection().count_documents(by_kristina).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn children_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.children
     }
 
     /// How many children are embedded, at most.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # fn f(products: SubsetRepository<Document, Document>) {
+    /// println!("the {} newest reviews", products.size());
+    /// # }
+    /// ```
     pub fn size(&self) -> u32 {
         self.shared.settings.size
     }
 
     /// The indexes of the children that the repository relies on: one on the parent and the order, and a unique one on
     /// the parent and the child's id. The parents need none but `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// println!("{}", products.indexes()); // the calls of createIndex, for a shell
+    /// products.indexes().check(products.children_collection()).await?; // an error where one is missing
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn indexes(&self) -> IndexPlan {
         let Shared { children, settings, .. } = &*self.shared;
         settings.index_plan(children.name())

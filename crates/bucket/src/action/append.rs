@@ -15,6 +15,19 @@ use crate::write::Write;
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// let trade = doc! { "type": "buy", "ticker": "MDB", "qty": 419, "date": DateTime::now() };
+    /// let appended = trades.append(&123, &trade).await?;
+    /// if let Some(bucket) = appended.opened {
+    ///     println!("it is the first of a new page, {bucket}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it returns, the item is stored once, to the collection's write concern. An error means that it is not,
     /// unless [`is_outcome_unknown`](Error::is_outcome_unknown). With an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field) it may then be called again: an item whose id is

@@ -15,6 +15,18 @@ use crate::write::Write;
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends items to the history of a key, in order: first to its open bucket, then in whole buckets.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// let bought = doc! { "type": "buy", "ticker": "MDB", "qty": 419, "date": DateTime::now() };
+    /// let sold = doc! { "type": "sell", "ticker": "MDB", "qty": 29, "date": DateTime::now() };
+    /// let appended = trades.append_many(&123, &[bought, sold]).await?;
+    /// println!("{} trades stored, {} pages opened", appended.items, appended.opened);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
     /// a prefix of the items. Where nobody else appends to the key meanwhile they stand in the history in their order;
     /// items of others can stand between them. With an

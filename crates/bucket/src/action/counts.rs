@@ -13,6 +13,15 @@ use crate::{BucketRepository, query};
 impl<K: Key, T> BucketRepository<K, T> {
     /// How many items and pages a key has, exactly, whatever is in the buckets.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let counts = trades.counts(&123).await?;
+    /// println!("{} trades on {} pages", counts.items, counts.pages);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip. The server reads every bucket of the key. For the number of pages alone,
     /// [`count_pages`](Self::count_pages) reads the index only.
@@ -32,6 +41,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 
     /// How many pages a key has.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let pages: u64 = trades.count_pages(&123).await?;
+    /// println!("page 1 of {pages}");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cost
     /// One round trip. The server examines as many index entries as there are pages, and no document.

@@ -10,6 +10,17 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Creates the [indexes](Self::indexes) that are missing. It drops and changes nothing, and may be called at every
     /// start of a service, by many at once.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let ensured = trades.ensure_indexes().await?; // once, at the start of the service
+    /// for name in ensured.created {
+    ///     println!("created the index {name}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// Two round trips, and a third when something is created. On a collection with data the server then reads it all.
     ///

@@ -17,6 +17,17 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// The item of a key that has this id, if there is one. Needs an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(order) = orders.item(&123, "A-1007").await? {
+    ///     println!("{order}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, in which the server examines one document, and sends the one item.
     ///

@@ -17,6 +17,19 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Moves all items of this repository back into a flat collection, one document an item. The server does it, and
     /// nothing passes through the client.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>)
+    /// # -> mongo_patterns_core::Result<()> {
+    /// let plan = trades.move_to_flat(&flat).plan().await?; // the checks, and nothing written
+    /// println!("{} items in {} chunks", plan.items, plan.chunks);
+    /// let moved = trades.move_to_flat(&flat).on_progress(|at| println!("{} of {}", at.moved, at.total)).await?;
+    /// println!("{} items of {} keys", moved.items, moved.keys);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is that of the item
     /// where it has one, as after a move that [kept them](crate::action::MoveFromFlat::keep_ids), and else that of the
     /// bucket, `_`, and the place in it from 0: `123_1698335223_0`. The buckets are only read, and are yours to drop.

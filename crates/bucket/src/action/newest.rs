@@ -15,6 +15,17 @@ use crate::{Bucket, BucketRepository, PageToken, query};
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// The newest items of a key, the newest first: those at the end of its last pages, whatever times they carry.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// for trade in trades.newest(&123, 5).await? {
+    ///     println!("{trade}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip where all pages but the last are full, as this crate leaves them. The server examines one
     /// document more than the items take, at most, and sends no more than `count` items of each.

@@ -14,6 +14,19 @@ use crate::{Bucket, BucketRepository, query};
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Page `number` of a key, from 1, the oldest; `None` past the last one.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(page) = trades.page(&123, 1).await? {
+    ///     for trade in page.items {
+    ///         println!("{trade}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip. The server examines one document, and passes over `number - 1` index entries: for pages far
     /// from the first, [`pages`](Self::pages) with a token is the faster way. On a sharded cluster this asks every

@@ -18,6 +18,17 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Removes the item of a key that has this id, and says whether there was one. Needs an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// if !orders.remove_item(&123, "A-1007").await? {
+    ///     println!("the customer has no such order");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// Every page but the last stays full: where the item's page is full, the items after it move up, in one transaction.
     /// The pages keep their names, and page tokens stay good. An item that was removed is new again, if it is appended.
     ///

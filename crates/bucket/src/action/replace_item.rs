@@ -15,6 +15,18 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Puts an item in the place of the one of the key that has the same id, and says whether there was one. Needs an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// let order = doc! { "orderId": "A-1007", "qty": 29, "date": DateTime::now() };
+    /// if !orders.replace_item(&123, &order).await? {
+    ///     println!("the customer has no such order");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It keeps its place in the history, whatever its time. It may be called again when its outcome was unknown.
     ///
     /// # Cost

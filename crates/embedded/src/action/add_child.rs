@@ -13,6 +13,20 @@ use crate::{EmbeddedRepository, query};
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Adds a child to a parent, behind those that are there.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let home = doc! { "id": "home", "street": "123 Fake Street", "city": "Faketon", "zip": "12345" };
+    /// match patrons.add_child("joe", &home).await {
+    ///     Err(error) if error.kind() == ErrorKind::Full => println!("joe must remove an address first"),
+    ///     added => added?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it returns, the child is stored once, to the collection's write concern. However many writers add at a time,
     /// no parent gets more children than it may have, and no two of them have the same id.
     ///

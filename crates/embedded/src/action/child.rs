@@ -14,6 +14,17 @@ use crate::{EmbeddedRepository, query};
 impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// The child of a parent that has this id, if there are both.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(home) = patrons.child("joe", "home").await? {
+    ///     println!("{home}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, in which the server examines one document, and sends the one child.
     ///

@@ -10,6 +10,16 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Checks the collection, and creates nothing, since the pattern needs no [indexes](Self::indexes). It is here so
     /// that a service can call it for all its repositories at its start.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let ensured = patrons.ensure_indexes().await?; // once, at the start of the service
+    /// assert!(ensured.created.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// Two round trips.
     ///

@@ -13,6 +13,19 @@ use crate::{EmbeddedRepository, query};
 impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// A parent with all its children, if there is one with this `_id`.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Patron { name: String, addresses: Vec<Document> }
+    /// # async fn f(patrons: EmbeddedRepository<Patron, ()>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(joe) = patrons.get("joe").await? {
+    ///     println!("{} has {} addresses", joe.name, joe.addresses.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, in which the server examines one document.
     ///

@@ -13,6 +13,17 @@ use crate::write::refused;
 impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// Stores a new parent, with the children that it has.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Bson, Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let joe = doc! { "_id": "joe", "name": "Joe Bookreader", "addresses": [] };
+    /// let inserted = patrons.insert(&joe).await?;
+    /// assert_eq!(inserted.id, Bson::from("joe"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip.
     ///

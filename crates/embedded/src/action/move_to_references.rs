@@ -13,6 +13,19 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Makes a document of its own of each child, with the `_id` of its parent in a field: the way back from
     /// [`move_from_references`](Self::move_from_references). The server does it, and nothing passes through the client.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::{Collection, bson::{Document, doc}};
+    /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>)
+    /// # -> mongo_patterns_core::Result<()> {
+    /// let moved = patrons.move_to_references(&addresses, "patron_id").await?;
+    /// println!("{} addresses of {} patrons", moved.children, moved.parents);
+    /// // When you have looked at them:
+    /// patrons.collection().update_many(doc! {}, doc! { "$unset": { "addresses": "" } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// A document is `_id`, the reference, and the fields of the child in their order. A child without an `_id` gets one of
     /// its parent's `_id` and its own id. The target gets an index on the reference. The order of a parent's children is
     /// not kept: where it matters, let a field of theirs tell it.

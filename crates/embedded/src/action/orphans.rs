@@ -16,6 +16,20 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`move_from_references`](Self::move_from_references) leaves there: their reference names none, is missing, or is an
     /// array.
     ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>)
+    /// # -> mongo_patterns_core::Result<()> {
+    /// let mut orphans = patrons.orphans(&addresses, "patron_id").stream();
+    /// while let Some(orphan) = orphans.try_next().await? {
+    ///     println!("{} refers to no patron: {:?}", orphan.document_id, orphan.reference);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One aggregation. The server reads every document, and looks up its parent by `_id`.
     ///

@@ -12,6 +12,19 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Removes the child of a parent that has this id; all of them, where a damaged parent has several. The others keep
     /// their order.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// match patrons.remove_child("joe", "home").await {
+    ///     Err(error) if error.kind() == ErrorKind::ChildNotFound => println!("joe has no such address"),
+    ///     removed => removed?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it is called again since its outcome was unknown, `ChildNotFound` says that the first call did remove it.
     ///
     /// # Cost

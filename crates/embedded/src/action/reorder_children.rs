@@ -13,6 +13,19 @@ use crate::{EmbeddedRepository, query};
 impl<P, C> EmbeddedRepository<P, C> {
     /// Puts the children of a parent in the order of these ids, which must be those of all of them, each once.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// match patrons.reorder_children("joe", ["work", "home"]).await {
+    ///     Err(error) if error.kind() == ErrorKind::ChildrenDiffer => println!("joe has other addresses by now"),
+    ///     reordered => reordered?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It is one command that looks and writes at once, on the server: no child that others add, remove or change at the
     /// same time is lost or comes back.
     ///

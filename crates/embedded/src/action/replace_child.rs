@@ -15,6 +15,17 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Puts a child in the place of the one of the parent that has the same id. It may be called again when its outcome
     /// was unknown.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let home = doc! { "id": "home", "street": "1 Some Other Street", "city": "Boston", "zip": "12345" };
+    /// let replaced = patrons.replace_child("joe", &home).await?;
+    /// println!("anything is other than before: {}", replaced.modified);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
     ///

@@ -12,6 +12,17 @@ use crate::{OutlierRepository, query};
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Whether the list of a document has an element that is equal to this one, as MongoDB compares values.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// if books.contains(2, &"user00".to_owned()).await? {
+    ///     println!("user00 has bought the book");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip where the array has it or there are no extras, else two. The second one examines all extras of the
     /// document, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique), by their index. No element

@@ -11,6 +11,16 @@ use crate::{OutlierRepository, query};
 impl<D, E> OutlierRepository<D, E> {
     /// How many elements a document has.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let counts = books.count(2).await?;
+    /// println!("{} customers, {} of them in extras", counts.total(), counts.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip for a typical document, two for an outlier. The server examines the extras; no element is sent.
     ///

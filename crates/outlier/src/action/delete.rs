@@ -10,6 +10,18 @@ use crate::{OutlierRepository, query};
 impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its extras.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = books.delete(2).await?;
+    /// if deleted.found {
+    ///     println!("the book is gone, with {} extras documents", deleted.extras);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// The document goes first, so that nobody finds it with some of its elements missing. A process that dies in the
     /// middle leaves extras that belong to nobody: call it again, or [`repair`](Self::repair) finds them.
     ///

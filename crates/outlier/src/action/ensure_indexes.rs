@@ -12,6 +12,18 @@ impl<D, E> OutlierRepository<D, E> {
     /// Creates the [indexes](Self::indexes) of the extras that are missing. It drops and changes nothing, and may be
     /// called at every start of a service, by many at once.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let ensured = books.ensure_indexes().await?; // once, at the start of the service
+    /// for name in ensured.created {
+    ///     println!("created the index {name}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// Two round trips, and a third when something is created. On a collection with data the server then reads it all.
     ///

@@ -14,6 +14,18 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// A document with up to a threshold of its elements, and whether there are more. `None` when there is no such
     /// document.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(found) = books.get(2).await? {
+    ///     let more = if found.has_extras { "and more" } else { "all of them" };
+    ///     println!("{}: {more}", found.document);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, and one document, however long the list is.
     ///

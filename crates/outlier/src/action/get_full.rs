@@ -15,6 +15,18 @@ use crate::{OutlierRepository, query};
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// A document with all its elements in its array, in order. `None` when there is no such document.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Book { customers_purchased: Vec<String> }
+    /// # async fn f(books: OutlierRepository<Book, String>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(book) = books.get_full(2).await? {
+    ///     println!("{} customers", book.customers_purchased.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It has every element whose push had returned before it was called. Where a [`rebalance`](Self::rebalance) or
     /// [`adopt`](Self::adopt) moves elements of this very document at the same moment, some can be in it twice or not at
     /// all, as main document and extras are read one after the other: read in a transaction where that matters.

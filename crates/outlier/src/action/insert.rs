@@ -20,6 +20,17 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Inserts a document. One with more elements than the threshold is split: the first ones stay in its array, the
     /// rest goes to its extras, and the flag is set. Where there are none to spill, the flag is not.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let book = doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": ["user00", "user01"] };
+    /// let inserted = books.insert(&book).await?;
+    /// println!("{} customers in the book, {} in extras", inserted.inline, inserted.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// On a replica set or a cluster that is one transaction: all is stored, or nothing. On a standalone the document goes
     /// first. When that fails in the middle, the error says [how many elements](Error::stored) are stored: a prefix, which
     /// reads correctly.

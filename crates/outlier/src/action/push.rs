@@ -13,6 +13,18 @@ use crate::store::Store;
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document: to its array, or, past the threshold, to its extras.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let pushed = books.push(2, &"user50".to_owned()).await?;
+    /// if pushed == Pushed::Overflow {
+    ///     println!("the book is an outlier");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate
     /// sees it. An error means that it is not, unless [`is_outcome_unknown`](Error::is_outcome_unknown). A process that
     /// dies in the middle leaves a flag, and no element that nobody sees.

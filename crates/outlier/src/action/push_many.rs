@@ -13,6 +13,17 @@ use crate::store::Store;
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds elements to the list of a document, in order: to its array, then to its extras.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let customers = ["user49".to_owned(), "user50".to_owned()];
+    /// let pushed = books.push_many(2, &customers).await?;
+    /// println!("{} customers went to the book, {} to extras", pushed.inline, pushed.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
     /// a prefix of the elements. Those of other writers can stand between them.
     ///

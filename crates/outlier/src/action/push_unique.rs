@@ -14,6 +14,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document, unless an equal one is there, in the array or in the extras. Needs
     /// [unique elements](crate::OutlierRepositoryBuilder::unique).
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let pushed = books.push_unique(2, &"user00".to_owned()).await?;
+    /// if pushed == Pushed::AlreadyThere {
+    ///     println!("user00 has bought the book before");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// When it returns, the element is stored once, however many writers push it at a time, and it may be repeated after
     /// an [unknown outcome](Error::is_outcome_unknown). Elements are equal as values of MongoDB are: 1 and 1.0 are, and
     /// documents with their fields in another order are not.

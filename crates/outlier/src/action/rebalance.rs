@@ -13,6 +13,17 @@ impl<D, E> OutlierRepository<D, E> {
     /// Puts the elements of a document where they belong, after [removals](Self::remove): its array is filled from the
     /// extras, all extras but the last one are full, and the flag goes where no extras are left.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// books.remove(2, &"user00".to_owned()).await?;
+    /// let rebalanced = books.rebalance(2).await?; // user50 comes into the book
+    /// println!("{} customers in the book, {} in extras", rebalanced.inline, rebalanced.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It is one transaction, so others may write meanwhile, and nobody who reads in a transaction sees it halfway. The
     /// order of the elements stays. Where elements are [unique](crate::OutlierRepositoryBuilder::unique), one that is
     /// there twice is there once then. The array grows up to some 8 MiB. Where all is as it should be, nothing is

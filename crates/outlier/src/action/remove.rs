@@ -15,6 +15,17 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Removes every element that is equal to this one, as MongoDB compares values, from the list of a document. Returns
     /// whether there was one.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// if !books.remove(2, &"user00".to_owned()).await? {
+    ///     println!("user00 has not bought the book");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// The array may have less than the threshold afterwards although there are extras: it stays closed to pushes, so
     /// that no element moves while others read. [`rebalance`](Self::rebalance) fills it again, and clears the flag when
     /// no extras are left.

@@ -16,6 +16,17 @@ use crate::{SubsetRepository, query};
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// One child of a parent, whole. `None` when there is none, also where the parent does not exist.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(review) = products.child(1, 786).await? {
+    ///     println!("{review}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, and one document.
     ///

@@ -8,6 +8,17 @@ impl<P, C> SubsetRepository<P, C> {
     /// What reads see between the write of a child and that of its parent: what the
     /// [builder](crate::SubsetRepositoryBuilder::consistency) was told, or what the deployment can do.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::{Consistency, SubsetRepository};
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// if products.consistency().await? == Consistency::Eventual {
+    ///     println!("a product may show the reviews of a moment ago");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// One round trip, at the first call or write of the repository and its clones; none where the builder was told.
     ///

@@ -10,6 +10,18 @@ use crate::write::{Change, Write};
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a child, and writes its parent: where the child was in the subset, the next one comes in.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = products.delete(1, 786).await?;
+    /// if !deleted.found {
+    ///     println!("the product has no such review");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. Where it is deleted and its parent could not be
     ///   written, the error says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.

@@ -13,6 +13,18 @@ use crate::{Consistency, SubsetRepository, query, unwritten};
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent with all its children. Also children that were left without their parent.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = products.delete_parent(1).await?;
+    /// if deleted.found {
+    ///     println!("the product is gone, with {} reviews", deleted.children);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// - [`Transactional`](crate::Consistency::Transactional): in one transaction. The server ends it after 60 seconds,
     ///   which is enough for some hundred thousand children.
     /// - [`Eventual`](crate::Consistency::Eventual): the parent first, so that no read finds it with some of its children.

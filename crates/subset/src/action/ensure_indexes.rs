@@ -10,6 +10,18 @@ impl<P, C> SubsetRepository<P, C> {
     /// Creates the [indexes](Self::indexes) of the children that are missing. It drops and changes nothing, and may be
     /// called at every start of a service, by many at once.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let ensured = products.ensure_indexes().await?; // once, at the start of the service
+    /// for name in ensured.created {
+    ///     println!("created the index {name}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// Two round trips, and a third when something is created. On a collection with data the server then reads it all.
     ///

@@ -13,6 +13,19 @@ use crate::{SubsetRepository, query};
 impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// A parent with the first of its children. `None` when there is no such parent.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Product { name: String, reviews: Vec<Document> }
+    /// # async fn f(products: SubsetRepository<Product, ()>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(product) = products.get(1).await? {
+    ///     println!("{}, with its {} newest reviews", product.name, product.reviews.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// With [`Transactional`](crate::Consistency::Transactional) writes they are the first at every moment. With
     /// [`Eventual`](crate::Consistency::Eventual) ones, a write that is under way, or was broken off, may not be seen.
     ///

@@ -11,6 +11,18 @@ use crate::write::{Change, Write};
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts a child, and writes its parent where the child belongs to its subset.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let now = DateTime::now();
+    /// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing.", "published_date": now };
+    /// let inserted = products.insert(&review).await?;
+    /// println!("shown with the product: {}", inserted.in_subset);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child that is not among the first writes nothing
     ///   to a parent whose subset is right. Where the child is stored and its parent could not be written, the error

@@ -14,6 +14,19 @@ use crate::write::{Change, Write};
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts children, of one parent or of several, and writes each parent once.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let now = DateTime::now();
+    /// let nice = doc! { "review_id": 785, "product_id": 1, "review_text": "Nice.", "published_date": now };
+    /// let amazing = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing.", "published_date": now };
+    /// let inserted = products.insert_many(&[nice, amazing]).await?;
+    /// println!("{} reviews stored, {} products written", inserted.children, inserted.parents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// - [`Transactional`](crate::Consistency::Transactional): all in one transaction, so all is stored or nothing. The
     ///   server ends it after 60 seconds: insert thousands in several calls.
     /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. When one is refused, those before

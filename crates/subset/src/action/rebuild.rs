@@ -10,6 +10,17 @@ use crate::{SubsetRepository, unwritten};
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subset of a parent anew from its children: after another program wrote them, or a write was broken off.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// products.children_collection().delete_many(doc! { "product_id": 1, "spam": true }).await?;
+    /// let rebuilt = products.rebuild(1).await?;
+    /// println!("{} reviews are left in the product", rebuilt.embedded);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It may run while others write. It is no transaction, and needs none: the parent is written only where nobody else
     /// has written it since its children were read.
     ///

@@ -10,6 +10,17 @@ impl<P, C> SubsetRepository<P, C> {
     /// the [order](crate::SubsetRepositoryBuilder::order_by), the [size](crate::SubsetRepositoryBuilder::size) or the
     /// [embedded fields](crate::SubsetRepositoryBuilder::embed) were changed. Parents without children get an empty one.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// products.children_collection().delete_many(doc! { "spam": true }).await?;
+    /// let rebuilt = products.rebuild_all().await?;
+    /// println!("{} products were written by others meanwhile", rebuilt.one_by_one);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It may run while others write, and may be broken off and called again: each parent is written by itself, and only
     /// where nobody else has written it since its children were read. It ends with a look for what is still wrong, which
     /// is then rebuilt one by one.

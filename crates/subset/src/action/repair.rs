@@ -16,6 +16,22 @@ impl<P, C> SubsetRepository<P, C> {
     /// anew. Children without a parent are left: whether they or their parent are too much is yours to say. So are parents
     /// that hold children which are nowhere else.
     ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let mut parents = products.repair().dry_run().stream();
+    /// while let Some(repaired) = parents.try_next().await? {
+    ///     println!("{}: {}", repaired.finding.parent_id, repaired.finding.problem);
+    ///     if let Some(left) = repaired.left {
+    ///         println!("must be done by hand: {left}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It may run while others write, and may be broken off and called again.
     ///
     /// # Cost

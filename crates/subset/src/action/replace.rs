@@ -13,6 +13,18 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Replaces the child that has the same parent and id, and writes the parent, as [`update`](Self::update) does. Its
     /// `_id` stays.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let now = DateTime::now();
+    /// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Still amazing.", "published_date": now };
+    /// let replaced = products.replace(&review).await?;
+    /// println!("shown with the product: {}", replaced.in_subset);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// As [`update`](Self::update).
     ///
