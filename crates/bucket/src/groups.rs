@@ -96,8 +96,8 @@ impl Groups {
         let items = group.items.len();
         if items == LOOK_FROM * self.page_size {
             self.large.push(group.key.text().to_owned());
-        } else if group.bytes >= BYTES || items >= BUCKETS * self.page_size {
-            // It would not go out with more in any case.
+        } else if items >= self.page_size && (group.bytes >= BYTES || items >= BUCKETS * self.page_size) {
+            // It would not go out with more in any case. With less than a page nothing would go out.
             let text = group.key.text().to_owned();
             let full = self.take(&text);
             self.ready.extend(full);
@@ -255,5 +255,20 @@ mod tests {
         groups.done(&mut second, 2000);
         groups.release_from(0);
         assert_eq!(places(&groups.next().unwrap()), (2200, 2299));
+    }
+    #[test]
+    fn less_than_a_page_does_not_go_out_for_its_bytes() {
+        let settings = Settings {
+            time: None,
+            ..Settings::example()
+        };
+        let large = "x".repeat(BYTES / 2);
+        let mut groups = Groups::new(3);
+        for place in 0..3 {
+            assert!(groups.next().is_none(), "{place} items");
+            let item = Item::encode(&settings, &large, None).unwrap();
+            groups.add(1.encode_key().unwrap(), item, place);
+        }
+        assert_eq!(groups.next().unwrap().items.len(), 3);
     }
 }
