@@ -26,9 +26,9 @@ impl Item {
         Self::new(settings, Encoded::one(item)?, time)
     }
 
-    pub(crate) fn encode_all<T: Serialize>(
+    pub(crate) fn encode_all<'a, T: Serialize + 'a>(
         settings: &Settings,
-        items: &[T],
+        items: impl ExactSizeIterator<Item = &'a T> + Clone,
         time: Option<DateTime>,
     ) -> Result<Vec<Self>> {
         let mut all = Vec::with_capacity(items.len());
@@ -39,10 +39,10 @@ impl Item {
     }
 
     fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
-        let fields = value.value();
-        let fields = fields.as_document();
-        let second = second_of(settings, time, |field| fields?.get_datetime(field).ok())?;
-        let id = ItemId::of_item(settings, |field| fields?.get(field).ok()??.try_into().ok())?;
+        let second = second_of(settings, time, |field| value.date(field))?;
+        let id = ItemId::of_item(settings, |field| {
+            value.value().as_document()?.get(field).ok()??.try_into().ok()
+        })?;
         Ok(Self { value, second, id })
     }
 
@@ -108,16 +108,23 @@ impl Tails {
 
     /// Notes that the suffixes before this one are taken.
     pub(crate) fn free_from(&mut self, second: &str, suffix: u32) {
-        let free = self.free.entry(second.to_owned()).or_default();
-        *free = suffix.max(*free);
+        if suffix > 0 {
+            let free = self.free.entry(second.to_owned()).or_default();
+            *free = suffix.max(*free);
+        }
     }
 
     /// The tail of a new bucket whose first item is of this second.
     pub(crate) fn next(&mut self, policy: IdPolicy, second: &str) -> Result<String> {
-        let tail = match (policy, self.newest.as_deref().and_then(Tail::parse)) {
-            (IdPolicy::Monotonic, Some(newest)) if self.newest.as_deref() >= Some(second) => newest.successor()?,
-            (IdPolicy::Monotonic, _) => second.to_owned(),
-            (IdPolicy::ItemTime, _) => id::with_suffix(second, self.free.get(second).copied().unwrap_or(0))?,
+        if policy == IdPolicy::ItemTime {
+            let free = self.free.entry(second.to_owned()).or_default();
+            let suffix = *free;
+            *free += 1;
+            return id::with_suffix(second, suffix);
+        }
+        let tail = match self.newest.as_deref().and_then(Tail::parse) {
+            Some(newest) if self.newest.as_deref() >= Some(second) => newest.successor()?,
+            _ => second.to_owned(),
         };
         self.taken(&tail);
         Ok(tail)
@@ -151,7 +158,7 @@ mod tests {
             Bson::DateTime(DateTime::from_millis(5)),
             mongodb::bson::bson!({}),
         ];
-        let items = Item::encode_all(&settings, &values, None).unwrap();
+        let items = Item::encode_all(&settings, values.iter(), None).unwrap();
         let bucket = bucket(&settings, &key, "1698335223", &items.iter().collect::<Vec<_>>()).unwrap();
         let expected =
             mongodb::bson::doc! { "_id": "123_1698335223", "customerId": 123, "count": 7, "history": &values[..] };

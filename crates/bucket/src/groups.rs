@@ -5,7 +5,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use mongo_patterns_core::EncodedKey;
 
 use crate::batch::Item;
-use crate::store_many::{BUCKETS, BYTES, LOOK_FROM};
+use crate::store_many::{BUCKETS, BYTES};
+
+/// So many pages of a key are worth a command: it takes about as long as it takes to read and encode them, so that the
+/// next ones are there when it is done. With fewer, what a command costs by itself is more than that gains.
+const EARLY: usize = 300;
 
 /// Items of a key that go out together.
 pub(crate) struct Group {
@@ -16,6 +20,8 @@ pub(crate) struct Group {
     pub(crate) bytes: usize,
     /// Whether what does not fill a page waits for more of its key.
     pub(crate) whole_pages: bool,
+    /// Whether the items of this key that went out before ended with a page: then they left no open bucket.
+    pub(crate) after_a_page: bool,
 }
 
 impl Group {
@@ -26,6 +32,7 @@ impl Group {
             places: Vec::new(),
             bytes: 0,
             whole_pages: false,
+            after_a_page: false,
         }
     }
 
@@ -83,24 +90,31 @@ impl Groups {
         }
     }
 
-    pub(crate) fn add(&mut self, key: EncodedKey, item: Item, place: u64) {
-        self.bytes += item.bytes();
-        let group = match self.growing.get_mut(key.text()) {
-            Some(group) => group,
-            None => {
-                let text = key.text().to_owned();
-                self.growing.entry(text).or_insert(Group::new(key))
+    /// Adds items of one key that follow each other in the stream, from this place on.
+    pub(crate) fn add(&mut self, key: &EncodedKey, items: impl Iterator<Item = Item>, mut place: u64) {
+        let mut items = items.peekable();
+        while items.peek().is_some() {
+            let group = match self.growing.get_mut(key.text()) {
+                Some(group) => group,
+                None => {
+                    let text = key.text().to_owned();
+                    self.growing.entry(text).or_insert(Group::new(key.clone()))
+                }
+            };
+            for item in items.by_ref() {
+                self.bytes += item.bytes();
+                group.push(item, place);
+                place += 1;
+                let count = group.items.len();
+                if count == EARLY * self.page_size {
+                    self.large.push(key.text().to_owned());
+                } else if count >= self.page_size && (group.bytes >= BYTES || count >= BUCKETS * self.page_size) {
+                    // It would not go out with more in any case. With less than a page nothing would go out.
+                    let full = self.take(key.text());
+                    self.ready.extend(full);
+                    break;
+                }
             }
-        };
-        group.push(item, place);
-        let items = group.items.len();
-        if items == LOOK_FROM * self.page_size {
-            self.large.push(group.key.text().to_owned());
-        } else if items >= self.page_size && (group.bytes >= BYTES || items >= BUCKETS * self.page_size) {
-            // It would not go out with more in any case. With less than a page nothing would go out.
-            let text = group.key.text().to_owned();
-            let full = self.take(&text);
-            self.ready.extend(full);
         }
     }
 
@@ -130,24 +144,25 @@ impl Groups {
     }
 
     /// A group that has gone out, and of which so many items are stored. The others are kept for the next one.
-    pub(crate) fn done(&mut self, group: &mut Group, stored: usize) {
+    pub(crate) fn done(&mut self, group: &mut Group, stored: usize, ended_with_a_page: bool) {
+        let mut kept = group.split_off(stored);
+        kept.after_a_page = ended_with_a_page;
         let key = group.key.text();
         self.busy.remove(key);
-        if stored >= group.items.len() {
-            return;
-        }
-        let kept = group.split_off(stored);
-        let key = group.key.text();
         if let Some(next) = self.ready.iter_mut().find(|next| next.key.text() == key) {
+            next.after_a_page = ended_with_a_page;
             next.put_before(kept);
             return;
         }
         self.bytes += kept.bytes;
         let Some(later) = self.growing.get_mut(key) else {
-            self.growing.insert(key.to_owned(), kept);
+            if !kept.items.is_empty() {
+                self.growing.insert(key.to_owned(), kept);
+            }
             return;
         };
-        let enough = LOOK_FROM * self.page_size;
+        later.after_a_page = ended_with_a_page;
+        let enough = EARLY * self.page_size;
         let was_large = later.items.len() >= enough;
         later.put_before(kept);
         if !was_large && later.items.len() >= enough {
@@ -171,7 +186,7 @@ mod tests {
     use crate::settings::Settings;
     use mongo_patterns_core::EncodeKey;
 
-    /// Pages of 2, so that 200 items are worth a command.
+    /// Pages of 2, so that 600 items are worth a command.
     fn groups() -> Groups {
         Groups::new(2)
     }
@@ -181,10 +196,9 @@ mod tests {
             time: None,
             ..Settings::example()
         };
-        for place in places {
-            let item = Item::encode(&settings, &place, None).unwrap();
-            groups.add(key.encode_key().unwrap(), item, place);
-        }
+        let first = places.start;
+        let items = places.map(|place| Item::encode(&settings, &place, None).unwrap());
+        groups.add(&key.encode_key().unwrap(), items, first);
     }
 
     fn places(group: &Group) -> (u64, u64) {
@@ -194,36 +208,37 @@ mod tests {
     #[test]
     fn a_key_of_many_items_goes_out_as_soon_as_it_is_free() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..199);
-        add(&mut groups, 2, 199..200);
+        add(&mut groups, 1, 0..599);
+        add(&mut groups, 2, 599..600);
         assert!(groups.next().is_none());
-        add(&mut groups, 1, 200..201);
+        add(&mut groups, 1, 600..601);
         let mut first = groups.next().unwrap();
         assert!(first.whole_pages);
-        assert_eq!(places(&first), (0, 200));
-        add(&mut groups, 1, 201..500);
+        assert_eq!(places(&first), (0, 600));
+        add(&mut groups, 1, 601..1400);
         assert!(groups.next().is_none());
-        groups.done(&mut first, 200);
+        groups.done(&mut first, 600, true);
         let second = groups.next().unwrap();
-        assert_eq!(places(&second), (201, 499));
+        assert_eq!(places(&second), (601, 1399));
         groups.release_from(0);
         let last = groups.next().unwrap();
         assert!(!last.whole_pages);
-        assert_eq!(places(&last), (199, 199));
+        assert_eq!(places(&last), (599, 599));
         assert_eq!(groups.bytes, 0);
     }
 
     #[test]
     fn what_is_kept_back_comes_first() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..201);
+        add(&mut groups, 1, 0..601);
         let mut first = groups.next().unwrap();
-        add(&mut groups, 1, 201..400);
-        groups.done(&mut first, 200);
-        assert_eq!(first.items.len(), 200);
+        add(&mut groups, 1, 601..1200);
+        groups.done(&mut first, 600, true);
+        assert_eq!(first.items.len(), 600);
+        assert!(!first.after_a_page);
         let mut second = groups.next().unwrap();
-        assert_eq!((places(&second), second.items.len()), ((200, 399), 200));
-        groups.done(&mut second, 200);
+        assert_eq!((places(&second), second.items.len()), ((600, 1199), 600));
+        groups.done(&mut second, 600, true);
         groups.release_from(0);
         assert!(groups.next().is_none());
     }
@@ -231,31 +246,32 @@ mod tests {
     #[test]
     fn what_is_kept_back_comes_before_what_is_ready() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..201);
+        add(&mut groups, 1, 0..601);
         let mut first = groups.next().unwrap();
-        add(&mut groups, 1, 201..210);
+        add(&mut groups, 1, 601..610);
         groups.release_from(0);
-        groups.done(&mut first, 200);
+        groups.done(&mut first, 600, true);
         let last = groups.next().unwrap();
-        assert_eq!((places(&last), last.items.len()), ((200, 209), 10));
-        assert!(!last.whole_pages);
+        assert_eq!((places(&last), last.items.len()), ((600, 609), 10));
+        assert!(!last.whole_pages && last.after_a_page);
     }
 
     #[test]
     fn a_full_command_waits_for_its_key_and_keeps_its_place() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..200);
+        add(&mut groups, 1, 0..600);
         let mut first = groups.next().unwrap();
-        add(&mut groups, 1, 200..2300);
+        add(&mut groups, 1, 600..2700);
         groups.release_from(0);
         assert!(groups.next().is_none());
-        groups.done(&mut first, 200);
+        groups.done(&mut first, 600, true);
         let mut second = groups.next().unwrap();
-        assert_eq!(places(&second), (200, 2199));
-        groups.done(&mut second, 2000);
+        assert_eq!(places(&second), (600, 2599));
+        groups.done(&mut second, 2000, true);
         groups.release_from(0);
-        assert_eq!(places(&groups.next().unwrap()), (2200, 2299));
+        assert_eq!(places(&groups.next().unwrap()), (2600, 2699));
     }
+
     #[test]
     fn less_than_a_page_does_not_go_out_for_its_bytes() {
         let settings = Settings {
@@ -267,7 +283,7 @@ mod tests {
         for place in 0..3 {
             assert!(groups.next().is_none(), "{place} items");
             let item = Item::encode(&settings, &large, None).unwrap();
-            groups.add(1.encode_key().unwrap(), item, place);
+            groups.add(&1.encode_key().unwrap(), [item].into_iter(), place);
         }
         assert_eq!(groups.next().unwrap().items.len(), 3);
     }

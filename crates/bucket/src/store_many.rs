@@ -36,6 +36,9 @@ pub(crate) struct StoreMany<'a> {
     done: usize,
     /// Whether the last items are left, where they do not fill a page.
     pub(crate) whole_pages: bool,
+    /// Whether the key may have an open bucket, as far as this batch and those before it know. Where it has one after
+    /// all, that is not filled first, as when it is opened after a look.
+    pub(crate) may_have_open: bool,
     /// The places of items that were stored before, or stand in the batch twice.
     pub(crate) repeated: HashSet<usize>,
     /// How many buckets were opened.
@@ -56,6 +59,7 @@ impl<'a> StoreMany<'a> {
             rest,
             done: 0,
             whole_pages: false,
+            may_have_open: true,
             repeated: twice.into_iter().collect(),
             opened: 0,
         }
@@ -78,12 +82,14 @@ impl<'a> StoreMany<'a> {
         }
         while self.has_more() {
             let is_large = self.rest.len() - self.done >= LOOK_FROM * self.write.shared.settings.page_size as usize;
-            let has_open = !is_large || self.write.open_bucket(session.as_deref_mut()).await?.is_some();
-            if has_open && !self.fill(session.as_deref_mut()).await? {
+            let fills =
+                !is_large || self.may_have_open && self.write.open_bucket(session.as_deref_mut()).await?.is_some();
+            if fills && !self.fill(session.as_deref_mut()).await? {
                 continue;
             }
             // Another writer that opens a bucket, or stores one of the items, ends this early.
             if let Some(error) = self.insert(session.as_deref_mut()).await? {
+                self.may_have_open = true;
                 attempts.next(error).await?;
             }
         }
@@ -124,6 +130,7 @@ impl<'a> StoreMany<'a> {
             Stored::New { items, opened } => {
                 self.done += items;
                 self.opened += u64::from(opened.is_some());
+                self.may_have_open = true;
                 Ok(true)
             }
             Stored::Repeated if self.drop_repeated(None).await? == 0 => Err(Error::new(
@@ -241,8 +248,9 @@ impl<'a> StoreMany<'a> {
     }
 
     fn done_pages(&mut self, pages: usize) {
-        let items = pages * self.write.shared.settings.page_size as usize;
-        self.done = self.rest.len().min(self.done + items);
+        let done = self.done + pages * self.write.shared.settings.page_size as usize;
+        self.may_have_open = done > self.rest.len();
+        self.done = self.rest.len().min(done);
         self.opened += pages as u64;
     }
 }

@@ -1,13 +1,16 @@
 //! Values of an array in a document: encoded once, and copied into the document as they are.
 
+mod elements;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use mongodb::bson::raw::CString;
 use mongodb::bson::spec::ElementType;
-use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-use serde::Serialize;
+use mongodb::bson::{self, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use serde::{Serialize, Serializer};
 
+use self::elements::Elements;
 use crate::error::{Error, ErrorKind, Result};
 
 /// MongoDB's limit of a document, less what it has beside its array.
@@ -39,6 +42,15 @@ struct Wrapped<'a, T: ?Sized> {
     i: &'a T,
 }
 
+/// The values of an iterator as an array.
+struct Together<I>(I);
+
+impl<'a, T: Serialize + 'a, I: Iterator<Item = &'a T> + Clone> Serialize for Together<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
 fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
     let encoded = bson::serialize_to_raw_document_buf(&Wrapped { i: value });
     let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error.into()))?;
@@ -62,16 +74,20 @@ impl Encoded {
     ///
     /// # Errors
     /// [`Encode`](ErrorKind::Encode).
-    pub fn all<T: Serialize>(values: &[T]) -> Result<Vec<Self>> {
+    pub fn all<'a, T: Serialize + 'a>(mut values: impl ExactSizeIterator<Item = &'a T> + Clone) -> Result<Vec<Self>> {
         let mut all = Vec::with_capacity(values.len());
-        for together in values.chunks(TOGETHER) {
-            let encoded = encode(together)?;
-            let array = encoded.get_array("i").into_iter().flatten().flatten();
+        while values.len() > 0 {
+            let together = values.clone().take(TOGETHER);
+            values.nth(TOGETHER - 1);
+            let encoded = encode(&Together(together.clone()))?;
+            let bytes = encoded.as_bytes();
+            let array = Elements::of(bytes).next().map_or(&[][..], |array| array.value);
             let before = all.len();
-            for (value, encoded_value) in together.iter().zip(array) {
-                all.push(match encoded_value {
-                    RawBsonRef::Document(_) => Self::new(&encoded, encoded_value),
-                    _ => Self::one(value)?,
+            for (value, element) in together.clone().zip(Elements::of(array)) {
+                all.push(if element.kind == ElementType::EmbeddedDocument as u8 {
+                    Self::document(&encoded, element.value)
+                } else {
+                    Self::one(value)?
                 });
             }
             if all.len() - before != together.len() {
@@ -82,16 +98,32 @@ impl Encoded {
     }
 
     fn new(encoded: &Arc<RawDocumentBuf>, value: RawBsonRef<'_>) -> Self {
-        Self(match value {
-            RawBsonRef::Document(document) => {
-                let start = document.as_bytes().as_ptr().addr() - encoded.as_bytes().as_ptr().addr();
-                Value::Document {
-                    encoded: Arc::clone(encoded),
-                    at: start..start + document.as_bytes().len(),
-                }
-            }
-            _ => Value::Other(Arc::clone(encoded)),
+        match value {
+            RawBsonRef::Document(document) => Self::document(encoded, document.as_bytes()),
+            _ => Self(Value::Other(Arc::clone(encoded))),
+        }
+    }
+
+    /// A document that is part of what was encoded.
+    fn document(encoded: &Arc<RawDocumentBuf>, document: &[u8]) -> Self {
+        let start = document.as_ptr().addr() - encoded.as_bytes().as_ptr().addr();
+        Self(Value::Document {
+            encoded: Arc::clone(encoded),
+            at: start..start + document.len(),
         })
+    }
+
+    /// The date in a field of a document.
+    pub fn date(&self, field: &str) -> Option<DateTime> {
+        let Value::Document { encoded, at } = &self.0 else {
+            return None;
+        };
+        let field = Elements::of(&encoded.as_bytes()[at.clone()]).find(|element| element.name == field.as_bytes())?;
+        if field.kind != ElementType::DateTime as u8 {
+            return None;
+        }
+        let millis = field.value.first_chunk()?;
+        Some(DateTime::from_millis(i64::from_le_bytes(*millis)))
     }
 
     /// The value.

@@ -213,6 +213,7 @@ mod finding;
 mod follower;
 mod known;
 mod migrate;
+mod neighbour;
 mod policy;
 mod query;
 mod refresh;

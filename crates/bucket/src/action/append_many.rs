@@ -105,7 +105,7 @@ impl<'a, T: Serialize> AppendMany<'a, T> {
     /// Encodes the items and checks all that can be checked before anything is sent.
     fn encode(&self) -> Result<Vec<Item>> {
         let settings = &self.shared.settings;
-        let items = Item::encode_all(settings, self.items, self.time)?;
+        let items = Item::encode_all(settings, self.items.iter(), self.time)?;
         batch::check_sizes(settings, &items)?;
         Ok(items)
     }

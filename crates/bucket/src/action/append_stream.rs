@@ -37,7 +37,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// As [`append_many`](Self::append_many), for each key and each time the buffer is full. The better the stream is
-    /// sorted by key, and the larger the buffer, the fewer round trips. A key that has a hundred pages goes out at once,
+    /// sorted by key, and the larger the buffer, the fewer round trips. A key that has 300 pages goes out at once,
     /// less what does not fill a page, and the next ones are read and encoded meanwhile.
     ///
     /// # Errors
@@ -138,6 +138,7 @@ impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
 struct Written {
     group: Group,
     stored: usize,
+    ended_with_a_page: bool,
     /// How many of them were stored before.
     repeated: u64,
     opened: u64,
@@ -151,16 +152,18 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
     };
     let mut store = StoreMany::new(write, span, &group.items);
     store.whole_pages = group.whole_pages;
+    store.may_have_open = !group.after_a_page;
     let outcome = match batch::check_sizes(&shared.settings, &group.items) {
         Ok(()) => store.run(None).await,
         Err(error) => Err(error),
     };
-    let (stored, opened) = (store.stored(), store.opened);
+    let (stored, opened, ended_with_a_page) = (store.stored(), store.opened, !store.may_have_open);
     // What is kept back will be found to be stored once more.
     let repeated = store.repeated.iter().filter(|place| **place < stored).count() as u64;
     Written {
         group,
         stored,
+        ended_with_a_page,
         repeated,
         opened,
         outcome,
@@ -184,6 +187,9 @@ enum Event<I> {
     Read(Vec<I>),
     Written(Option<Written>),
 }
+
+/// How often the stream is read before others have a turn: for a part of a millisecond, where items are small.
+const TURNS: u64 = 8;
 
 /// The state of a stream's append. Half of the buffer fills while the other half is written.
 struct Sink<'a> {
@@ -210,6 +216,7 @@ impl Sink<'_> {
         let mut items = pin!(items);
         let mut under_way = FuturesUnordered::new();
         let mut ended = false;
+        let mut turns = 0_u64;
         loop {
             self.groups
                 .release_from(if ended { 0 } else { buffer_bytes.div_ceil(2) });
@@ -230,7 +237,8 @@ impl Sink<'_> {
                 },
             };
             ended |= self.take_in(event, on_progress.as_mut());
-            if !under_way.is_empty() {
+            turns += 1;
+            if !under_way.is_empty() && turns % TURNS == 0 {
                 // A stream that is always ready would leave the connections no turn.
                 tokio::task::yield_now().await;
             }
@@ -245,7 +253,7 @@ impl Sink<'_> {
     ) -> bool {
         match event {
             Event::Read(items) if items.is_empty() => return true,
-            Event::Read(items) => self.failure = self.add_all(items).err(),
+            Event::Read(items) => self.failure = self.add_all(&items).err(),
             Event::Written(written) => {
                 if let Some(written) = written {
                     self.done(written);
@@ -268,35 +276,40 @@ impl Sink<'_> {
     }
 
     /// Encoded as they come, the items take known memory, and a bad one is found before it is in a batch.
-    fn add_all<K: Key, T: Serialize>(&mut self, items: Vec<(K, T)>) -> Result<()> {
+    fn add_all<K: Key, T: Serialize>(&mut self, items: &[(K, T)]) -> Result<()> {
         let settings = &self.shared.settings;
-        let (keys, items): (Vec<K>, Vec<T>) = items.into_iter().unzip();
-        let Ok(encoded) = Item::encode_all(settings, &items, None) else {
-            for (key, item) in keys.iter().zip(&items) {
+        let Ok(encoded) = Item::encode_all(settings, items.iter().map(|(_, item)| item), None) else {
+            for (key, item) in items {
                 let key = key.encode_key()?;
                 let item = Item::encode(settings, item, None).map_err(|error| error.with_key(key.text()))?;
-                self.add(key, item);
+                self.add(&key, std::iter::once(item));
             }
             return Ok(());
         };
-        for (key, item) in keys.iter().zip(encoded) {
-            self.add(key.encode_key()?, item);
+        let mut encoded = encoded.into_iter();
+        for of_one_key in items.chunk_by(|(one, _), (next, _)| one == next) {
+            let key = of_one_key[0].0.encode_key()?;
+            self.add(&key, encoded.by_ref().take(of_one_key.len()));
         }
         Ok(())
     }
 
-    fn add(&mut self, key: EncodedKey, item: Item) {
-        let bytes = item.bytes();
-        self.held += bytes;
-        self.read_bytes = self.read_bytes.saturating_add(bytes);
-        self.groups.add(key, item, self.progress.read);
-        self.progress.read += 1;
+    fn add(&mut self, key: &EncodedKey, items: impl Iterator<Item = Item>) {
+        let first = self.progress.read;
+        let items = items.inspect(|item| {
+            let bytes = item.bytes();
+            self.held += bytes;
+            self.read_bytes = self.read_bytes.saturating_add(bytes);
+            self.progress.read += 1;
+        });
+        self.groups.add(key, items, first);
     }
 
     fn done(&mut self, written: Written) {
         let Written {
             mut group,
             stored,
+            ended_with_a_page,
             repeated,
             opened,
             outcome,
@@ -310,7 +323,7 @@ impl Sink<'_> {
             self.failure
                 .get_or_insert(error.with_key(group.key.text()).with_stored(place));
         }
-        self.groups.done(&mut group, stored);
+        self.groups.done(&mut group, stored, ended_with_a_page);
         self.held -= group.bytes;
     }
 }

@@ -31,7 +31,7 @@ impl EncodedKey {
 
     /// An `_id` of this key.
     pub fn id(&self, tail: &str) -> String {
-        format!("{}_{tail}", self.text)
+        [self.text.as_str(), "_", tail].concat()
     }
 
     /// The first string after all ids of this key: `` 123` ``, as '`' is the character after '_'. Those from

@@ -82,7 +82,7 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
             elements,
             session,
         } = self;
-        let elements = Encoded::all(elements);
+        let elements = Encoded::all(elements.iter());
         run(shared.operation("push_many"), |_| async move {
             refuse_unique(&shared.settings)?;
             let (id, elements) = (id?.into_bson(), elements?);

@@ -12,8 +12,9 @@ use mongodb::options::Hint;
 use serde::de::DeserializeOwned;
 
 use crate::child::{decode, refused};
+use crate::neighbour::neighbour;
 use crate::repository::Shared;
-use crate::{ChildToken, SubsetRepository, query};
+use crate::{ChildToken, Direction, SubsetRepository, query};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// A page of the children of a parent, whole, in their order: the first ones, or those [after](Children::after) or
@@ -31,7 +32,8 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, and as many documents as it returns, on any page; one more after a place.
+    /// One round trip, and as many documents as it returns, on any page. One more after a place where ids descend and are
+    /// strings, or are of another type than integers, strings, ObjectIds, binaries such as UUIDs, and dates.
     ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, a limit of 0, and a
@@ -116,11 +118,15 @@ fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Resul
     match from {
         From::Start => {}
         From::After(token) => {
-            let values = token.values(settings)?;
-            // The lower bound is among what is read.
-            let at = values.last().cloned().unwrap_or(Bson::Null);
-            filter.insert(settings.child_id.as_str(), doc! { "$ne": at });
-            min = Some(query::place(settings, parent, values));
+            let mut values = token.values(settings)?.to_vec();
+            // The lower bound is among what is read, so it is the first place after the token's, where that is known.
+            if let (Some(id), Some((_, direction))) = (values.last_mut(), settings.order.last()) {
+                match neighbour(id, *direction == Direction::Ascending) {
+                    Some(next) => *id = next,
+                    None => drop(filter.insert(settings.child_id.as_str(), doc! { "$ne": id.clone() })),
+                }
+            }
+            min = Some(query::place(settings, parent, &values));
             max = Some(query::edge(settings, parent, true));
         }
         From::Before(token) => {

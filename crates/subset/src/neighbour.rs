@@ -1,0 +1,123 @@
+//! The value right after another one, or right before it, in MongoDB's order: nothing can be stored in between.
+//!
+//! The lower bound of an index is among what is read. With the neighbour of a child's id as the bound, the child itself
+//! is not: a page examines as many documents as it returns.
+
+use std::str::FromStr;
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Binary, Bson, DateTime, Decimal128};
+
+/// The digits of a Decimal128, in which integers and doubles of all other types have their neighbours.
+const DIGITS: u32 = 34;
+
+/// `None` where there is none, or no one type that is sure to hold it, as before a string.
+pub(crate) fn neighbour(value: &Bson, after: bool) -> Option<Bson> {
+    let step = if after { 1 } else { -1 };
+    match value {
+        Bson::Int32(number) => beside((*number).into(), step),
+        Bson::Int64(number) => beside((*number).into(), step),
+        Bson::String(text) if after => Some(Bson::String([text, "\0"].concat())),
+        Bson::ObjectId(id) => {
+            let mut bytes = id.bytes();
+            count(&mut bytes, after).then(|| ObjectId::from_bytes(bytes).into())
+        }
+        Bson::Binary(Binary { subtype, bytes }) => {
+            let (subtype, mut bytes) = (*subtype, bytes.clone());
+            // Of binaries, the shorter one comes first.
+            count(&mut bytes, after).then(|| Binary { subtype, bytes }.into())
+        }
+        Bson::DateTime(time) => {
+            let millis = time.timestamp_millis().checked_add(step.into())?;
+            Some(DateTime::from_millis(millis).into())
+        }
+        _ => None,
+    }
+}
+
+/// The Decimal128 next to an integer: one in the last of 34 digits more or less.
+fn beside(number: i128, step: i32) -> Option<Bson> {
+    let Some(order) = number.unsigned_abs().checked_ilog10() else {
+        let smallest = if step > 0 { "1E-6176" } else { "-1E-6176" };
+        return Decimal128::from_str(smallest).ok().map(Bson::Decimal128);
+    };
+    let grows = (step > 0) == (number > 0);
+    let mut places = DIGITS - 1 - order;
+    // Below a power of ten there is a digit less before the point, and one more after it.
+    if !grows && number.unsigned_abs() == 10_u128.pow(order) {
+        places += 1;
+    }
+    let digits = number * 10_i128.pow(places) + i128::from(step);
+    Decimal128::from_str(&format!("{digits}E-{places}"))
+        .ok()
+        .map(Bson::Decimal128)
+}
+
+/// Counts bytes up or down by one as a number. Returns whether they had room for it.
+fn count(bytes: &mut [u8], up: bool) -> bool {
+    for byte in bytes.iter_mut().rev() {
+        let (next, is_over) = if up {
+            byte.overflowing_add(1)
+        } else {
+            byte.overflowing_sub(1)
+        };
+        *byte = next;
+        if !is_over {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mongodb::bson::spec::BinarySubtype;
+
+    fn decimal(value: i64, after: bool) -> String {
+        match neighbour(&Bson::Int64(value), after) {
+            Some(Bson::Decimal128(decimal)) => decimal.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn integers_have_neighbours_in_the_last_of_34_digits() {
+        let (zeros, nines) = ("0".repeat(32), "9".repeat(33));
+        assert_eq!(decimal(5, true), format!("5.{zeros}1"));
+        assert_eq!(decimal(5, false), format!("4.{nines}"));
+        assert_eq!(decimal(-5, true), format!("-4.{nines}"));
+        assert_eq!(decimal(-5, false), format!("-5.{zeros}1"));
+        assert_eq!(decimal(10, false), format!("9.{nines}"));
+        assert_eq!(decimal(-10, true), format!("-9.{nines}"));
+        assert_eq!(decimal(i64::MAX, true), "9223372036854775807.000000000000001");
+        assert_eq!(decimal(i64::MIN, false), "-9223372036854775808.000000000000001");
+        assert_eq!(
+            (decimal(0, true).as_str(), decimal(0, false).as_str()),
+            ("1E-6176", "-1E-6176")
+        );
+    }
+
+    #[test]
+    fn bytes_count_as_one_number_and_end() {
+        let id = |bytes: [u8; 12]| Bson::ObjectId(ObjectId::from_bytes(bytes));
+        let mut at = [7; 12];
+        at[11] = 255;
+        let mut next = [7; 12];
+        (next[10], next[11]) = (8, 0);
+        assert_eq!(neighbour(&id(at), true), Some(id(next)));
+        assert_eq!(neighbour(&id(next), false), Some(id(at)));
+        assert_eq!(neighbour(&id([255; 12]), true), None);
+        let (subtype, bytes) = (BinarySubtype::Generic, vec![0, 0]);
+        assert_eq!(neighbour(&Binary { subtype, bytes }.into(), false), None);
+    }
+
+    #[test]
+    fn where_nothing_is_sure_there_is_none() {
+        assert_eq!(neighbour(&"a".into(), true), Some("a\0".into()));
+        assert_eq!(neighbour(&"a".into(), false), None);
+        for value in [Bson::Null, Bson::Boolean(true), 0.5.into(), DateTime::MAX.into()] {
+            assert_eq!(neighbour(&value, true), None);
+        }
+    }
+}
