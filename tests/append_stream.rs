@@ -86,6 +86,24 @@ async fn a_stream_takes_two_round_trips_a_key() {
 }
 
 #[tokio::test]
+async fn only_the_first_command_of_a_key_looks_for_an_open_bucket() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).page_size(5)).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        db.recorder().clear();
+        // Twice what goes out at once. The first four fill the open bucket, and the last ones stay in one.
+        let items: Vec<_> = (1..3002).map(|n| (1, spread(n))).collect();
+        let appended = trades.append_stream(stream::iter(items)).await.unwrap();
+        assert_eq!((appended.items, appended.opened), (3001, 600));
+        let names = db.recorder().names();
+        assert_eq!(names[..2], ["find", "update"], "{names:?}");
+        assert!(names.len() > 3 && names[2..].iter().all(|name| name == "insert"), "{names:?}");
+        assert_eq!(violations(&plain(db), 5).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).item_id_field("n").page_size(5)).await;
