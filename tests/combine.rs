@@ -114,7 +114,7 @@ async fn an_item_that_is_refused_fails_alone() {
         for (n, result) in (0..).zip(results) {
             match n {
                 13 | 77 => assert_eq!(result.unwrap_err().kind(), ErrorKind::DuplicateKey),
-                _ => assert!(!result.unwrap().repeated),
+                _ => assert!(!result.unwrap().already_there),
             }
         }
         let expected: Vec<i64> = (0..100).filter(|n| ![13, 77].contains(n)).collect();

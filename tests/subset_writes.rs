@@ -294,13 +294,13 @@ async fn what_is_refused_stores_nothing() {
 
             // the child that is there stays, and its product is right afterwards
             let error = products.insert(&review(2)).await.unwrap_err();
-            assert_eq!((error.stored(), kind(error)), (None, ErrorKind::ChildExists));
+            assert_eq!((error.stored(), kind(error)), (None, ErrorKind::AlreadyExists));
             let error = products
                 .insert_many(&[review(5), review(6), review(2), review(7)])
                 .await
                 .unwrap_err();
             let stored = (consistency == Consistency::Eventual).then_some(2);
-            assert_eq!((error.stored(), kind(error)), (stored, ErrorKind::ChildExists));
+            assert_eq!((error.stored(), kind(error)), (stored, ErrorKind::AlreadyExists));
             assert_eq!(all(&reviews(db)).await.len(), 3 + stored.unwrap_or(0) as usize);
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
             assert!(products.insert_many(&[]).await.unwrap().children == 0);

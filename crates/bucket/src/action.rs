@@ -16,6 +16,7 @@ mod pages;
 mod remove_item;
 mod repair;
 mod replace_item;
+mod update_item;
 mod verify;
 
 pub use append::{Append, Appended};
@@ -31,7 +32,8 @@ pub use move_to_flat::MoveToFlat;
 pub use newest::Newest;
 pub use page::PageByNumber;
 pub use pages::{PageSlice, Pages};
-pub use remove_item::RemoveItem;
+pub use remove_item::{RemoveItem, Removed};
 pub use repair::{Left, Repair, Repaired, RepairedStream};
 pub use replace_item::ReplaceItem;
+pub use update_item::{UpdateItem, Updated};
 pub use verify::{FindingStream, Verify};

@@ -285,7 +285,7 @@ impl Writer {
         let outcome = outcome.map_err(|error| error.with_key(self.key.text()));
         let appended = |place| Appended {
             opened: None,
-            repeated: store.repeated.contains(&place),
+            already_there: store.repeated.contains(&place),
         };
         ((0..store.stored()).map(appended).collect(), outcome)
     }

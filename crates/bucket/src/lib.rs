@@ -177,7 +177,7 @@
 //! and know nothing of each other.
 //!
 //! **A retry without fear.** When the connection breaks under an append, nobody knows whether the item is stored. With an
-//! id in each item it is simply appended again, and [`repeated`](Appended::repeated) says what the first attempt did. The
+//! id in each item it is simply appended again, and [`already_there`](Appended::already_there) says what the first attempt did. The
 //! same ids find, replace and remove single items:
 //!
 //! ```no_run
@@ -203,7 +203,7 @@
 //!     appended = orders.append(&123, &order).await;
 //! }
 //! let stored: Option<Order> = orders.item(&123, "A-1007").await?;
-//! let was_there: bool = orders.remove_item(&123, "A-1007").await?;
+//! let was_there: bool = orders.remove_item(&123, "A-1007").await?.found;
 //! # Ok(())
 //! # }
 //! ```
@@ -256,7 +256,9 @@ mod validator;
 mod walk;
 mod write;
 
-pub use action::{Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChange, PageSlice, Progress, Repaired};
+pub use action::{
+    Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChange, PageSlice, Progress, Removed, Repaired, Updated,
+};
 pub use builder::BucketRepositoryBuilder;
 pub use combine::{CombinedAppend, CombiningWriter};
 pub use document::Bucket;

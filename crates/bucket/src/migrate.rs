@@ -33,7 +33,7 @@ pub struct Moved {
 #[non_exhaustive]
 pub struct MoveProgress {
     /// How many items are moved, those of earlier calls included.
-    pub moved: u64,
+    pub done: u64,
     /// How many there are.
     pub total: u64,
     /// How many of them earlier calls had moved: what is needed to tell the rate of this one.

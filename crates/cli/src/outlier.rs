@@ -166,7 +166,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
                 id: Some(document.id.clone()),
                 text,
                 fields: vec![
-                    ("main_changed", json!(document.main_changed)),
+                    ("main_changed", json!(document.main_modified)),
                     ("written", json!(written)),
                     ("removed", json!(removed)),
                     ("left", json!(document.left.as_ref().map(variant))),

@@ -1,6 +1,7 @@
 //! The one error of all patterns.
 
 mod cause;
+mod kind;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,79 +11,13 @@ use mongodb::Namespace;
 use mongodb::bson::Bson;
 
 use cause::classify;
+use kind::Class;
 
 pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, refused_document};
+pub use kind::ErrorKind;
 
 /// The result of every call of a pattern.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// What went wrong, for a program to act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A builder got a setting that cannot work, such as a page size of 0 or a field name with a dot.
-    Configuration,
-    /// A call got an argument that cannot be, such as page 0.
-    InvalidArgument,
-    /// The key cannot be encoded: an integer out of range, or a text that is too long.
-    InvalidKey,
-    /// The item has no usable time: its time field is missing or not a date, or the time is out of range.
-    InvalidTime,
-    /// The item has no usable id: its id field is missing, or its type is not one that an id can have.
-    InvalidItemId,
-    /// The item cannot be written as BSON.
-    Encode,
-    /// There is no document with this `_id`.
-    NotFound,
-    /// The item does not fit: alone, or together with its document's others, it would pass MongoDB's 16 MiB.
-    TooLarge,
-    /// A stored item cannot be read as the item type of the repository.
-    Decode,
-    /// An index that the call relies on does not exist.
-    IndexMissing,
-    /// An index of a planned name has another definition, or an equal index has another name.
-    IndexMismatch,
-    /// The collection's collation is not the simple one, so `_id` ranges would not be index bounds.
-    Collation,
-    /// A unique index that is not the pattern's refused the write.
-    DuplicateKey,
-    /// A stored document breaks the rules of the pattern.
-    Corrupt,
-    /// The deployment cannot do what the call needs: a standalone has no transactions, or the server is too old.
-    Unsupported,
-    /// A collection that is to be filled has documents already.
-    TargetNotEmpty,
-    /// After a move, the target does not have what the source has.
-    CountMismatch,
-    /// A document holds what is nowhere else and would be lost: it must be moved first.
-    NotMoved,
-    /// There is a document with this `_id` already.
-    AlreadyExists,
-    /// Changes that were to be followed are not known to the server any more.
-    HistoryLost,
-    /// A collection that was followed was dropped or renamed.
-    Dropped,
-    /// The server does not keep what documents were before a change, and the call needs it.
-    PreImagesOff,
-    /// The parent has no child with this id.
-    ChildNotFound,
-    /// The parent has a child with this id already.
-    ChildExists,
-    /// The parent has as many children as it may have.
-    Full,
-    /// The parent's children are not those that the call lists.
-    ChildrenDiffer,
-    /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
-    Contention,
-    /// No suitable server could be found. Nothing was sent.
-    Unreachable,
-    /// The connection broke. The server may or may not have done what was asked.
-    Network,
-    /// The write was done, but not confirmed by as many members as its write concern asks for.
-    WriteConcern,
-    /// Any other error of the driver or the server.
-    Driver,
-}
 
 /// The error of all patterns: what kind, in which operation, on which collection, and what to do about it.
 ///
@@ -246,15 +181,45 @@ impl Error {
     }
 
     /// Whether the caller's input or settings were refused. Nothing was sent, or the server stored nothing.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::FieldName;
+    /// let error = FieldName::new("a.b").unwrap_err();
+    /// assert!(error.is_invalid_input());
+    /// ```
     pub fn is_invalid_input(&self) -> bool {
-        use ErrorKind::*;
-        matches!(
-            self.0.kind,
-            Configuration | InvalidArgument | InvalidKey | InvalidTime | InvalidItemId | Encode | TooLarge
-        )
+        self.0.kind.class() == Class::Input
     }
 
-    /// Whether other writers got in the way until the retry ended. Nothing was stored; trying again can work.
+    /// Whether the same call can succeed later: other writers got in the way, no server could be reached, or it was no
+    /// primary, or a transaction was aborted. Nothing was stored. What calls of many documents, such as repairs, did before
+    /// stays, and the next one goes on from there.
+    ///
+    /// A call without a session may be made again as it is, after a while. In a transaction of yours, the whole
+    /// transaction is to be run again.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::Error;
+    /// # use std::time::Duration;
+    /// /// How a service answers.
+    /// fn retry_after(error: &Error) -> Option<Duration> {
+    ///     (error.is_transient() || error.is_outcome_unknown()).then_some(Duration::from_secs(1))
+    /// }
+    /// ```
+    ///
+    /// It is never so together with [`is_outcome_unknown`](Self::is_outcome_unknown), or where a part of the call is
+    /// [`stored`](Self::stored).
+    pub fn is_transient(&self) -> bool {
+        let by_kind = match self.0.kind.class() {
+            Class::Transient => true,
+            Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_transient),
+            _ => false,
+        };
+        by_kind && self.0.stored.is_none_or(|stored| stored == 0)
+    }
+
+    /// Whether other writers got in the way until the retry ended. It is one of the
+    /// [transient](Self::is_transient) errors.
     pub fn is_contention(&self) -> bool {
         self.0.kind == ErrorKind::Contention
     }
@@ -266,22 +231,40 @@ impl Error {
 
     /// Whether the collection is not set up for the pattern: an index is missing or different, the collation is not the
     /// simple one, or pre-images are off.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::IndexMissing, "call ensure_indexes()");
+    /// assert!(error.is_setup() && !error.is_transient());
+    /// ```
     pub fn is_setup(&self) -> bool {
-        use ErrorKind::*;
-        matches!(self.0.kind, IndexMissing | IndexMismatch | Collation | PreImagesOff)
+        self.0.kind.class() == Class::Setup
     }
 
-    /// Whether no server could be reached. Nothing was sent.
+    /// Whether no server could be reached. Nothing was sent. It is one of the [transient](Self::is_transient) errors.
     pub fn is_unreachable(&self) -> bool {
         self.0.kind == ErrorKind::Unreachable
     }
 
-    /// Whether a write may have been stored although it ended in this error: the connection broke under it, it ran
-    /// into a time limit, or its write concern was not met. Trying it again can store it twice.
+    /// Whether something may have been stored although the call ended in this error: the connection broke under it, it ran
+    /// into a time limit, its primary stepped down, or its write concern was not met. To try it again can store it twice,
+    /// unless it has an id by which the pattern recognises it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::{Error, Result};
+    /// # async fn append() -> Result<()> { Ok(()) }
+    /// # async fn f() -> Result<()> {
+    /// let mut appended = append().await; // of an item with an id
+    /// while appended.as_ref().is_err_and(Error::is_outcome_unknown) {
+    ///     appended = append().await;
+    /// }
+    /// # appended
+    /// # }
+    /// ```
     pub fn is_outcome_unknown(&self) -> bool {
-        match self.0.kind {
-            ErrorKind::Network | ErrorKind::WriteConcern => true,
-            ErrorKind::Driver => self.0.cause.as_ref().is_some_and(DriverCause::outcome_unknown),
+        match self.0.kind.class() {
+            Class::Unknown => true,
+            Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_outcome_unknown),
             _ => false,
         }
     }

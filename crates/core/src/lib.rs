@@ -9,6 +9,7 @@
 //! | [`key`] | keys as `_id` prefixes of which none is the prefix of another |
 //! | [`document_id`] | an `_id` of any type that a document can have |
 //! | [`field`] | field names that cannot become paths or operators |
+//! | [`change`] | changes of single fields |
 //! | [`retry`] | retry bounded by count and by time, with jitter |
 //! | [`index`] | index plans that are created but never dropped |
 //! | [`action`] | how a call becomes a future with a span and error context |
@@ -22,6 +23,7 @@
 
 pub mod action;
 pub mod array;
+pub mod change;
 pub mod document_id;
 pub mod error;
 pub mod field;
@@ -35,6 +37,7 @@ pub mod retry;
 pub mod rewrite;
 pub mod transaction;
 
+pub use change::FieldChange;
 pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;

@@ -152,7 +152,7 @@ mod steps;
 mod store;
 mod validator;
 
-pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, Rebalanced, Repaired};
+pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, Rebalanced, Removed, Repaired};
 pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
 pub use builder::OutlierRepositoryBuilder;
 pub use finding::{Finding, FoundIn, Problem};

@@ -117,7 +117,7 @@
 //! - A write that returns is stored, to the collections' write concern. One that fails has changed nothing, unless the
 //!   error says that its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown), or how many children are
 //!   [stored](mongo_patterns_core::Error::stored). Every call may be repeated then: an insert says
-//!   [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) where the child is stored, and all of them leave the
+//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) where the child is stored, and all of them leave the
 //!   parent right.
 //! - A child's id is once in its parent, by a unique index.
 //! - An [`Eventual`](Consistency::Eventual) write that breaks off between child and parent leaves a subset of before. So
@@ -231,7 +231,7 @@ pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use follower::Followed;
 pub use migrate::plan::MovePlan;
-pub use migrate::{Moved, Progress};
+pub use migrate::{MoveProgress, Moved};
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;
 pub use token::ChildToken;

@@ -26,7 +26,7 @@ pub struct Moved {
 /// How far a move is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct MoveProgress {
     /// How much is done by this call.
     pub done: u64,
     /// How much there was to do when it began.
@@ -34,4 +34,4 @@ pub struct Progress {
 }
 
 /// Is called after each chunk.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(MoveProgress) + Send + 'a>;

@@ -302,8 +302,8 @@ impl Sink<'_> {
             outcome,
         } = written;
         self.progress.stored += stored as u64;
-        self.total.repeated += repeated;
-        self.total.items = self.progress.stored.saturating_sub(self.total.repeated);
+        self.total.already_there += repeated;
+        self.total.items = self.progress.stored.saturating_sub(self.total.already_there);
         self.total.opened += opened;
         if let Err(error) = outcome {
             let place = group.places.get(stored).copied().unwrap_or(self.progress.read);

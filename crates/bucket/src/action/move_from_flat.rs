@@ -21,7 +21,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::{Collection, bson::Document};
     /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns_core::Result<()> {
-    /// let moved = trades.move_from_flat(&flat).on_progress(|at| println!("{} of {}", at.moved, at.total)).await?;
+    /// let moved = trades.move_from_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items in {} buckets", moved.items, moved.buckets);
     /// # Ok(())
     /// # }

@@ -24,7 +24,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # -> mongo_patterns_core::Result<()> {
     /// let plan = trades.move_to_flat(&flat).plan().await?; // the checks, and nothing written
     /// println!("{} items in {} chunks", plan.items, plan.chunks);
-    /// let moved = trades.move_to_flat(&flat).on_progress(|at| println!("{} of {}", at.moved, at.total)).await?;
+    /// let moved = trades.move_to_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items of {} keys", moved.items, moved.keys);
     /// # Ok(())
     /// # }

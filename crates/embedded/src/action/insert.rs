@@ -29,9 +29,8 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     ///
     /// # Errors
     /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
-    /// is of a type that it cannot have, its children are no array, or one of them is no document,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`ChildExists`](ErrorKind::ChildExists)
-    /// when two have the same, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
+    /// is of a type that it cannot have, its children are no array, one of them is no document, or two have the same id,
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
     ///
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and [`TooLarge`](ErrorKind::TooLarge).

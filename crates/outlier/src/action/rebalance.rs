@@ -68,7 +68,7 @@ pub struct Rebalanced {
     /// How many elements are in the extras.
     pub overflow: u64,
     /// Whether anything was written.
-    pub changed: bool,
+    pub modified: bool,
 }
 
 impl<'a> Rebalance<'a> {
@@ -97,7 +97,7 @@ impl<'a> IntoFuture for Rebalance<'a> {
             Ok(Rebalanced {
                 inline: mending.inline,
                 overflow: mending.overflow,
-                changed: !mending.is_empty(),
+                modified: !mending.is_empty(),
             })
         })
     }

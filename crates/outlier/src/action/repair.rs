@@ -100,7 +100,7 @@ pub struct Repaired {
     /// What was wrong.
     pub findings: Vec<Finding>,
     /// Whether the main document was written.
-    pub main_changed: bool,
+    pub main_modified: bool,
     /// How many extras documents were written.
     pub written: u64,
     /// How many extras documents are no more. Their elements are in those that were written, but for orphans.
@@ -180,7 +180,7 @@ fn repaired(id: Bson, mending: Mending) -> Option<Repaired> {
     }
     Some(Repaired {
         id,
-        main_changed: !mending.main.is_empty(),
+        main_modified: !mending.main.is_empty(),
         written: mending.changes.written.len() as u64,
         removed: mending.removed(),
         left: mending.left,
@@ -198,7 +198,7 @@ async fn in_steps(shared: &Shared, look: Look, delete_orphans: bool) -> Result<O
     Ok(Some(Repaired {
         id: look.id,
         findings,
-        main_changed: steps.main_changed,
+        main_modified: steps.main_changed,
         written: steps.written,
         removed: steps.removed,
         left: steps.left,

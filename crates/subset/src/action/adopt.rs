@@ -6,7 +6,7 @@ use mongodb::bson::Bson;
 
 use crate::migrate::plan::MovePlan;
 use crate::migrate::run::rebuild_in_chunks;
-use crate::migrate::{CHUNK, OnProgress, Progress};
+use crate::migrate::{CHUNK, OnProgress, MoveProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 use crate::scan::Scan;
@@ -80,7 +80,7 @@ impl<'a> Adopt<'a> {
     }
 
     /// Is called after each chunk, with numbers of parents.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }

@@ -7,7 +7,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use crate::SubsetRepository;
 use crate::migrate::plan::MovePlan;
 use crate::migrate::run::rebuild_in_chunks;
-use crate::migrate::{CHUNK, OnProgress, Progress};
+use crate::migrate::{CHUNK, OnProgress, MoveProgress};
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -84,7 +84,7 @@ pub struct Changed {
 
 impl<'a> ChangeFrom<'a> {
     /// Is called after each chunk, with numbers of parents.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }

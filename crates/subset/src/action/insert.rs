@@ -39,14 +39,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
     /// [moved](Self::move_from_embedded),
-    /// [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) when it has a child with this id,
+    /// [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when it has a child with this id,
     /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the
     /// order is an array, or an id cannot be one, [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when
     /// it has no id, [`Encode`](mongo_patterns_core::ErrorKind::Encode), and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     ///
-    /// Where the outcome is unknown, call it again: `ChildExists` says that the child is stored, and by then its parent
+    /// Where the outcome is unknown, call it again: `AlreadyExists` says that the child is stored, and by then its parent
     /// is right, too.
     pub fn insert<'a>(&'a self, child: &'a C) -> Insert<'a, C> {
         Insert {

@@ -8,7 +8,7 @@ use crate::SubsetRepository;
 use crate::migrate::from_embedded::FromEmbedded;
 use crate::migrate::moving::Moving;
 use crate::migrate::plan::MovePlan;
-use crate::migrate::{CHUNK, Moved, OnProgress, Progress};
+use crate::migrate::{CHUNK, Moved, OnProgress, MoveProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 
@@ -106,7 +106,7 @@ impl<'a> MoveFromEmbedded<'a> {
     }
 
     /// Is called after each chunk, with numbers of children.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }

@@ -74,8 +74,7 @@ impl<'a, C: Serialize> IntoFuture for Replace<'a, C> {
                 child: Some(&id),
                 change: Change::Replace(document),
             };
-            let in_subset = write.run(session).await?.in_subset;
-            Ok(Updated { in_subset })
+            write.run(session).await.map(Updated::from)
         })
     }
 }

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document};
 use crate::SubsetRepository;
 use crate::child::checked_update;
 use crate::repository::Shared;
-use crate::write::{Change, Write};
+use crate::write::{Change, Write, Written};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Changes fields of a child, and writes its parent. Where a field of the order changes, the child may enter the subset,
@@ -65,12 +65,23 @@ pub struct Update<'a> {
     session: Option<&'a mut ClientSession>,
 }
 
-/// What a change of a child did.
+/// What a change or a replacement of a child did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
+    /// Whether anything of the child is other than before.
+    pub modified: bool,
     /// Whether the child is in the subset of its parent now.
     pub in_subset: bool,
+}
+
+impl From<Written> for Updated {
+    fn from(written: Written) -> Self {
+        Self {
+            modified: written.modified,
+            in_subset: written.in_subset,
+        }
+    }
 }
 
 impl<'a> Update<'a> {
@@ -106,10 +117,9 @@ impl<'a> IntoFuture for Update<'a> {
                 shared,
                 parents: &[parent?.into_bson()],
                 child: Some(&child?.into_bson()),
-                change: Change::Update(checked_update(&shared.settings, set, &unset)?),
+                change: Change::Update(checked_update(&shared.settings, set, unset)?),
             };
-            let in_subset = write.run(session).await?.in_subset;
-            Ok(Updated { in_subset })
+            write.run(session).await.map(Updated::from)
         })
     }
 }
