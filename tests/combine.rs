@@ -149,6 +149,20 @@ async fn items_that_are_too_large_together_go_out_apart() {
 }
 
 #[tokio::test]
+async fn a_bucket_is_named_by_the_time_that_is_given() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let writer = trades.combining_writer();
+        writer.append(&123, &spread(0)).at(at(SECOND + 7)).await.unwrap();
+        let documents = all(&plain(db)).await;
+        assert_eq!(ids(&documents), [format!("123_{}", SECOND + 7)]);
+        let error = writer.append(&123, &spread(1)).at(at(-1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTime);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_error_of_the_server_reaches_every_caller_at_once() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();

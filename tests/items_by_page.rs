@@ -84,9 +84,22 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
         assert_eq!((none.items, none.next, none.previous), (vec![], None, None));
         // What was skipped is before the page.
         let skipped = trades.items(&123).skip(13).limit(5).page().await.unwrap();
-        let back = trades.items(&123).limit(5).page().before(skipped.previous).await.unwrap();
+        let back = trades
+            .items(&123)
+            .limit(5)
+            .page()
+            .before(skipped.previous)
+            .await
+            .unwrap();
         assert_eq!(numbers(&back.items), [8, 9, 10, 11, 12]);
-        let further = trades.items(&123).skip(2).limit(5).page().before(back.previous).await.unwrap();
+        let further = trades
+            .items(&123)
+            .skip(2)
+            .limit(5)
+            .page()
+            .before(back.previous)
+            .await
+            .unwrap();
         assert_eq!(numbers(&further.items), [1, 2, 3, 4, 5]);
         let on = trades.items(&123).limit(2).after(further.next).page().await.unwrap();
         assert_eq!(numbers(&on.items), [6, 7]);

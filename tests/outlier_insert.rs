@@ -325,7 +325,7 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
             .unwrap();
         database
             .create_collection("extra_sales")
-            .validator(books.overflow_validator())
+            .validator(books.extras_validator())
             .await
             .unwrap();
         let books = ready(db, builder(db).threshold(5).extras_cap(10)).await;

@@ -173,6 +173,7 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
                     .session(&mut session)
                     .await
                     .unwrap()
+                    .found
             );
             assert!(books.delete(2).session(&mut session).await.unwrap().found);
             assert!(books.get(2).session(&mut session).await.unwrap().is_none());

@@ -51,12 +51,14 @@ async fn the_round_trips_of_every_write() {
             }
 
             let set = doc! { "review_author": "Trina" };
-            assert!(products.update(1, 200, set).await.unwrap().in_subset);
+            let updated = products.update(1, 200, set).await.unwrap();
+            assert!(updated.in_subset && updated.modified);
             assert_eq!(
                 names(db),
                 expected("find update find update", "update update find update")
             );
-            assert!(!products.replace(&review(1)).await.unwrap().in_subset);
+            let replaced = products.replace(&review(1)).await.unwrap();
+            assert!(!replaced.in_subset && !replaced.modified, "it is as it was");
             assert_eq!(
                 names(db),
                 expected("find update find update", "update update find update")

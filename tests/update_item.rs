@@ -54,8 +54,17 @@ async fn fields_of_one_item_are_changed_and_nothing_else() {
             assert_eq!(orders.item(&CUSTOMER, id).await.unwrap(), Some(expected));
         }
         let stored = orders.pages(&CUSTOMER).limit(100).await.unwrap();
-        let ids: Vec<Bson> = stored.pages.iter().flat_map(|page| &page.items).map(|item| item["id"].clone()).collect();
-        assert_eq!(ids, (0..10).map(Bson::Int64).collect::<Vec<_>>(), "each is in its place");
+        let ids: Vec<Bson> = stored
+            .pages
+            .iter()
+            .flat_map(|page| &page.items)
+            .map(|item| item["id"].clone())
+            .collect();
+        assert_eq!(
+            ids,
+            (0..10).map(Bson::Int64).collect::<Vec<_>>(),
+            "each is in its place"
+        );
         for id in [1, 2, 3, 5, 6, 7, 8] {
             assert_eq!(orders.item(&CUSTOMER, id).await.unwrap(), Some(order(id)));
         }
@@ -79,18 +88,26 @@ async fn what_cannot_be_is_refused_and_nothing_is_changed() {
             (doc! { "date": early }, &[], ErrorKind::InvalidTime),
             (doc! {}, &["date"], ErrorKind::InvalidTime),
         ] {
-            let update = orders.update_item(&CUSTOMER, 1, set.clone()).unset(unset.iter().copied());
+            let update = orders
+                .update_item(&CUSTOMER, 1, set.clone())
+                .unset(unset.iter().copied());
             let error = update.await.unwrap_err();
             assert_eq!(error.kind(), kind, "{set} {unset:?}: {error}");
         }
         assert_eq!(db.recorder().round_trips(), 0);
         for (customer, id) in [(CUSTOMER, Bson::from(4)), (CUSTOMER, "1".into()), (12, 1.into())] {
             db.recorder().clear();
-            let error = orders.update_item(&customer, id, doc! { "state": "sent" }).await.unwrap_err();
+            let error = orders
+                .update_item(&customer, id, doc! { "state": "sent" })
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
             assert_eq!(db.recorder().names(), ["update", "find"]);
         }
-        let error = orders.update_item(&CUSTOMER, 1.5, doc! { "state": "sent" }).await.unwrap_err();
+        let error = orders
+            .update_item(&CUSTOMER, 1.5, doc! { "state": "sent" })
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId);
         for id in 0..4 {
             assert_eq!(orders.item(&CUSTOMER, id).await.unwrap(), Some(order(id)));
@@ -134,7 +151,9 @@ async fn an_item_that_moves_up_is_there_all_the_time() {
         let mut changes = 0;
         while !remover.is_finished() {
             for id in ITEMS - 3..ITEMS {
-                ours.update_item(&CUSTOMER, id, doc! { "changes": changes }).await.unwrap();
+                ours.update_item(&CUSTOMER, id, doc! { "changes": changes })
+                    .await
+                    .unwrap();
                 ours.replace_item(&CUSTOMER, &order(id)).await.unwrap();
             }
             changes += 1;

@@ -22,7 +22,7 @@ mod verify;
 pub use append::{Append, Appended};
 pub use append_many::{AppendMany, AppendedMany};
 pub use append_stream::{AppendStream, Progress};
-pub use change_page_size::{ChangePageSize, PageSizeChange};
+pub use change_page_size::{ChangePageSize, PageSizeChanged};
 pub use counts::{CountPages, Counts, CountsOfKey};
 pub use ensure_indexes::EnsureIndexes;
 pub use item::FindItem;

@@ -38,7 +38,7 @@ impl Item {
         Ok(all)
     }
 
-    fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
+    pub(crate) fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
         let fields = value.value();
         let fields = fields.as_document();
         let second = second_of(settings, time, |field| fields?.get_datetime(field).ok())?;

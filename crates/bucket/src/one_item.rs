@@ -101,7 +101,9 @@ impl OneItem {
         };
         let mut attempts = settings.retry.start();
         loop {
-            let mut change = collection.update_one(self.filter(settings), update.clone()).hint(self.hint());
+            let mut change = collection
+                .update_one(self.filter(settings), update.clone())
+                .hint(self.hint());
             if let Some(session) = session.as_deref_mut() {
                 change = change.session(session);
             }
@@ -123,7 +125,9 @@ impl OneItem {
                     "another writer moved the item at the same moment, nothing was changed: run the operation again",
                 ));
             }
-            attempts.next(DriverError::custom("the item was moved each time")).await?;
+            attempts
+                .next(DriverError::custom("the item was moved each time"))
+                .await?;
         }
     }
 

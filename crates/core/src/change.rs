@@ -1,5 +1,7 @@
 //! Changes of single fields of a document, or of an element of an array.
 
+use std::fmt;
+
 use mongodb::bson::Document;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -47,7 +49,11 @@ impl FieldChange {
         let under = |field: String| format!("{path}{field}");
         let mut update = Document::new();
         if !self.set.is_empty() {
-            let set: Document = self.set.into_iter().map(|(field, value)| (under(field), value)).collect();
+            let set: Document = self
+                .set
+                .into_iter()
+                .map(|(field, value)| (under(field), value))
+                .collect();
             update.insert("$set", set);
         }
         if !self.unset.is_empty() {
@@ -55,6 +61,13 @@ impl FieldChange {
             update.insert("$unset", unset);
         }
         update
+    }
+}
+
+/// Does not show the fields and values.
+impl fmt::Debug for FieldChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FieldChange").finish_non_exhaustive()
     }
 }
 
@@ -90,6 +103,9 @@ mod tests {
             update,
             doc! { "$set": { "items.$.a": "$b", "items.$._id": 1 }, "$unset": { "items.$.c": "" } }
         );
-        assert_eq!(change(doc! {}, &["c"]).unwrap().update(""), doc! { "$unset": { "c": "" } });
+        assert_eq!(
+            change(doc! {}, &["c"]).unwrap().update(""),
+            doc! { "$unset": { "c": "" } }
+        );
     }
 }

@@ -13,10 +13,19 @@ use mongodb::bson::Bson;
 use cause::classify;
 use kind::Class;
 
+#[doc(hidden)]
 pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, refused_document};
 pub use kind::ErrorKind;
 
 /// The result of every call of a pattern.
+///
+/// ```
+/// # use mongo_patterns_core::{Error, ErrorKind};
+/// fn page_number(text: &str) -> mongo_patterns_core::Result<u64> {
+///     text.parse().map_err(|_| Error::new(ErrorKind::InvalidArgument, "a page has a number"))
+/// }
+/// # assert!(page_number("x").is_err());
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The error of all patterns: what kind, in which operation, on which collection, and what to do about it.
@@ -27,6 +36,20 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// It converts into the driver's error, so `?` works in a callback of the driver's transactions, and keeps the labels
 /// that make the driver retry the transaction.
+///
+/// ```
+/// # use mongo_patterns_core::{Error, ErrorKind};
+/// fn status(error: &Error) -> u16 {
+///     match error.kind() {
+///         _ if error.is_transient() || error.is_outcome_unknown() => 503,
+///         ErrorKind::NotFound | ErrorKind::ChildNotFound => 404,
+///         ErrorKind::AlreadyExists | ErrorKind::Full => 409,
+///         _ if error.is_invalid_input() => 400,
+///         _ => 500,
+///     }
+/// }
+/// assert_eq!(status(&Error::new(ErrorKind::Full, "a patron may have 20 addresses")), 409);
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -44,6 +67,7 @@ struct Inner {
 }
 
 /// Which call on which collection an [`Error`] or a span belongs to.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The pattern, such as `bucket`.
@@ -55,7 +79,13 @@ pub struct Operation {
 }
 
 impl Error {
-    /// An error with a text that says what to do and holds no user value.
+    /// An error with a text that says what to do and holds no user value: for tests of a service, say.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::Contention, "other writers were faster");
+    /// assert!(error.is_transient());
+    /// ```
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -71,11 +101,13 @@ impl Error {
     }
 
     /// A driver error with a kind and text of our own.
+    #[doc(hidden)]
     pub fn from_driver(kind: ErrorKind, message: impl Into<Cow<'static, str>>, error: mongodb::error::Error) -> Self {
         Self::new(kind, message).caused_by(error)
     }
 
     /// Adds the driver error that is behind it.
+    #[doc(hidden)]
     #[must_use]
     pub fn caused_by(mut self, error: mongodb::error::Error) -> Self {
         self.0.cause = Some(DriverCause::new(error));
@@ -83,11 +115,13 @@ impl Error {
     }
 
     /// A stored document that breaks the pattern's rules in a field.
+    #[doc(hidden)]
     pub fn corrupt(document_id: Bson, field: &str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Corrupt, message).at(document_id, field)
     }
 
     /// Names the stored document and field.
+    #[doc(hidden)]
     #[must_use]
     pub fn at(mut self, document_id: Bson, field: impl Into<String>) -> Self {
         self.0.document_id = Some(document_id);
@@ -96,6 +130,7 @@ impl Error {
     }
 
     /// Names the encoded key that the operation was about.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.0.key.get_or_insert_with(|| key.into());
@@ -103,6 +138,7 @@ impl Error {
     }
 
     /// Says how often and how long the operation was tried.
+    #[doc(hidden)]
     #[must_use]
     pub fn tried(mut self, attempts: u32, elapsed: Duration) -> Self {
         self.0.tried = Some((attempts, elapsed));
@@ -110,6 +146,7 @@ impl Error {
     }
 
     /// Says how many items of a batch are stored, from the first.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_stored(mut self, items: u64) -> Self {
         self.0.stored = Some(items);
@@ -117,6 +154,7 @@ impl Error {
     }
 
     /// Names the operation, unless an inner one is named already.
+    #[doc(hidden)]
     #[must_use]
     pub fn in_operation(mut self, operation: &Operation) -> Self {
         self.0.operation.get_or_insert_with(|| operation.clone());
@@ -124,46 +162,116 @@ impl Error {
     }
 
     /// What went wrong.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let is_full = |error: &Error| error.kind() == ErrorKind::Full;
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
     /// The pattern whose repository was called, such as `bucket`.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if error.pattern() == Some("bucket") {
+    ///     println!("a page of a history: {error}");
+    /// }
+    /// # }
+    /// ```
     pub fn pattern(&self) -> Option<&'static str> {
         self.0.operation.as_ref().map(|operation| operation.pattern)
     }
 
     /// The method that was called, such as `append`.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// println!("{} failed", error.operation().unwrap_or("a call"));
+    /// # }
+    /// ```
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation.as_ref().map(|operation| operation.name)
     }
 
     /// Database and collection.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if let Some(namespace) = error.namespace() {
+    ///     println!("in {}, collection {}", namespace.db, namespace.coll);
+    /// }
+    /// # }
+    /// ```
     pub fn namespace(&self) -> Option<&Namespace> {
         self.0.operation.as_ref().map(|operation| &operation.namespace)
     }
 
     /// The key in question, as it is encoded in `_id`. It is a user value: take care where you log it.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// // For support alone, not for a log that many read.
+    /// let of_customer = error.key().map(str::to_owned);
+    /// # }
+    /// ```
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
     /// The `_id` of the stored document in question. It may hold a key: take care where you log it.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if error.is_corrupt() {
+    ///     println!("look at {:?}, field {:?}", error.document_id(), error.field());
+    /// }
+    /// # }
+    /// ```
     pub fn document_id(&self) -> Option<&Bson> {
         self.0.document_id.as_ref()
     }
 
     /// The field of the stored document in question, such as `count`, or `history.3` for an element.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// let of_count = error.is_corrupt() && error.field() == Some("count");
+    /// # }
+    /// ```
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
 
     /// How many attempts were made, where a retry ran out.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if let (Some(attempts), Some(elapsed)) = (error.attempts(), error.elapsed()) {
+    ///     println!("{attempts} attempts in {elapsed:?}");
+    /// }
+    /// # }
+    /// ```
     pub fn attempts(&self) -> Option<u32> {
         self.0.tried.map(|(attempts, _)| attempts)
     }
 
     /// How long was tried, where a retry ran out.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// let was_slow = error.elapsed().is_some_and(|elapsed| elapsed.as_secs() > 10);
+    /// # }
+    /// ```
     pub fn elapsed(&self) -> Option<Duration> {
         self.0.tried.map(|(_, elapsed)| elapsed)
     }
@@ -171,11 +279,28 @@ impl Error {
     /// How many items of a batch are stored all the same, from the first: always a prefix. For a stream of items of
     /// several keys, all items of the error's key before this place in the stream are stored. Where the
     /// [outcome is unknown](Self::is_outcome_unknown), more of them may be.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error, batch: &[i32]) {
+    /// // The batch had no ids by which it could be repeated as a whole.
+    /// if !error.is_outcome_unknown() {
+    ///     let rest = &batch[error.stored().unwrap_or(0) as usize..];
+    /// }
+    /// # }
+    /// ```
     pub fn stored(&self) -> Option<u64> {
         self.0.stored
     }
 
     /// The driver's own error, with its labels and the server's response. Its text can hold user values.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// let labels = error.as_driver_error().map(|error| error.labels().len());
+    /// # }
+    /// ```
     pub fn as_driver_error(&self) -> Option<&mongodb::error::Error> {
         self.0.cause.as_ref().map(DriverCause::error)
     }
@@ -183,8 +308,8 @@ impl Error {
     /// Whether the caller's input or settings were refused. Nothing was sent, or the server stored nothing.
     ///
     /// ```
-    /// # use mongo_patterns_core::FieldName;
-    /// let error = FieldName::new("a.b").unwrap_err();
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1");
     /// assert!(error.is_invalid_input());
     /// ```
     pub fn is_invalid_input(&self) -> bool {
@@ -220,11 +345,21 @@ impl Error {
 
     /// Whether other writers got in the way until the retry ended. It is one of the
     /// [transient](Self::is_transient) errors.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// assert!(Error::new(ErrorKind::Contention, "others were faster").is_contention());
+    /// ```
     pub fn is_contention(&self) -> bool {
         self.0.kind == ErrorKind::Contention
     }
 
     /// Whether a stored document breaks the rules of the pattern.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// assert!(Error::new(ErrorKind::Corrupt, "the count is not the number of items").is_corrupt());
+    /// ```
     pub fn is_corrupt(&self) -> bool {
         self.0.kind == ErrorKind::Corrupt
     }
@@ -242,6 +377,11 @@ impl Error {
     }
 
     /// Whether no server could be reached. Nothing was sent. It is one of the [transient](Self::is_transient) errors.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// assert!(Error::new(ErrorKind::Unreachable, "no server").is_unreachable());
+    /// ```
     pub fn is_unreachable(&self) -> bool {
         self.0.kind == ErrorKind::Unreachable
     }

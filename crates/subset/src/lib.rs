@@ -185,6 +185,29 @@
 //! without a sort, and a unique one on the parent and the child's id. [`indexes`](SubsetRepository::indexes) gives their
 //! definitions. Reads and writes name them in hints, so that they are refused where one is missing.
 //!
+//! # In a transaction of yours
+//!
+//! Pass its session to each call. `?` works in the driver's callback, and the driver runs it again when writers conflict,
+//! because errors keep their labels:
+//!
+//! ```no_run
+//! # use mongo_patterns_subset::SubsetRepository;
+//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, products: SubsetRepository<Document, Document>, audit: Collection<Document>)
+//! # -> mongodb::error::Result<()> {
+//! let mut session = client.start_session().await?;
+//! session
+//!     .start_transaction()
+//!     .and_run2(async |session| {
+//!         products.delete(1, 786).session(&mut *session).await?;
+//!         audit.insert_one(doc! { "deleted": 786 }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Moving over
 //!
 //! - All children are embedded: [`move_from_embedded`](SubsetRepository::move_from_embedded) copies them into their

@@ -12,6 +12,16 @@ pub(crate) mod run;
 pub(crate) const CHUNK: u64 = 100_000;
 
 /// What a move did.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let moved = products.move_from_embedded().await?;
+/// println!("{} reviews of {} products", moved.children, moved.parents);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {
@@ -24,6 +34,16 @@ pub struct Moved {
 }
 
 /// How far a move is.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::{MoveProgress, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let report = |at: MoveProgress| println!("{} of {}", at.done, at.total);
+/// products.move_from_embedded().on_progress(report).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MoveProgress {

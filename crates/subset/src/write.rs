@@ -322,10 +322,12 @@ impl Write<'_> {
             }
         };
         match written {
-            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => Err(Refused::before(Error::new(
-                ErrorKind::ChildNotFound,
-                "the parent has no child with this id, nothing was stored: insert it first",
-            ))),
+            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => {
+                Err(Refused::before(Error::new(
+                    ErrorKind::ChildNotFound,
+                    "the parent has no child with this id, nothing was stored: insert it first",
+                )))
+            }
             Ok(written) => Ok(written),
             Err(error) => Err(self.not_written(error)),
         }

@@ -83,6 +83,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 /// Appends one item; made by [`BucketRepository::append`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{DateTime, Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let trade = doc! { "ticker": "MDB", "qty": 419 };
+/// trades.append(&123, &trade).at(DateTime::now()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Append<'a, T> {
@@ -94,6 +107,20 @@ pub struct Append<'a, T> {
 }
 
 /// What an append did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>, trade: Document) -> mongo_patterns_core::Result<()> {
+/// let appended = trades.append(&123, &trade).await?;
+/// match appended.opened {
+///     _ if appended.already_there => println!("it was stored by an earlier call"),
+///     Some(bucket) => println!("it opened {bucket}"),
+///     None => println!("it is in the open bucket"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {

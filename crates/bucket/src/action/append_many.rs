@@ -66,6 +66,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 /// Appends a batch; made by [`BucketRepository::append_many`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{DateTime, Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let sold = [doc! { "ticker": "MDB", "qty": 29 }, doc! { "ticker": "MDB", "qty": 7 }];
+/// trades.append_many(&123, &sold).at(DateTime::now()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AppendMany<'a, T> {
@@ -77,6 +90,16 @@ pub struct AppendMany<'a, T> {
 }
 
 /// What a batch did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>, batch: Vec<Document>) -> mongo_patterns_core::Result<()> {
+/// let appended = trades.append_many(&123, &batch).await?;
+/// println!("{} new, {} stored before, {} pages", appended.items, appended.already_there, appended.opened);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendedMany {

@@ -79,6 +79,30 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 }
 
 /// Reads items of a key; made by [`BucketRepository::items`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{DateTime, Document}};
+/// # use std::time::Duration;
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let hour = Duration::from_secs(60 * 60);
+/// let page = trades
+///     .items(&123)
+///     .from(DateTime::from_millis(1_698_278_400_000))
+///     .until(DateTime::from_millis(1_698_364_800_000))
+///     .late_by(hour)
+///     .newest_first()
+///     .skip(10)
+///     .limit(20)
+///     .session(session)
+///     .page()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read, or its page is awaited"]
 pub struct Items<'a, K, T> {
@@ -94,9 +118,34 @@ pub struct Items<'a, K, T> {
 }
 
 /// A stream of items; made by [`Items::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongo_patterns_bucket::action::ItemStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut items: ItemStream<'_, Document> = trades.items(&123).stream();
+/// while let Some(item) = items.try_next().await? {
+///     println!("{item}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub type ItemStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 
 /// Some consecutive items of a key, and the ways on from there.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let slice = trades.items(&123).newest_first().limit(20).page().await?;
+/// let link_to_newer = slice.previous.map(|token| format!("/trades?before={token}"));
+/// let link_to_older = slice.next.map(|token| format!("/trades?after={token}"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ItemSlice<T> {
@@ -242,6 +291,15 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 }
 
 /// Reads a page of items; made by [`Items::page`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let last_ten = trades.items(&123).newest_first().limit(10).page().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PageOfItems<'a, K, T> {

@@ -67,6 +67,18 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Removes one item; made by [`BucketRepository::remove_item`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// trades.remove_item(&123, "A-1007").session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RemoveItem<'a> {
@@ -76,6 +88,16 @@ pub struct RemoveItem<'a> {
 }
 
 /// What a removal did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let removed = trades.remove_item(&123, "A-1007").await?;
+/// println!("there was one: {}", removed.found);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Removed {

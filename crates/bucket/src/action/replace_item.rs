@@ -51,6 +51,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 /// Replaces one item; made by [`BucketRepository::replace_item`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let order = doc! { "orderId": "A-1007", "qty": 29 };
+/// trades.replace_item(&123, &order).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReplaceItem<'a, T> {

@@ -60,6 +60,19 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Changes fields of one item; made by [`BucketRepository::update_item`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let sent = doc! { "state": "sent" };
+/// trades.update_item(&123, "A-1007", sent).unset(["draft"]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct UpdateItem<'a> {
     shared: &'a Shared,
@@ -70,6 +83,16 @@ pub struct UpdateItem<'a> {
 }
 
 /// What a change or a replacement of an item did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let updated = trades.update_item(&123, "A-1007", doc! { "state": "sent" }).await?;
+/// println!("it was not sent before: {}", updated.modified);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
@@ -129,6 +152,8 @@ impl<'a> IntoFuture for UpdateItem<'a> {
 /// Does not show the fields and values.
 impl fmt::Debug for UpdateItem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpdateItem").field("shared", self.shared).finish_non_exhaustive()
+        f.debug_struct("UpdateItem")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
     }
 }

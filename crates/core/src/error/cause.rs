@@ -62,8 +62,7 @@ impl DriverCause {
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         let has = |label| self.0.contains_label(label);
         let is_interrupted = code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code));
-        !self.is_transient()
-            && (is_interrupted || has(UNKNOWN_TRANSACTION_COMMIT_RESULT) || has(RETRYABLE_WRITE_ERROR))
+        !self.is_transient() && (is_interrupted || has(UNKNOWN_TRANSACTION_COMMIT_RESULT) || has(RETRYABLE_WRITE_ERROR))
     }
 }
 

@@ -154,8 +154,15 @@ mod tests {
 
     #[test]
     fn each_kind_is_of_the_class_that_the_docs_say() {
-        assert_eq!(KINDS.len(), Driver as usize, "all kinds but the last, which is `Driver`");
-        let rows: Vec<&str> = include_str!("kinds.md").lines().filter(|line| line.contains("| `")).collect();
+        assert_eq!(
+            KINDS.len(),
+            Driver as usize,
+            "all kinds but the last, which is `Driver`"
+        );
+        let rows: Vec<&str> = include_str!("kinds.md")
+            .lines()
+            .filter(|line| line.contains("| `"))
+            .collect();
         for (number, kind) in KINDS.into_iter().chain([Driver]).enumerate() {
             assert_eq!(kind as usize, number, "{kind:?}");
             let class = kind.class();

@@ -73,6 +73,19 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
 }
 
 /// Adds a child; made by [`EmbeddedRepository::add_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let home = doc! { "id": "home", "street": "123 Fake Street" };
+/// patrons.add_child("joe", &home).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AddChild<'a> {
     shared: &'a Shared,

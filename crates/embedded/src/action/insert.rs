@@ -49,6 +49,19 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
 }
 
 /// Stores a parent; made by [`EmbeddedRepository::insert`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let joe = doc! { "_id": "joe", "name": "Joe Bookreader", "addresses": [] };
+/// patrons.insert(&joe).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a> {
     shared: &'a Shared,
@@ -57,6 +70,16 @@ pub struct Insert<'a> {
 }
 
 /// What an insert did.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let inserted = patrons.insert(&doc! { "addresses": [] }).await?;
+/// println!("{} is the ObjectId that it got", inserted.id);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Inserted {

@@ -44,6 +44,19 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
 }
 
 /// Replaces a child; made by [`EmbeddedRepository::replace_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let home = doc! { "id": "home", "street": "1 Some Other Street" };
+/// patrons.replace_child("joe", &home).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReplaceChild<'a> {
     shared: &'a Shared,

@@ -47,6 +47,19 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Changes fields of a child; made by [`EmbeddedRepository::update_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let set = doc! { "zip": "54321" };
+/// patrons.update_child("joe", "home", set).unset(["state"]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct UpdateChild<'a> {
     shared: &'a Shared,
@@ -58,6 +71,16 @@ pub struct UpdateChild<'a> {
 }
 
 /// What a change or a replacement did.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let updated = patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
+/// println!("other than before: {}", updated.modified);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {

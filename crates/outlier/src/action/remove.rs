@@ -51,6 +51,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 /// Removes an element; made by [`OutlierRepository::remove`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.remove(2, &"user00".to_owned()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Remove<'a, E> {
@@ -61,6 +73,16 @@ pub struct Remove<'a, E> {
 }
 
 /// What a removal did.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let removed = books.remove(2, &"user00".to_owned()).await?;
+/// println!("there was one: {}", removed.found);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Removed {

@@ -58,6 +58,19 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 }
 
 /// Inserts a child; made by [`SubsetRepository::insert`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing." };
+/// products.insert(&review).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a, C> {
@@ -67,6 +80,19 @@ pub struct Insert<'a, C> {
 }
 
 /// What an insert did.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     review: Document,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let inserted = products.insert(&review).await?;
+/// println!("shown with the product: {}", inserted.in_subset);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inserted {

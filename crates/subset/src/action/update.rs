@@ -55,6 +55,19 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Changes fields of a child; made by [`SubsetRepository::update`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let set = doc! { "review_text": "Still amazing." };
+/// products.update(1, 786, set).unset(["draft"]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Update<'a> {
     shared: &'a Shared,
@@ -66,6 +79,16 @@ pub struct Update<'a> {
 }
 
 /// What a change or a replacement of a child did.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let updated = products.update(1, 786, doc! { "review_text": "Still amazing." }).await?;
+/// println!("other than before: {}, shown: {}", updated.modified, updated.in_subset);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {

@@ -10,7 +10,7 @@ use super::check::{check_children, check_embedded};
 use super::chunks::{Chunk, Chunks};
 use super::from_embedded::FromEmbedded;
 use super::run::{aggregate, not_copied, number, rebuild, rebuild_stale};
-use super::{Moved, OnProgress, MoveProgress};
+use super::{MoveProgress, Moved, OnProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 

@@ -9,7 +9,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
 use super::chunks::Chunks;
-use super::{OnProgress, MoveProgress};
+use super::{MoveProgress, OnProgress};
 use crate::Problem;
 use crate::query::{self, Rebuilt};
 use crate::refresh::{Refreshed, refresh};
