@@ -42,7 +42,7 @@ async fn filled(db: &TestDatabase, count: i64) -> Orders {
 async fn fields_of_one_item_are_changed_and_nothing_else() {
     testkit::run(async |db| {
         let orders = filled(db, 10).await;
-        for id in [0, 4, 9] {
+        for id in [0_i64, 4, 9] {
             db.recorder().clear();
             let later = at(1_800_000_000);
             let update = || orders.update_item(&CUSTOMER, id, doc! { "state": "sent", "by": "$id", "date": later });
