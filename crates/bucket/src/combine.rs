@@ -132,10 +132,10 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
 /// let writer = trades.combining_writer();
 /// let (first, second) = (doc! { "qty": 419 }, doc! { "qty": 29 });
 /// // Both go out by one command, in this order.
-/// let (first, second) = futures::join!(
-///     writer.append(&123, &first).into_future(),
-///     writer.append(&123, &second).into_future(),
-/// );
+/// let appends = [&first, &second].map(|item| writer.append(&123, item).into_future());
+/// for appended in futures::future::join_all(appends).await {
+///     appended?;
+/// }
 /// # Ok(())
 /// # }
 /// ```

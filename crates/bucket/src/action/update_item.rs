@@ -2,7 +2,7 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, Key, Result};
+use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, FieldName, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 
@@ -127,7 +127,7 @@ impl<'a> UpdateItem<'a> {
 
 /// Refuses what would leave the item without a time that it could be appended with.
 fn check_time(settings: &Settings, set: &Document, unset: &[String]) -> Result<()> {
-    let Some(field) = settings.time.as_ref().map(|field| field.as_str()) else {
+    let Some(field) = settings.time.as_ref().map(FieldName::as_str) else {
         return Ok(());
     };
     match set.get(field) {

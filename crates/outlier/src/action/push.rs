@@ -86,9 +86,9 @@ pub struct Push<'a, E> {
 /// # use mongodb::bson::Document;
 /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
 /// match books.push_unique(2, &"user00".to_owned()).await? {
-///     Pushed::Inline => println!("shown with the book"),
-///     Pushed::Overflow => println!("stored in its extras"),
 ///     Pushed::AlreadyThere => println!("bought before"),
+///     Pushed::Inline => println!("shown with the book"),
+///     _ => println!("stored in its extras"),
 /// }
 /// # Ok(())
 /// # }
