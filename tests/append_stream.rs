@@ -124,7 +124,7 @@ async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
                 .on_progress(|progress| seen.push(progress))
                 .await
                 .unwrap();
-            assert_eq!(appended.repeated, repeated);
+            assert_eq!(appended.already_there, repeated);
             assert_eq!(appended.items, items.len() as u64 - repeated);
             assert!(
                 (1500..=1600).contains(&seen[0].stored),

@@ -114,7 +114,7 @@ async fn an_item_that_is_refused_fails_alone() {
         for (n, result) in (0..).zip(results) {
             match n {
                 13 | 77 => assert_eq!(result.unwrap_err().kind(), ErrorKind::DuplicateKey),
-                _ => assert!(!result.unwrap().repeated),
+                _ => assert!(!result.unwrap().already_there),
             }
         }
         let expected: Vec<i64> = (0..100).filter(|n| ![13, 77].contains(n)).collect();
@@ -144,6 +144,20 @@ async fn items_that_are_too_large_together_go_out_apart() {
             .collect();
         assert_eq!(kinds, [None, None, None, None, Some(ErrorKind::TooLarge), None]);
         assert_eq!(texts.counts(&123).await.unwrap().items, 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bucket_is_named_by_the_time_that_is_given() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let writer = trades.combining_writer();
+        writer.append(&123, &spread(0)).at(at(SECOND + 7)).await.unwrap();
+        let documents = all(&plain(db)).await;
+        assert_eq!(ids(&documents), [format!("123_{}", SECOND + 7)]);
+        let error = writer.append(&123, &spread(1)).at(at(-1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTime);
     })
     .await;
 }

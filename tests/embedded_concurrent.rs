@@ -62,7 +62,7 @@ async fn sixty_four_writers_fill_parents_to_their_bound_and_double_nothing() {
                         let outcome = match added {
                             Ok(()) => "added",
                             Err(error) if error.kind() == ErrorKind::Full => "full",
-                            Err(error) if error.kind() == ErrorKind::ChildExists => "exists",
+                            Err(error) if error.kind() == ErrorKind::AlreadyExists => "exists",
                             Err(error) => panic!("{error:?}"),
                         };
                         *outcomes.entry(outcome).or_insert(0) += 1;
@@ -124,7 +124,7 @@ async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32,
             known.insert(key, other);
         }
         (4, Some(key)) => {
-            patrons.remove_child(parent, key.1).await.unwrap();
+            assert!(patrons.remove_child(parent, key.1).await.unwrap().found);
             known.remove(&key);
         }
         (_, Some(_)) => {

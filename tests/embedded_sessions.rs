@@ -46,7 +46,14 @@ async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
         .session(&mut *session)
         .await
         .unwrap();
-    patrons.remove_child("jim", 3).session(&mut *session).await.unwrap();
+    assert!(
+        patrons
+            .remove_child("jim", 3)
+            .session(&mut *session)
+            .await
+            .unwrap()
+            .found
+    );
     patrons
         .reorder_children("jim", [2, 1])
         .session(&mut *session)
@@ -57,12 +64,20 @@ async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
     let jim = patrons.get("jim").session(&mut *session).await.unwrap().unwrap();
     assert_eq!(jim.get_array("addresses").unwrap().len(), 2);
     // An answer that is no aborts nothing.
+    assert!(
+        !patrons
+            .remove_child("jim", 9)
+            .session(&mut *session)
+            .await
+            .unwrap()
+            .found
+    );
     let error = patrons
         .add_child("jim", &address(1))
         .session(&mut *session)
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ChildExists);
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     let error = patrons.remove_child("jack", 1).session(session).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }

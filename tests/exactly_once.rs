@@ -40,13 +40,13 @@ async fn a_repeated_append_is_recognised_wherever_the_item_is() {
             plain(db).drop().await.unwrap();
             let trades = ready(db, identified(db).id_policy(policy)).await;
             for n in 0..25 {
-                assert!(!trades.append(&123, &spread(n)).await.unwrap().repeated);
+                assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
             }
             // 0 and 10 opened full buckets, 9 and 15 are in such, 20 and 24 are in the open one.
             for n in [0, 9, 10, 15, 20, 24] {
                 db.recorder().clear();
                 let appended = trades.append(&123, &spread(n)).await.unwrap();
-                assert!(appended.repeated && appended.opened.is_none(), "{n}");
+                assert!(appended.already_there && appended.opened.is_none(), "{n}");
                 assert!(db.recorder().round_trips() <= 3, "{n}: {:?}", db.recorder().names());
             }
             // No open bucket, and the item in a full one.
@@ -54,11 +54,11 @@ async fn a_repeated_append_is_recognised_wherever_the_item_is() {
                 trades.append(&123, &spread(n)).await.unwrap();
             }
             for n in [0, 20, 29] {
-                assert!(trades.append(&123, &spread(n)).await.unwrap().repeated, "{n}");
+                assert!(trades.append(&123, &spread(n)).await.unwrap().already_there, "{n}");
             }
             assert_each_once(db, 30).await;
             // The same id of another key is another item.
-            assert!(!trades.append(&12, &spread(0)).await.unwrap().repeated);
+            assert!(!trades.append(&12, &spread(0)).await.unwrap().already_there);
         }
     })
     .await;
@@ -100,7 +100,7 @@ async fn an_append_whose_outcome_was_unknown_may_be_repeated() {
             let error = trades.append(&123, &spread(n)).await.unwrap_err();
             assert!(error.is_outcome_unknown());
             fault.disable().await;
-            assert!(trades.append(&123, &spread(n)).await.unwrap().repeated);
+            assert!(trades.append(&123, &spread(n)).await.unwrap().already_there);
         }
         assert_each_once(db, 30).await;
     })
@@ -118,14 +118,14 @@ async fn a_repeated_batch_stores_what_is_missing() {
                 trades.append(&123, &spread(n)).await.unwrap();
             }
             let appended = trades.append_many(&123, &batch).await.unwrap();
-            assert_eq!((appended.items, appended.repeated), (90, 5));
+            assert_eq!((appended.items, appended.already_there), (90, 5));
             let appended = trades.append_many(&123, &batch).await.unwrap();
-            assert_eq!((appended.items, appended.repeated, appended.opened), (0, 95, 0));
+            assert_eq!((appended.items, appended.already_there, appended.opened), (0, 95, 0));
             assert_each_once(db, 95).await;
 
             let twice: Vec<Trade> = (90..105).chain(95..110).map(same_second).collect();
             let appended = trades.append_many(&123, &twice).await.unwrap();
-            assert_eq!((appended.items, appended.repeated), (15, 15));
+            assert_eq!((appended.items, appended.already_there), (15, 15));
             assert_each_once(db, 110).await;
         }
     })
@@ -159,7 +159,7 @@ async fn a_batch_that_failed_anywhere_may_be_repeated() {
                     "{command}"
                 );
                 let appended = trades.append_many(&123, &batch).await.unwrap();
-                assert_eq!(appended.items + appended.repeated, 64);
+                assert_eq!(appended.items + appended.already_there, 64);
                 assert_each_once(db, 64).await;
             }
         }
@@ -173,7 +173,7 @@ async fn a_stream_and_a_combining_writer_recognise_items_too() {
         let trades = ready(db, identified(db)).await;
         let twice = stream::iter((0..50).chain(0..60).map(|n| (123, spread(n))));
         let appended = trades.append_stream(twice).await.unwrap();
-        assert_eq!((appended.items, appended.repeated), (60, 50));
+        assert_eq!((appended.items, appended.already_there), (60, 50));
         let again = stream::iter((0..70).map(|n| (123, spread(n))));
         let mut seen = 0;
         let appended = trades
@@ -181,12 +181,12 @@ async fn a_stream_and_a_combining_writer_recognise_items_too() {
             .on_progress(|progress| seen = progress.stored)
             .await
             .unwrap();
-        assert_eq!((appended.items, appended.repeated, seen), (10, 60, 70));
+        assert_eq!((appended.items, appended.already_there, seen), (10, 60, 70));
 
         let writer = trades.combining_writer();
         let results = join_all((60..100).chain(65..110).map(|n| {
             let writer = writer.clone();
-            async move { (n, writer.append(&123, &spread(n)).await.unwrap().repeated) }
+            async move { (n, writer.append(&123, &spread(n)).await.unwrap().already_there) }
         }))
         .await;
         for n in 60..110 {
@@ -209,7 +209,7 @@ async fn everyone_appends_everything(db: &TestDatabase, policy: IdPolicy, trade:
             let mut new = 0;
             for part in items.chunks(if writer % 2 == 0 { 1 } else { 25 }) {
                 if let [n] = part {
-                    new += u64::from(!trades.append(&123, &trade(*n)).await.unwrap().repeated);
+                    new += u64::from(!trades.append(&123, &trade(*n)).await.unwrap().already_there);
                 } else {
                     let batch: Vec<Trade> = part.iter().copied().map(trade).collect();
                     new += trades.append_many(&123, &batch).await.unwrap().items;
@@ -248,11 +248,11 @@ async fn in_a_transaction_a_repeat_is_recognised_and_does_not_abort_it() {
         session.start_transaction().await.unwrap();
         for (n, repeated) in [(0, true), (15, true), (24, true), (25, false), (25, true)] {
             let appended = trades.append(&123, &spread(n)).session(&mut session).await.unwrap();
-            assert_eq!(appended.repeated, repeated, "{n}");
+            assert_eq!(appended.already_there, repeated, "{n}");
         }
         let more: Vec<Trade> = (20..40).map(spread).collect();
         let appended = trades.append_many(&123, &more).session(&mut session).await.unwrap();
-        assert_eq!((appended.items, appended.repeated), (14, 6));
+        assert_eq!((appended.items, appended.already_there), (14, 6));
         session.commit_transaction().await.unwrap();
         assert_each_once(db, 40).await;
     })
@@ -282,19 +282,19 @@ async fn ids_of_every_type_identify() {
         ];
         let items: Vec<Document> = ids.iter().map(|id| doc! { "_id": id }).collect();
         for item in &items {
-            assert!(!trades.append(&123, item).await.unwrap().repeated);
+            assert!(!trades.append(&123, item).await.unwrap().already_there);
         }
         for item in &items {
-            assert!(trades.append(&123, item).await.unwrap().repeated, "{item}");
+            assert!(trades.append(&123, item).await.unwrap().already_there, "{item}");
         }
-        assert_eq!(trades.append_many(&123, &items).await.unwrap().repeated, 7);
+        assert_eq!(trades.append_many(&123, &items).await.unwrap().already_there, 7);
         // An integer is the same in each width.
-        assert!(trades.append(&123, &doc! { "_id": 7_i64 }).await.unwrap().repeated);
+        assert!(trades.append(&123, &doc! { "_id": 7_i64 }).await.unwrap().already_there);
         // A shell writes numbers as doubles.
         let shell = doc! { "_id": "5_1698335223", "customerId": 5, "count": 1, "history": [{ "_id": 9.0 }] };
         plain(db).insert_one(shell).await.unwrap();
         let batch = [doc! { "_id": 9 }, doc! { "_id": 10 }];
-        assert_eq!(trades.append_many(&5, &batch).await.unwrap().repeated, 1);
+        assert_eq!(trades.append_many(&5, &batch).await.unwrap().already_there, 1);
     })
     .await;
 }

@@ -35,7 +35,7 @@ async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
         fault.disable().await;
         assert_eq!(error.kind(), ErrorKind::Network, "{error:?}");
-        assert!(error.is_outcome_unknown());
+        assert!(error.is_outcome_unknown() && !error.is_transient());
         assert_eq!(trades.counts(&123).await.unwrap().items, 0);
         trades.append(&123, &spread(0)).await.unwrap();
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
@@ -60,6 +60,48 @@ async fn a_primary_that_steps_down_is_retried_by_the_driver() {
     .await;
 }
 
+/// A server that is no primary refuses what may have been done by the first of the driver's two attempts.
+#[tokio::test]
+async fn what_may_be_tried_again_is_told_from_what_may_be_stored() {
+    const RETRYABLE: &str = "RetryableWriteError";
+    const NOTHING: &str = "NoWritesPerformed";
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        for (command, code, labels, transient, unknown) in [
+            ("update", 10107, &[RETRYABLE, NOTHING][..], true, false),
+            ("update", 10107, &[RETRYABLE], false, true),
+            ("update", 11602, &[RETRYABLE, NOTHING], true, false),
+            ("update", 11602, &[RETRYABLE], false, true),
+            ("update", 50, &[], false, true),
+            ("update", 8000, &[], false, false),
+            ("find", 10107, &[], true, false),
+            ("find", 13436, &[], true, false),
+        ] {
+            let fault = FailPoint::on(&[command]).error_code(code).error_labels(labels);
+            let fault = fault.enable(db).await;
+            let error = match command {
+                "find" => trades.page(&123, 1).await.unwrap_err(),
+                _ => trades.append(&123, &spread(0)).await.unwrap_err(),
+            };
+            fault.disable().await;
+            assert_eq!(error.kind(), ErrorKind::Driver, "{code}: {error:?}");
+            assert_eq!(error.is_transient(), transient, "{command} {code} {labels:?}");
+            assert_eq!(error.is_outcome_unknown(), unknown, "{command} {code} {labels:?}");
+        }
+        // A transaction that was aborted, and is to be run again.
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let fault = FailPoint::on(&["update"]).error_code(251);
+        let fault = fault.error_labels(&["TransientTransactionError"]).enable(db).await;
+        let error = trades.append(&123, &spread(0)).session(&mut session).await.unwrap_err();
+        fault.disable().await;
+        assert!(error.is_transient() && !error.is_outcome_unknown(), "{error:?}");
+        session.abort_transaction().await.unwrap();
+        assert_eq!(trades.counts(&123).await.unwrap().items, 0);
+    })
+    .await;
+}
+
 /// The item is stored, and the error says so: trying again would store it twice.
 #[tokio::test]
 async fn a_write_concern_that_is_not_met_is_reported_and_not_retried() {
@@ -69,7 +111,7 @@ async fn a_write_concern_that_is_not_met_is_reported_and_not_retried() {
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
         fault.disable().await;
         assert_eq!(error.kind(), ErrorKind::WriteConcern, "{error:?}");
-        assert!(error.is_outcome_unknown());
+        assert!(error.is_outcome_unknown() && !error.is_transient());
         assert_eq!(db.recorder().names(), ["update"]);
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
     })
@@ -99,7 +141,8 @@ async fn a_race_that_is_always_lost_ends_by_count_or_by_time() {
                 let hurried = hurried.append(&123, &spread(0)).await.unwrap_err();
                 fault.disable().await;
                 for error in [&error, &hurried] {
-                    assert!(error.is_contention() && !error.is_outcome_unknown(), "{error:?}");
+                    assert!(error.is_contention() && error.is_transient(), "{error:?}");
+                    assert!(!error.is_outcome_unknown(), "{error:?}");
                     assert!(error.as_driver_error().is_some());
                 }
                 if policy == IdPolicy::ItemTime {

@@ -56,6 +56,21 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
                 let sizes: Vec<u64> = slices.iter().map(|slice| slice.items.len() as u64).collect();
                 assert!(sizes.iter().rev().skip(1).all(|size| *size == limit), "{sizes:?}");
                 assert_eq!(db.recorder().names(), vec!["find"; slices.len()], "one round trip each");
+                // The same pages, on the way back.
+                db.recorder().clear();
+                assert_eq!(slices[0].previous, None);
+                let mut previous = slices.last().unwrap().previous.clone();
+                for slice in slices.iter().rev().skip(1) {
+                    let back = asked().page().before(previous).await.unwrap();
+                    assert_eq!(back.items, slice.items);
+                    let on = asked().after(back.next).page().await.unwrap();
+                    assert_eq!(asked().after(slice.next.clone()).page().await.unwrap(), on);
+                    previous = back.previous;
+                }
+                assert_eq!(previous, None);
+                // One round trip each, and one more where a place at the end of a page leads to an open one.
+                let (calls, sent) = (3 * (slices.len() - 1), db.recorder().round_trips());
+                assert!((calls..=calls + 1).contains(&sent), "{sent} for {calls} calls");
                 let mut read: Vec<Trade> = slices.into_iter().flat_map(|slice| slice.items).collect();
                 if newest_first {
                     read.reverse();
@@ -67,7 +82,60 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
         assert_eq!(default.items.len(), 25);
         assert_eq!(default.next.unwrap().to_string(), format!("{}.5", SECOND + 20));
         let none = trades.items(&99).page().await.unwrap();
-        assert_eq!((none.items, none.next), (vec![], None));
+        assert_eq!((none.items, none.next, none.previous), (vec![], None, None));
+        // What was skipped is before the page.
+        let skipped = trades.items(&123).skip(13).limit(5).page().await.unwrap();
+        let back = trades
+            .items(&123)
+            .limit(5)
+            .page()
+            .before(skipped.previous)
+            .await
+            .unwrap();
+        assert_eq!(numbers(&back.items), [8, 9, 10, 11, 12]);
+        let further = trades
+            .items(&123)
+            .skip(2)
+            .limit(5)
+            .page()
+            .before(back.previous)
+            .await
+            .unwrap();
+        assert_eq!(numbers(&further.items), [1, 2, 3, 4, 5]);
+        let on = trades.items(&123).limit(2).after(further.next).page().await.unwrap();
+        assert_eq!(numbers(&on.items), [6, 7]);
+    })
+    .await;
+}
+
+/// A range of time is the same from both sides, and what is appended meanwhile is on its side of the place.
+#[tokio::test]
+async fn a_page_goes_back_within_a_range_while_the_history_grows() {
+    testkit::run(async |db| {
+        for newest_first in [false, true] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db)).await;
+            let items: Vec<Trade> = (0..45).map(spread).collect();
+            trades.append_many(&123, &items).await.unwrap();
+            let asked = || {
+                let items = trades.items(&123).from(at(SECOND + 7)).until(at(SECOND + 40)).limit(6);
+                if newest_first { items.newest_first() } else { items }
+            };
+            let mut slices = vec![asked().page().await.unwrap()];
+            while let Some(next) = slices.last().unwrap().next.clone() {
+                slices.push(asked().after(next).page().await.unwrap());
+            }
+            let read: usize = slices.iter().map(|slice| slice.items.len()).sum();
+            assert_eq!(read, 33);
+            let mut previous = slices.last().unwrap().previous.clone();
+            for (n, slice) in (45..).zip(slices.iter().rev().skip(1)) {
+                trades.append(&123, &spread(n)).await.unwrap();
+                let back = asked().page().before(previous).await.unwrap();
+                assert_eq!(back.items, slice.items, "newest first: {newest_first}");
+                previous = back.previous;
+            }
+            assert_eq!(previous, None);
+        }
     })
     .await;
 }

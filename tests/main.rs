@@ -83,4 +83,5 @@ mod support;
 mod testkit;
 mod tracing_spans;
 mod transactions;
+mod update_item;
 mod verify;

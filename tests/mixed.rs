@@ -57,7 +57,7 @@ async fn write(trades: Trades, writer: i64) -> Model {
         match random.below(10) {
             0..4 => {
                 let items = new(1, second);
-                assert!(!trades.append(&key, &items[0]).await.unwrap().repeated);
+                assert!(!trades.append(&key, &items[0]).await.unwrap().already_there);
                 model.insert((key, items[0].n), items[0].date);
             }
             4..6 => {
@@ -71,7 +71,7 @@ async fn write(trades: Trades, writer: i64) -> Model {
                     continue;
                 };
                 let trade = Trade { n, date: at(SECOND) };
-                assert!(trades.append(&key, &trade).await.unwrap().repeated);
+                assert!(trades.append(&key, &trade).await.unwrap().already_there);
             }
             7 => {
                 let Some((key, n)) = random.item_of(&model) else {
@@ -81,14 +81,14 @@ async fn write(trades: Trades, writer: i64) -> Model {
                     n,
                     date: at(SECOND + 1000 + second),
                 };
-                assert!(trades.replace_item(&key, &changed).await.unwrap());
+                trades.replace_item(&key, &changed).await.unwrap();
                 model.insert((key, n), changed.date);
             }
             _ => {
                 let Some((key, n)) = random.item_of(&model) else {
                     continue;
                 };
-                assert!(trades.remove_item(&key, n).await.unwrap());
+                assert!(trades.remove_item(&key, n).await.unwrap().found);
                 model.remove(&(key, n));
             }
         }

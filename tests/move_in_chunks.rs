@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let moving = trades.move_from_flat(&flat).chunk_items(chunk_items);
     moving
         .on_progress(|at| {
-            println!("{} of {}", at.moved, at.total);
+            println!("{} of {}", at.done, at.total);
             let _ = stdin().lock().read_line(&mut String::new());
         })
         .await?;

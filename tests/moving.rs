@@ -370,7 +370,7 @@ async fn it_goes_in_chunks_of_whole_keys_where_an_index_allows_it() {
             db.recorder().clear();
             let moving = trades.move_from_flat(&source).chunk_items(12);
             moving
-                .on_progress(|at| progress.push((at.moved, at.total)))
+                .on_progress(|at| progress.push((at.done, at.total)))
                 .await
                 .unwrap();
             // Three keys have the first 12 items, and so on.

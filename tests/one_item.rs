@@ -62,12 +62,17 @@ async fn a_replaced_item_keeps_its_place() {
                 n,
                 date: at(SECOND + 900),
             };
-            assert!(trades.replace_item(&123, &changed).await.unwrap());
+            assert!(trades.replace_item(&123, &changed).await.unwrap().modified);
             assert_eq!(db.recorder().names(), ["update"]);
+            assert!(!trades.replace_item(&123, &changed).await.unwrap().modified);
             assert_eq!(trades.item(&123, n).await.unwrap(), Some(changed));
         }
-        assert!(!trades.replace_item(&123, &spread(25)).await.unwrap());
-        assert!(!trades.replace_item(&12, &spread(0)).await.unwrap());
+        for (customer, n) in [(123, 25), (12, 0)] {
+            db.recorder().clear();
+            let error = trades.replace_item(&customer, &spread(n)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+            assert_eq!(db.recorder().names(), ["update", "find"]);
+        }
         assert_eq!(pages(&trades).await, chunks(&(0..25).collect::<Vec<_>>(), 10));
     })
     .await;
@@ -101,9 +106,12 @@ async fn what_looks_like_an_operator_is_stored_as_it_is() {
         if dollars {
             changed.insert("$each", vec![1, 2]);
         }
-        assert!(trades.replace_item(&1, &changed).await.unwrap());
+        assert!(trades.replace_item(&1, &changed).await.unwrap().modified);
+        let update = doc! { "value": "$in", "in": { "c.d": "$$NOW" }, "new": "$history" };
+        changed.extend(update.clone());
+        assert!(trades.update_item(&1, 7, update).await.unwrap().modified);
         assert_eq!(trades.item(&1, 7).await.unwrap(), Some(changed));
-        assert!(trades.remove_item(&1, 7).await.unwrap());
+        assert!(trades.remove_item(&1, 7).await.unwrap().found);
         for id in (0..25).filter(|id| *id != 7) {
             assert_eq!(trades.item(&1, id).await.unwrap(), Some(hostile(id)));
         }
@@ -119,13 +127,13 @@ async fn after_a_removal_every_page_but_the_last_is_full() {
                 for n in [0, count / 2, count - 1] {
                     plain(db).drop().await.unwrap();
                     let trades = filled(db, page_size, count).await;
-                    assert!(trades.remove_item(&123, n).await.unwrap());
-                    assert!(!trades.remove_item(&123, n).await.unwrap());
+                    assert!(trades.remove_item(&123, n).await.unwrap().found);
+                    assert!(!trades.remove_item(&123, n).await.unwrap().found);
                     let mut left: Vec<i64> = (0..count).filter(|item| *item != n).collect();
                     assert_eq!(pages(&trades).await, chunks(&left, page_size), "{n} of {count}");
                     assert_eq!(trades.item(&123, n).await.unwrap(), None);
                     // The key can be appended to, and the item is new again.
-                    assert!(!trades.append(&123, &spread(n)).await.unwrap().repeated);
+                    assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
                     left.push(n);
                     assert_eq!(trades.counts(&123).await.unwrap().items, left.len() as u64);
                     assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []);
@@ -143,7 +151,7 @@ async fn all_items_can_be_removed_from_either_end() {
             let trades = filled(db, 3, 10).await;
             for round in 0..10 {
                 let n = if from_the_end { 9 - round } else { round };
-                assert!(trades.remove_item(&123, n).await.unwrap());
+                assert!(trades.remove_item(&123, n).await.unwrap().found);
                 let left: Vec<i64> = if from_the_end {
                     (0..n).collect()
                 } else {
@@ -174,9 +182,9 @@ async fn an_open_bucket_in_the_middle_is_filled_by_a_removal_behind_it() {
             bucket(400, &[7, 8, 9]),
         ];
         plain(db).insert_many(buckets).await.unwrap();
-        assert!(trades.remove_item(&123, 8).await.unwrap());
+        assert!(trades.remove_item(&123, 8).await.unwrap().found);
         assert_eq!(pages(&trades).await, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 9]]);
-        assert!(trades.remove_item(&123, 9).await.unwrap());
+        assert!(trades.remove_item(&123, 9).await.unwrap().found);
         assert_eq!(pages(&trades).await, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7]]);
     })
     .await;
@@ -222,13 +230,13 @@ async fn a_removal_that_fails_anywhere_is_whole_or_not_at_all() {
                 let without: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
                 match removed {
                     Ok(removed) => {
-                        assert!(removed && code == 112, "{command} {code}");
+                        assert!(removed.found && code == 112, "{command} {code}");
                         assert_eq!(pages(&trades).await, chunks(&without, 3));
                     }
                     Err(error) => {
                         assert_eq!(code, 96, "{command}: {error}");
                         assert_eq!(pages(&trades).await, chunks(&whole, 3), "{command}");
-                        assert!(trades.remove_item(&123, 4).await.unwrap());
+                        assert!(trades.remove_item(&123, 4).await.unwrap().found);
                         assert_eq!(pages(&trades).await, chunks(&without, 3));
                     }
                 }
@@ -255,7 +263,7 @@ async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
             let done = tokio::select! {
                 biased;
                 () = sent => false,
-                removed = trades.remove_item(&123, 4) => removed.unwrap(),
+                removed = trades.remove_item(&123, 4) => removed.unwrap().found,
             };
             dropped += u32::from(!done);
             fault.disable().await;
@@ -263,7 +271,7 @@ async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
             let there = trades.item(&123, 4).await.unwrap().is_some();
             let left: Vec<i64> = (0..10).filter(|n| *n != 4 || there).collect();
             assert_eq!(pages(&trades).await, chunks(&left, 3), "after {skip} commands");
-            assert_eq!(trades.remove_item(&123, 4).await.unwrap(), there);
+            assert_eq!(trades.remove_item(&123, 4).await.unwrap().found, there);
             let left: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
             assert_eq!(pages(&trades).await, chunks(&left, 3));
             if done {
@@ -281,10 +289,13 @@ async fn in_a_callers_transaction_it_is_part_of_that() {
         let trades = filled(db, 3, 10).await;
         let mut session = db.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
-        assert!(trades.remove_item(&123, 1).session(&mut session).await.unwrap());
-        assert!(trades.remove_item(&123, 9).session(&mut session).await.unwrap());
+        assert!(trades.remove_item(&123, 1).session(&mut session).await.unwrap().found);
+        assert!(trades.remove_item(&123, 9).session(&mut session).await.unwrap().found);
         let changed = Trade { n: 5, date: at(1) };
-        assert!(trades.replace_item(&123, &changed).session(&mut session).await.unwrap());
+        let replaced = trades.replace_item(&123, &changed).session(&mut session).await.unwrap();
+        assert!(replaced.modified);
+        let update = trades.update_item(&123, 6, doc! { "date": at(2) });
+        assert!(update.session(&mut session).await.unwrap().modified);
         assert_eq!(trades.item(&123, 1).session(&mut session).await.unwrap(), None);
         assert_eq!(
             trades.item(&123, 1).await.unwrap(),
@@ -294,7 +305,7 @@ async fn in_a_callers_transaction_it_is_part_of_that() {
         session.abort_transaction().await.unwrap();
         assert_eq!(pages(&trades).await, chunks(&(0..10).collect::<Vec<_>>(), 3));
         // A session without a transaction gets one.
-        assert!(trades.remove_item(&123, 1).session(&mut session).await.unwrap());
+        assert!(trades.remove_item(&123, 1).session(&mut session).await.unwrap().found);
         let left: Vec<i64> = (0..10).filter(|n| *n != 1).collect();
         assert_eq!(pages(&trades).await, chunks(&left, 3));
     })
@@ -319,8 +330,8 @@ async fn on_a_standalone_only_a_removal_from_a_full_page_is_refused() {
     let error = trades.remove_item(&123, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_eq!(pages(&trades).await, chunks(&(0..8).collect::<Vec<_>>(), 3));
-    assert!(trades.remove_item(&123, 6).await.unwrap());
-    assert!(trades.remove_item(&123, 7).await.unwrap());
+    assert!(trades.remove_item(&123, 6).await.unwrap().found);
+    assert!(trades.remove_item(&123, 7).await.unwrap().found);
     assert_eq!(pages(&trades).await, chunks(&(0..6).collect::<Vec<_>>(), 3));
 }
 
@@ -332,6 +343,7 @@ async fn bad_input_and_set_up_are_named() {
             without.item(&123, 1).await.unwrap_err(),
             without.remove_item(&123, 1).await.unwrap_err(),
             without.replace_item(&123, &spread(1)).await.unwrap_err(),
+            without.update_item(&123, 1, doc! { "a": 1 }).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::Configuration);
             assert!(error.to_string().contains("item_id_field"));
@@ -341,6 +353,7 @@ async fn bad_input_and_set_up_are_named() {
             trades.item(&123, 1).await.unwrap_err(),
             trades.remove_item(&123, 1).await.unwrap_err(),
             trades.replace_item(&123, &spread(1)).await.unwrap_err(),
+            trades.update_item(&123, 1, doc! { "a": 1 }).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
             assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");

@@ -233,7 +233,7 @@ async fn writers_go_on_while_their_books_are_adopted() {
                         let (id, user) = (n % 8, format!("w{writer}-{n}"));
                         books.push(id, &user).await.unwrap();
                         if n % 4 == 0 {
-                            assert!(books.remove(id, &user).await.unwrap(), "{user} of {id}");
+                            assert!(books.remove(id, &user).await.unwrap().found, "{user} of {id}");
                         } else {
                             kept.push((id, user));
                         }

@@ -185,7 +185,7 @@ async fn on_a_standalone_all_but_a_whole_split_works() {
     );
     let error = books.insert(&book(1, 37)).await.unwrap_err();
     assert_eq!(error.kind(), mongo_patterns::ErrorKind::AlreadyExists);
-    assert!(books.remove(1, &"user99".to_owned()).await.unwrap());
+    assert!(books.remove(1, &"user99".to_owned()).await.unwrap().found);
     assert_eq!(books.count(1).await.unwrap().total(), 99);
     let deleted = books.delete(1).await.unwrap();
     assert!(deleted.found && deleted.extras == 10);

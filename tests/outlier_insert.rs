@@ -197,7 +197,7 @@ async fn a_field_of_the_wrong_type_is_not_pushed_to() {
         assert_eq!(error.kind(), ErrorKind::NotFound);
         let error = books.remove(7, &"user01".to_owned()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert!(!books.remove(1, &"user01".to_owned()).await.unwrap());
+        assert!(!books.remove(1, &"user01".to_owned()).await.unwrap().found);
         let expected = [doc! { "_id": 1, "customers_purchased": "user00" }];
         assert_eq!(all(&sales(db)).await, expected);
         assert!(all(&extra_sales(db)).await.is_empty());
@@ -325,7 +325,7 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
             .unwrap();
         database
             .create_collection("extra_sales")
-            .validator(books.overflow_validator())
+            .validator(books.extras_validator())
             .await
             .unwrap();
         let books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
@@ -334,7 +334,7 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
             books.push(1, &user).await.unwrap();
         }
         books.insert(&book(3, 5)).await.unwrap();
-        assert!(books.remove(1, &"user59".to_owned()).await.unwrap());
+        assert!(books.remove(1, &"user59".to_owned()).await.unwrap().found);
         assert_eq!(stored(db, 1).await, users(0..59));
 
         let push = doc! { "$push": { "customers_purchased": "one more" } };

@@ -55,11 +55,11 @@ async fn mixed(db: &TestDatabase, unique: bool) {
                     }
                     6..=7 => {
                         let Some(user) = mine[id].pop_first() else { continue };
-                        assert!(books.remove(book, &user).await.unwrap(), "{user} is there");
+                        assert!(books.remove(book, &user).await.unwrap().found, "{user} is there");
                     }
                     8 => {
                         let user = format!("w{writer}-absent");
-                        assert!(!books.remove(book, &user).await.unwrap());
+                        assert!(!books.remove(book, &user).await.unwrap().found);
                         assert!(!books.contains(book, &user).await.unwrap());
                     }
                     _ => {
@@ -173,6 +173,7 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
                     .session(&mut session)
                     .await
                     .unwrap()
+                    .found
             );
             assert!(books.delete(2).session(&mut session).await.unwrap().found);
             assert!(books.get(2).session(&mut session).await.unwrap().is_none());

@@ -132,7 +132,7 @@ async fn the_manuals_own_documents_are_read_and_pushed_to() {
         );
         let newest = extra_sales(db).find_one(doc! { "seq": 0 }).await.unwrap().unwrap();
         assert_eq!(newest.get_i32("count").unwrap(), 10, "the large one is full");
-        assert!(books.remove(2, &"user500".to_owned()).await.unwrap());
+        assert!(books.remove(2, &"user500".to_owned()).await.unwrap().found);
         assert_eq!(books.count(2).await.unwrap().total(), 1009);
     })
     .await;
@@ -196,8 +196,8 @@ async fn names_and_types_are_the_users() {
             ]
         );
         assert!(books.contains("a", &purchase(4)).await.unwrap());
-        assert!(books.remove("a", &purchase(1)).await.unwrap());
-        assert!(books.remove("a", &purchase(3)).await.unwrap());
+        assert!(books.remove("a", &purchase(1)).await.unwrap().found);
+        assert!(books.remove("a", &purchase(3)).await.unwrap().found);
         assert_eq!(books.elements("a").await.unwrap(), [purchase(2), purchase(4)]);
     })
     .await;

@@ -18,31 +18,31 @@ async fn what_removals_leave_is_filled_up_in_order() {
         books.insert(&book(1, 38)).await.unwrap();
         let gone = [0, 3, 7, 16, 25, 37];
         for n in gone {
-            assert!(books.remove(1, &users(n..n + 1)[0]).await.unwrap());
+            assert!(books.remove(1, &users(n..n + 1)[0]).await.unwrap().found);
         }
         let mut expected = users(0..38);
         expected.retain(|user| !gone.iter().any(|n| *user == users(*n..n + 1)[0]));
         let rebalanced = books.rebalance(1).await.unwrap();
         assert_eq!(
-            (rebalanced.inline, rebalanced.overflow, rebalanced.changed),
+            (rebalanced.inline, rebalanced.overflow, rebalanced.modified),
             (5, 27, true)
         );
         assert_eq!(stored(db, 1).await, expected);
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
 
         db.recorder().clear();
-        assert!(!books.rebalance(1).await.unwrap().changed);
+        assert!(!books.rebalance(1).await.unwrap().modified);
         assert_eq!(db.recorder().names(), ["find", "find", "commitTransaction"]);
         println!("nothing to do: {:?}", db.recorder().names());
 
         for user in &expected[4..] {
-            assert!(books.remove(1, user).await.unwrap());
+            assert!(books.remove(1, user).await.unwrap().found);
         }
         db.recorder().clear();
         let rebalanced = books.rebalance(1).await.unwrap();
         println!("the flag goes: {:?}", db.recorder().names());
         assert_eq!(
-            (rebalanced.inline, rebalanced.overflow, rebalanced.changed),
+            (rebalanced.inline, rebalanced.overflow, rebalanced.modified),
             (4, 0, true)
         );
         assert_eq!(stored(db, 1).await, expected[..4]);
@@ -157,13 +157,13 @@ async fn large_elements_fill_the_array_as_far_as_they_should() {
         }
         let before = books.count(1).await.unwrap();
         assert_eq!((before.inline, before.overflow), (5, 2));
-        assert!(!books.rebalance(1).await.unwrap().changed, "they are where they fit");
+        assert!(!books.rebalance(1).await.unwrap().modified, "they are where they fit");
         for element in &large[..4] {
-            assert!(books.remove(1, element).await.unwrap());
+            assert!(books.remove(1, element).await.unwrap().found);
         }
         let rebalanced = books.rebalance(1).await.unwrap();
         assert_eq!((rebalanced.inline, rebalanced.overflow), (2, 1));
-        assert!(!books.rebalance(1).await.unwrap().changed);
+        assert!(!books.rebalance(1).await.unwrap().modified);
         assert_eq!(stored(db, 1).await, large[4..]);
     })
     .await;
@@ -202,7 +202,7 @@ async fn hostile_elements_and_ids_are_values() {
             things.push_many(id.clone(), &fillers).await.unwrap();
             things.push_many(id.clone(), &hostile).await.unwrap();
             for filler in &fillers {
-                assert!(things.remove(id.clone(), filler).await.unwrap());
+                assert!(things.remove(id.clone(), filler).await.unwrap().found);
             }
             assert_eq!(things.rebalance(id.clone()).await.unwrap().inline, 4);
             assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);

@@ -30,7 +30,7 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
                         if n % 20 == 0 {
                             kept.push((id, user));
                         } else {
-                            assert!(books.remove(id, &user).await.unwrap(), "{user} of {id}");
+                            assert!(books.remove(id, &user).await.unwrap().found, "{user} of {id}");
                         }
                     }
                     writing.fetch_sub(1, Ordering::Relaxed);
@@ -45,8 +45,8 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
                     let (mut changed, mut cleared) = (0, 0);
                     while writing.load(Ordering::Relaxed) > 0 {
                         let rebalanced = other.rebalance(id).await.unwrap();
-                        changed += usize::from(rebalanced.changed);
-                        cleared += usize::from(rebalanced.changed && rebalanced.overflow == 0);
+                        changed += usize::from(rebalanced.modified);
+                        cleared += usize::from(rebalanced.modified && rebalanced.overflow == 0);
                     }
                     (changed, cleared)
                 })
@@ -112,7 +112,7 @@ async fn unique_elements_stay_so_while_another_process_moves_them() {
             .collect();
         let mut changed = 0;
         while writing.load(Ordering::Relaxed) > 0 {
-            changed += usize::from(other.rebalance(1).await.unwrap().changed);
+            changed += usize::from(other.rebalance(1).await.unwrap().modified);
         }
         println!("{changed} rebalances that moved");
         for writer in writers {

@@ -330,7 +330,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
     assert_eq!(main.find_one(doc! { "_id": 1 }).await.unwrap(), Some(main_of(1, 0..9)));
     // an element that is not there
     books.ensure_indexes().await.unwrap();
-    assert!(!books.remove(14, &"nobody".to_owned()).await.unwrap());
+    assert!(!books.remove(14, &"nobody".to_owned()).await.unwrap().found);
 }
 
 #[tokio::test]

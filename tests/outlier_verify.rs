@@ -103,7 +103,7 @@ async fn a_sound_collection_gives_no_findings_while_many_write() {
                         let (id, user) = (n % 4, format!("w{writer}-{n}"));
                         books.push(id, &user).await.unwrap();
                         if n % 3 > 0 {
-                            assert!(books.remove(id, &user).await.unwrap());
+                            assert!(books.remove(id, &user).await.unwrap().found);
                         }
                         if writer < 2 {
                             books.rebalance(id).await.unwrap();

@@ -109,7 +109,7 @@ async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_
     // and what was broken off can be called again
     match run(products, operation).await {
         Ok(()) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ChildExists, "{context}"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{context}"),
     }
     assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "{context}");
     findings.len()

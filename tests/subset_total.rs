@@ -91,7 +91,7 @@ async fn every_write_keeps_the_total() {
             assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)], "it has no total yet");
             assert_eq!(stale(&products).await, [], "no total is one of 0");
             let error = products.insert_many(slice::from_ref(&new[0])).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::ChildExists);
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
             assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)]);
             let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
             assert_eq!(found.get_i64(TOTAL).unwrap(), 18);

@@ -93,7 +93,7 @@ async fn what_is_embedded_and_how_many_is_the_users() {
         let taken = doc! { "_id": "a", "product_id": 2 };
         assert_eq!(
             products.insert(&taken).await.unwrap_err().kind(),
-            ErrorKind::ChildExists
+            ErrorKind::AlreadyExists
         );
         products
             .replace(&doc! { "_id": "a", "product_id": 1, "stars": 9, "text": "new" })

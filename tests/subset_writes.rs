@@ -51,12 +51,14 @@ async fn the_round_trips_of_every_write() {
             }
 
             let set = doc! { "review_author": "Trina" };
-            assert!(products.update(1, 200, set).await.unwrap().in_subset);
+            let updated = products.update(1, 200, set).await.unwrap();
+            assert!(updated.in_subset && updated.modified);
             assert_eq!(
                 names(db),
                 expected("find update find update", "update update find update")
             );
-            assert!(!products.replace(&review(1)).await.unwrap().in_subset);
+            let replaced = products.replace(&review(1)).await.unwrap();
+            assert!(!replaced.in_subset && !replaced.modified, "it is as it was");
             assert_eq!(
                 names(db),
                 expected("find update find update", "update update find update")
@@ -294,13 +296,13 @@ async fn what_is_refused_stores_nothing() {
 
             // the child that is there stays, and its product is right afterwards
             let error = products.insert(&review(2)).await.unwrap_err();
-            assert_eq!((error.stored(), kind(error)), (None, ErrorKind::ChildExists));
+            assert_eq!((error.stored(), kind(error)), (None, ErrorKind::AlreadyExists));
             let error = products
                 .insert_many(&[review(5), review(6), review(2), review(7)])
                 .await
                 .unwrap_err();
             let stored = (consistency == Consistency::Eventual).then_some(2);
-            assert_eq!((error.stored(), kind(error)), (stored, ErrorKind::ChildExists));
+            assert_eq!((error.stored(), kind(error)), (stored, ErrorKind::AlreadyExists));
             assert_eq!(all(&reviews(db)).await.len(), 3 + stored.unwrap_or(0) as usize);
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
             assert!(products.insert_many(&[]).await.unwrap().children == 0);

@@ -38,7 +38,7 @@ impl Item {
         Ok(all)
     }
 
-    fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
+    pub(crate) fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
         let second = second_of(settings, time, |field| value.date(field))?;
         let id = ItemId::of_item(settings, |field| {
             value.value().as_document()?.get(field).ok()??.try_into().ok()

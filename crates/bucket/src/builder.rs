@@ -9,6 +9,29 @@ use crate::settings::{self, Settings};
 use crate::{BucketRepository, IdPolicy};
 
 /// Builds a [`BucketRepository`]: names, page size and policies.
+///
+/// ```no_run
+/// # use mongo_patterns_core::RetryPolicy;
+/// # use mongo_patterns_bucket::{BucketRepository, IdPolicy};
+/// # use mongodb::{Collection, bson::Document};
+/// # use std::time::Duration;
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     collection: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let trades = BucketRepository::<u32, Document>::builder(collection)
+///     .key_field("customerId")
+///     .items_field("history")
+///     .count_field("count")
+///     .time_field("date")
+///     .item_id_field("tradeId")
+///     .page_size(50)
+///     .id_policy(IdPolicy::Monotonic)
+///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct BucketRepositoryBuilder<K, T> {

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::bson::DateTime;
 use serde::Serialize;
@@ -26,6 +27,22 @@ const TOGETHER: usize = 1000;
 /// together in the next one, and every caller gets its own result.
 ///
 /// Made by [`BucketRepository::combining_writer`]. A clone is cheap and shares the queues.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let writer = trades.combining_writer();
+/// let appends = (0..64).map(|n| {
+///     let writer = writer.clone();
+///     tokio::spawn(async move { writer.append(&123, &doc! { "qty": n }).await })
+/// });
+/// for appended in appends.collect::<Vec<_>>() {
+///     appended.await.expect("no task panics")?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct CombiningWriter<K, T> {
     shared: Arc<Shared>,
     queues: Arc<Queues>,
@@ -73,6 +90,16 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be
     /// stored fails alone: those that go out with it are tried again without it.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// let writer = trades.combining_writer();
+    /// writer.append(&123, &doc! { "qty": 419 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancellation
     /// Dropping the future leaves open whether the item is stored, and harms no other.
     ///
@@ -86,42 +113,61 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        self.append_at(key, item, None)
-    }
-
-    /// The same with the item's time given, by which a bucket that it opens is named.
-    ///
-    /// # Errors
-    /// Those of [`append`](BucketRepository::append).
-    pub fn append_at<Q>(&self, key: &Q, item: &T, time: impl Into<Option<DateTime>>) -> CombinedAppend<'_>
-    where
-        K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
-    {
-        let encode = |key| {
-            let item = Item::encode(&self.shared.settings, item, time.into())?;
-            batch::check_sizes(&self.shared.settings, std::slice::from_ref(&item))?;
-            Ok((key, item))
-        };
+        let encode = |key| Ok((key, Encoded::one(item)?));
         CombinedAppend {
             shared: &self.shared,
             queues: &self.queues,
             input: key.encode_key().map_err(Error::from).and_then(encode),
+            time: None,
         }
     }
 }
 
 /// Appends one item together with those of other tasks; made by [`CombiningWriter::append`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let writer = trades.combining_writer();
+/// let (first, second) = (doc! { "qty": 419 }, doc! { "qty": 29 });
+/// // Both go out by one command, in this order.
+/// let appends = [&first, &second].map(|item| writer.append(&123, item).into_future());
+/// for appended in futures::future::join_all(appends).await {
+///     appended?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct CombinedAppend<'a> {
     shared: &'a Arc<Shared>,
     queues: &'a Arc<Queues>,
-    input: Result<(EncodedKey, Item)>,
+    input: Result<(EncodedKey, Encoded)>,
+    time: Option<DateTime>,
 }
 
 impl CombinedAppend<'_> {
+    /// The item's time, by which a bucket that it opens is named, instead of that of its time field or now.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// let writer = trades.combining_writer();
+    /// writer.append(&123, &doc! { "qty": 419 }).at(DateTime::now()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn at(mut self, time: impl Into<DateTime>) -> Self {
+        self.time = Some(time.into());
+        self
+    }
+
     async fn execute(self, span: Span) -> Result<Appended> {
         let (key, item) = self.input?;
+        let item = Item::new(&self.shared.settings, item, self.time)?;
+        batch::check_sizes(&self.shared.settings, std::slice::from_ref(&item))?;
         let (caller, result) = oneshot::channel();
         if self.queues.join(&key, Waiting { item, caller }) {
             let writer = Writer {
@@ -285,7 +331,7 @@ impl Writer {
         let outcome = outcome.map_err(|error| error.with_key(self.key.text()));
         let appended = |place| Appended {
             opened: None,
-            repeated: store.repeated.contains(&place),
+            already_there: store.repeated.contains(&place),
         };
         ((0..store.stored()).map(appended).collect(), outcome)
     }

@@ -10,6 +10,17 @@ use crate::id::Tail;
 use crate::settings::Settings;
 
 /// One stored document: a page of the history of a key.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// if let Some(page) = trades.page(&123, 1).await? {
+///     println!("{}: {} trades of customer {}", page.id, page.items.len(), page.key);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bucket<K, T> {
@@ -24,6 +35,17 @@ pub struct Bucket<K, T> {
 
 impl<K, T> Bucket<K, T> {
     /// Its place among the pages of its key, for [`pages`](crate::BucketRepository::pages).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(page) = trades.page(&123, 3).await? {
+    ///     let fourth = trades.pages(&123).after(page.token().clone()).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn token(&self) -> &PageToken {
         &self.token
     }

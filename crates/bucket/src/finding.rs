@@ -5,6 +5,19 @@ use std::fmt;
 use mongodb::bson::Bson;
 
 /// Something that is wrong with a stored bucket; from [`verify`](crate::BucketRepository::verify).
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = trades.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     println!("{}: {}", finding.document_id, finding.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -18,6 +31,21 @@ pub struct Finding {
 }
 
 /// What is wrong with a bucket. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::{BucketRepository, Problem};
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = trades.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     if let Problem::Count { count, items } = finding.problem {
+///         println!("{count:?} in place of {items}");
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {

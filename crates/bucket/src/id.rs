@@ -14,6 +14,22 @@ pub(crate) const SUFFIX_DIGITS: usize = 6;
 pub(crate) const LAST_SUFFIX: u32 = 999_999;
 
 /// Which second a new bucket carries in its `_id`, and so where it stands among the buckets of its key.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::{BucketRepository, IdPolicy};
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     collection: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let trades = BucketRepository::<u32, Document>::builder(collection)
+///     .key_field("customerId")
+///     .items_field("history")
+///     .id_policy(IdPolicy::Monotonic)
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdPolicy {

@@ -92,7 +92,7 @@
 //! | ... [`page`](action::Items::page) | 1 | those that hold the items, and 1 or 2 more |
 //! | ... [`from`](action::Items::from), [`until`](action::Items::until) | 1 or 2 more, to find the start | those of the range and some `late_by` around it, and up to 8 |
 //! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the pages that are skipped |
-//! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item) | 1 | 1 |
+//! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item), [`update_item`](BucketRepository::update_item) | 1 | 1 |
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
@@ -177,8 +177,8 @@
 //! and know nothing of each other.
 //!
 //! **A retry without fear.** When the connection breaks under an append, nobody knows whether the item is stored. With an
-//! id in each item it is simply appended again, and [`repeated`](Appended::repeated) says what the first attempt did. The
-//! same ids find, replace and remove single items:
+//! id in each item it is simply appended again, and [`already_there`](Appended::already_there) says what the first attempt did. The
+//! same ids find, replace, change and remove single items:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::BucketRepository;
@@ -203,7 +203,7 @@
 //!     appended = orders.append(&123, &order).await;
 //! }
 //! let stored: Option<Order> = orders.item(&123, "A-1007").await?;
-//! let was_there: bool = orders.remove_item(&123, "A-1007").await?;
+//! let was_there: bool = orders.remove_item(&123, "A-1007").await?.found;
 //! # Ok(())
 //! # }
 //! ```
@@ -256,7 +256,9 @@ mod validator;
 mod walk;
 mod write;
 
-pub use action::{Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChange, PageSlice, Progress, Repaired};
+pub use action::{
+    Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChanged, PageSlice, Progress, Removed, Repaired, Updated,
+};
 pub use builder::BucketRepositoryBuilder;
 pub use combine::{CombinedAppend, CombiningWriter};
 pub use document::Bucket;

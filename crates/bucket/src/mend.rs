@@ -16,6 +16,23 @@ use crate::settings::Settings;
 use crate::{Finding, Problem};
 
 /// Why something was left as it is. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::{BucketRepository, Left};
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut keys = trades.repair().stream();
+/// while let Some(repaired) = keys.try_next().await? {
+///     match repaired.left {
+///         Some(Left::TooLarge) => println!("use smaller pages"),
+///         Some(left) => println!("{left}"),
+///         None => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Left {

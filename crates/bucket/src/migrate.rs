@@ -15,6 +15,22 @@ pub use plan::MovePlan;
 pub(crate) const CHUNK_ITEMS: u64 = 100_000;
 
 /// What a move did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     flat: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let moved = trades.move_from_flat(&flat).await?;
+/// println!("{} items of {} keys in {} buckets", moved.items, moved.keys, moved.buckets);
+/// if moved.resumed {
+///     println!("an earlier call had begun it");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {
@@ -29,11 +45,24 @@ pub struct Moved {
 }
 
 /// How far a move is.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::{BucketRepository, MoveProgress};
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     flat: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let report = |at: MoveProgress| println!("{} of {}, {} by this call", at.done, at.total, at.done - at.before);
+/// trades.move_from_flat(&flat).on_progress(report).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MoveProgress {
     /// How many items are moved, those of earlier calls included.
-    pub moved: u64,
+    pub done: u64,
     /// How many there are.
     pub total: u64,
     /// How many of them earlier calls had moved: what is needed to tell the rate of this one.

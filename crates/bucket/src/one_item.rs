@@ -5,10 +5,12 @@ use std::fmt;
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Result};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::Hint;
+use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
+use crate::action::Updated;
 use crate::item_id::ItemId;
 use crate::repository::Shared;
 use crate::settings::Settings;
@@ -57,6 +59,76 @@ impl OneItem {
 
     pub(crate) fn hint(&self) -> Hint {
         Hint::Name(self.index.clone())
+    }
+
+    /// The bucket that has it, less its items, as the primary has it now.
+    pub(crate) async fn find(
+        &self,
+        shared: &Shared,
+        session: Option<&mut ClientSession>,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let Shared {
+            collection, settings, ..
+        } = shared;
+        let mut find = collection
+            .find_one(self.filter(settings))
+            .projection(doc! { settings.count.as_str(): 1 })
+            .hint(self.hint());
+        let found = match session {
+            Some(session) => find.session(session).await,
+            None => {
+                let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+                find = find.selection_criteria(primary).read_concern(ReadConcern::local());
+                find.await
+            }
+        };
+        found.map_err(|error| self.failed(shared, error))
+    }
+
+    /// Changes it where it is.
+    pub(crate) async fn change(
+        &self,
+        shared: &Shared,
+        update: Document,
+        mut session: Option<&mut ClientSession>,
+    ) -> Result<Updated> {
+        let Shared {
+            collection, settings, ..
+        } = shared;
+        let _gate = match session {
+            None => Some(shared.gates.pass(self.key.text()).await),
+            Some(_) => None,
+        };
+        let mut attempts = settings.retry.start();
+        loop {
+            let mut change = collection
+                .update_one(self.filter(settings), update.clone())
+                .hint(self.hint());
+            if let Some(session) = session.as_deref_mut() {
+                change = change.session(session);
+            }
+            let updated = change.await.map_err(|error| self.failed(shared, error))?;
+            if updated.matched_count > 0 {
+                let modified = updated.modified_count > 0;
+                return Ok(Updated { modified });
+            }
+            // A removal may have moved it up, to a bucket that the server had looked at before.
+            if self.find(shared, session.as_deref_mut()).await?.is_none() {
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    "the key has no item with this id, nothing was changed: append it",
+                ));
+            }
+            if session.is_some() {
+                return Err(Error::new(
+                    ErrorKind::Contention,
+                    "another writer moved the item at the same moment, nothing was changed: run the operation again",
+                ));
+            }
+            attempts
+                .next(DriverError::custom("the item was moved each time"))
+                .await?;
+        }
     }
 
     /// What an error means of a command with that hint.

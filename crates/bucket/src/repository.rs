@@ -17,6 +17,17 @@ use crate::{BucketRepositoryBuilder, validator};
 /// A collection of buckets: the items of each key, one document a page.
 ///
 /// A clone is cheap and shares what the original knows. See the [crate](crate) for the documents and the guarantees.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// trades.ensure_indexes().await?;
+/// let for_a_task = trades.clone();
+/// tokio::spawn(async move { for_a_task.append(&123, &doc! { "qty": 419 }).await });
+/// # Ok(())
+/// # }
+/// ```
 pub struct BucketRepository<K, T> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (K, T)>,

@@ -118,6 +118,17 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
         Some(ItemToken::new(page.tail.clone(), position))
     }
 
+    /// The place before the last item that came.
+    pub(crate) fn token_before(&self) -> Option<ItemToken> {
+        let page = self.read.front()?;
+        let position = if self.wanted.newest_first {
+            page.before + page.items.len() + 1
+        } else {
+            page.before.saturating_sub(1)
+        };
+        Some(ItemToken::new(page.tail.clone(), position))
+    }
+
     /// Fetches more pages; false at the end. They may have no wanted items.
     pub(crate) async fn fetch<K: Key>(&mut self) -> Result<bool> {
         let fetched = self.fetch_pages::<K>().await;

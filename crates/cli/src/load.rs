@@ -138,7 +138,7 @@ pub(crate) async fn run<K: Key + FromText>(
     let exit = failure.as_ref().map_or(Exit::Well, |failure| failure.exit);
     let summary = Summary::new("bucket load", namespace)
         .row("items", appended.items)
-        .row("stored_before", appended.repeated)
+        .row("stored_before", appended.already_there)
         .row("buckets_opened", appended.opened);
     output.summary(&summary, exit)?;
     match failure {

@@ -36,11 +36,11 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         } => repair(output, &lists, dry_run.dry_run, *delete_orphans).await,
         OutlierVerb::Indexes(create) if create.create => {
             let ensured = lists.ensure_indexes().await?;
-            let namespace = lists.overflow_collection().namespace().to_string();
+            let namespace = lists.extras_collection().namespace().to_string();
             indexes::created(output, "outlier indexes", namespace, &ensured)
         }
         OutlierVerb::Indexes(_) => {
-            let (plan, collection) = (lists.indexes(), lists.overflow_collection());
+            let (plan, collection) = (lists.indexes(), lists.extras_collection());
             indexes::show(output, "outlier indexes", &plan, collection).await
         }
     }
@@ -80,7 +80,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
 async fn plan(output: Output, lists: &Lists) -> Outcome {
     let progress = Progress::new(output, "plan", "documents", None);
     let would = lists.adopt().dry_run().await?;
-    let missing = lists.indexes().missing(lists.overflow_collection()).await?;
+    let missing = lists.indexes().missing(lists.extras_collection()).await?;
     progress.end();
     output.text("// a transaction for each document that is not in form: its array, its flag and its extras")?;
     if !missing.is_empty() {
@@ -166,7 +166,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
                 id: Some(document.id.clone()),
                 text,
                 fields: vec![
-                    ("main_changed", json!(document.main_changed)),
+                    ("main_changed", json!(document.main_modified)),
                     ("written", json!(written)),
                     ("removed", json!(removed)),
                     ("left", json!(document.left.as_ref().map(variant))),
@@ -192,7 +192,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
 
 fn print(output: Output, lists: &Lists, finding: &Finding) -> std::io::Result<()> {
     let collection = match finding.collection {
-        FoundIn::Extras => lists.overflow_collection().name(),
+        FoundIn::Extras => lists.extras_collection().name(),
         _ => lists.collection().name(),
     };
     output.record(Record {

@@ -1,8 +1,8 @@
 //! How a call becomes a future.
 //!
 //! Every call of a repository returns an action: a `#[must_use]` struct with setters for its options that borrows the
-//! repository and, when the caller gives one, the session, and that `IntoFuture` turns into an [`ActionFuture`]. What
-//! the actions share is [`run`]: a span for `tracing`, and the operation's name in every error.
+//! repository and, when the caller gives one, the session, and that `IntoFuture` turns into an [`ActionFuture`]. All
+//! have a span for `tracing`, and the operation's name in every error.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,6 +15,7 @@ use tracing::{Instrument, Span};
 use crate::error::{Error, Operation, Result};
 
 /// Which call on which collection an action is.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The pattern, such as `bucket`.
@@ -37,12 +38,20 @@ impl Call<'_> {
 }
 
 /// The future of an action: it can be spawned, and borrows what the action borrows.
+///
+/// ```
+/// # use mongo_patterns_core::action::ActionFuture;
+/// async fn both(first: ActionFuture<'_, u64>, second: ActionFuture<'_, u64>) -> mongo_patterns_core::Result<u64> {
+///     Ok(first.await? + second.await?)
+/// }
+/// ```
 pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Runs the body of an action in a span of its own, and names the operation in its error.
 ///
 /// The span has the fields `pattern`, `operation`, `namespace`, and `attempts` where the body calls
 /// [`record_attempts`]. It never has user data.
+#[doc(hidden)]
 pub fn run<'a, T, F>(call: Call<'a>, body: impl FnOnce(Span) -> F) -> ActionFuture<'a, T>
 where
     T: 'a,
@@ -60,6 +69,7 @@ where
 }
 
 /// Notes in the action's span how many attempts it took.
+#[doc(hidden)]
 pub fn record_attempts(span: &Span, attempts: u32) {
     span.record("attempts", attempts);
 }

@@ -1,6 +1,7 @@
 //! The one error of all patterns.
 
 mod cause;
+mod kind;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,79 +11,22 @@ use mongodb::Namespace;
 use mongodb::bson::Bson;
 
 use cause::classify;
+use kind::Class;
 
+#[doc(hidden)]
 pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, refused_document};
+pub use kind::ErrorKind;
 
 /// The result of every call of a pattern.
+///
+/// ```
+/// # use mongo_patterns_core::{Error, ErrorKind};
+/// fn page_number(text: &str) -> mongo_patterns_core::Result<u64> {
+///     text.parse().map_err(|_| Error::new(ErrorKind::InvalidArgument, "a page has a number"))
+/// }
+/// # assert!(page_number("x").is_err());
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// What went wrong, for a program to act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A builder got a setting that cannot work, such as a page size of 0 or a field name with a dot.
-    Configuration,
-    /// A call got an argument that cannot be, such as page 0.
-    InvalidArgument,
-    /// The key cannot be encoded: an integer out of range, or a text that is too long.
-    InvalidKey,
-    /// The item has no usable time: its time field is missing or not a date, or the time is out of range.
-    InvalidTime,
-    /// The item has no usable id: its id field is missing, or its type is not one that an id can have.
-    InvalidItemId,
-    /// The item cannot be written as BSON.
-    Encode,
-    /// There is no document with this `_id`.
-    NotFound,
-    /// The item does not fit: alone, or together with its document's others, it would pass MongoDB's 16 MiB.
-    TooLarge,
-    /// A stored item cannot be read as the item type of the repository.
-    Decode,
-    /// An index that the call relies on does not exist.
-    IndexMissing,
-    /// An index of a planned name has another definition, or an equal index has another name.
-    IndexMismatch,
-    /// The collection's collation is not the simple one, so `_id` ranges would not be index bounds.
-    Collation,
-    /// A unique index that is not the pattern's refused the write.
-    DuplicateKey,
-    /// A stored document breaks the rules of the pattern.
-    Corrupt,
-    /// The deployment cannot do what the call needs: a standalone has no transactions, or the server is too old.
-    Unsupported,
-    /// A collection that is to be filled has documents already.
-    TargetNotEmpty,
-    /// After a move, the target does not have what the source has.
-    CountMismatch,
-    /// A document holds what is nowhere else and would be lost: it must be moved first.
-    NotMoved,
-    /// There is a document with this `_id` already.
-    AlreadyExists,
-    /// Changes that were to be followed are not known to the server any more.
-    HistoryLost,
-    /// A collection that was followed was dropped or renamed.
-    Dropped,
-    /// The server does not keep what documents were before a change, and the call needs it.
-    PreImagesOff,
-    /// The parent has no child with this id.
-    ChildNotFound,
-    /// The parent has a child with this id already.
-    ChildExists,
-    /// The parent has as many children as it may have.
-    Full,
-    /// The parent's children are not those that the call lists.
-    ChildrenDiffer,
-    /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
-    Contention,
-    /// No suitable server could be found. Nothing was sent.
-    Unreachable,
-    /// The connection broke. The server may or may not have done what was asked.
-    Network,
-    /// The write was done, but not confirmed by as many members as its write concern asks for.
-    WriteConcern,
-    /// Any other error of the driver or the server.
-    Driver,
-}
 
 /// The error of all patterns: what kind, in which operation, on which collection, and what to do about it.
 ///
@@ -92,6 +36,20 @@ pub enum ErrorKind {
 ///
 /// It converts into the driver's error, so `?` works in a callback of the driver's transactions, and keeps the labels
 /// that make the driver retry the transaction.
+///
+/// ```
+/// # use mongo_patterns_core::{Error, ErrorKind};
+/// fn status(error: &Error) -> u16 {
+///     match error.kind() {
+///         _ if error.is_transient() || error.is_outcome_unknown() => 503,
+///         ErrorKind::NotFound | ErrorKind::ChildNotFound => 404,
+///         ErrorKind::AlreadyExists | ErrorKind::Full => 409,
+///         _ if error.is_invalid_input() => 400,
+///         _ => 500,
+///     }
+/// }
+/// assert_eq!(status(&Error::new(ErrorKind::Full, "a patron may have 20 addresses")), 409);
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -109,6 +67,7 @@ struct Inner {
 }
 
 /// Which call on which collection an [`Error`] or a span belongs to.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The pattern, such as `bucket`.
@@ -120,7 +79,13 @@ pub struct Operation {
 }
 
 impl Error {
-    /// An error with a text that says what to do and holds no user value.
+    /// An error with a text that says what to do and holds no user value: for tests of a service, say.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::Contention, "other writers were faster");
+    /// assert!(error.is_transient());
+    /// ```
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -136,11 +101,13 @@ impl Error {
     }
 
     /// A driver error with a kind and text of our own.
+    #[doc(hidden)]
     pub fn from_driver(kind: ErrorKind, message: impl Into<Cow<'static, str>>, error: mongodb::error::Error) -> Self {
         Self::new(kind, message).caused_by(error)
     }
 
     /// Adds the driver error that is behind it.
+    #[doc(hidden)]
     #[must_use]
     pub fn caused_by(mut self, error: mongodb::error::Error) -> Self {
         self.0.cause = Some(DriverCause::new(error));
@@ -148,11 +115,13 @@ impl Error {
     }
 
     /// A stored document that breaks the pattern's rules in a field.
+    #[doc(hidden)]
     pub fn corrupt(document_id: Bson, field: &str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Corrupt, message).at(document_id, field)
     }
 
     /// Names the stored document and field.
+    #[doc(hidden)]
     #[must_use]
     pub fn at(mut self, document_id: Bson, field: impl Into<String>) -> Self {
         self.0.document_id = Some(document_id);
@@ -161,6 +130,7 @@ impl Error {
     }
 
     /// Names the encoded key that the operation was about.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.0.key.get_or_insert_with(|| key.into());
@@ -168,6 +138,7 @@ impl Error {
     }
 
     /// Says how often and how long the operation was tried.
+    #[doc(hidden)]
     #[must_use]
     pub fn tried(mut self, attempts: u32, elapsed: Duration) -> Self {
         self.0.tried = Some((attempts, elapsed));
@@ -175,6 +146,7 @@ impl Error {
     }
 
     /// Says how many items of a batch are stored, from the first.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_stored(mut self, items: u64) -> Self {
         self.0.stored = Some(items);
@@ -182,6 +154,7 @@ impl Error {
     }
 
     /// Names the operation, unless an inner one is named already.
+    #[doc(hidden)]
     #[must_use]
     pub fn in_operation(mut self, operation: &Operation) -> Self {
         self.0.operation.get_or_insert_with(|| operation.clone());
@@ -189,46 +162,116 @@ impl Error {
     }
 
     /// What went wrong.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let is_full = |error: &Error| error.kind() == ErrorKind::Full;
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
     /// The pattern whose repository was called, such as `bucket`.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if error.pattern() == Some("bucket") {
+    ///     println!("a page of a history: {error}");
+    /// }
+    /// # }
+    /// ```
     pub fn pattern(&self) -> Option<&'static str> {
         self.0.operation.as_ref().map(|operation| operation.pattern)
     }
 
     /// The method that was called, such as `append`.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// println!("{} failed", error.operation().unwrap_or("a call"));
+    /// # }
+    /// ```
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation.as_ref().map(|operation| operation.name)
     }
 
     /// Database and collection.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if let Some(namespace) = error.namespace() {
+    ///     println!("in {}, collection {}", namespace.db, namespace.coll);
+    /// }
+    /// # }
+    /// ```
     pub fn namespace(&self) -> Option<&Namespace> {
         self.0.operation.as_ref().map(|operation| &operation.namespace)
     }
 
     /// The key in question, as it is encoded in `_id`. It is a user value: take care where you log it.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// // For support alone, not for a log that many read.
+    /// let of_customer = error.key().map(str::to_owned);
+    /// # }
+    /// ```
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
     /// The `_id` of the stored document in question. It may hold a key: take care where you log it.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if error.is_corrupt() {
+    ///     println!("look at {:?}, field {:?}", error.document_id(), error.field());
+    /// }
+    /// # }
+    /// ```
     pub fn document_id(&self) -> Option<&Bson> {
         self.0.document_id.as_ref()
     }
 
     /// The field of the stored document in question, such as `count`, or `history.3` for an element.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// let of_count = error.is_corrupt() && error.field() == Some("count");
+    /// # }
+    /// ```
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
 
     /// How many attempts were made, where a retry ran out.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// if let (Some(attempts), Some(elapsed)) = (error.attempts(), error.elapsed()) {
+    ///     println!("{attempts} attempts in {elapsed:?}");
+    /// }
+    /// # }
+    /// ```
     pub fn attempts(&self) -> Option<u32> {
         self.0.tried.map(|(attempts, _)| attempts)
     }
 
     /// How long was tried, where a retry ran out.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// let was_slow = error.elapsed().is_some_and(|elapsed| elapsed.as_secs() > 10);
+    /// # }
+    /// ```
     pub fn elapsed(&self) -> Option<Duration> {
         self.0.tried.map(|(_, elapsed)| elapsed)
     }
@@ -236,52 +279,132 @@ impl Error {
     /// How many items of a batch are stored all the same, from the first: always a prefix. For a stream of items of
     /// several keys, all items of the error's key before this place in the stream are stored. Where the
     /// [outcome is unknown](Self::is_outcome_unknown), more of them may be.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error, batch: &[i32]) {
+    /// // The batch had no ids by which it could be repeated as a whole.
+    /// if !error.is_outcome_unknown() {
+    ///     let rest = &batch[error.stored().unwrap_or(0) as usize..];
+    /// }
+    /// # }
+    /// ```
     pub fn stored(&self) -> Option<u64> {
         self.0.stored
     }
 
     /// The driver's own error, with its labels and the server's response. Its text can hold user values.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # fn f(error: &Error) {
+    /// let labels = error.as_driver_error().map(|error| error.labels().len());
+    /// # }
+    /// ```
     pub fn as_driver_error(&self) -> Option<&mongodb::error::Error> {
         self.0.cause.as_ref().map(DriverCause::error)
     }
 
     /// Whether the caller's input or settings were refused. Nothing was sent, or the server stored nothing.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1");
+    /// assert!(error.is_invalid_input());
+    /// ```
     pub fn is_invalid_input(&self) -> bool {
-        use ErrorKind::*;
-        matches!(
-            self.0.kind,
-            Configuration | InvalidArgument | InvalidKey | InvalidTime | InvalidItemId | Encode | TooLarge
-        )
+        self.0.kind.class() == Class::Input
     }
 
-    /// Whether other writers got in the way until the retry ended. Nothing was stored; trying again can work.
+    /// Whether the same call can succeed later: other writers got in the way, no server could be reached, or it was no
+    /// primary, or a transaction was aborted. Nothing was stored. What calls of many documents, such as repairs, did before
+    /// stays, and the next one goes on from there.
+    ///
+    /// A call without a session may be made again as it is, after a while. In a transaction of yours, the whole
+    /// transaction is to be run again.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::Error;
+    /// # use std::time::Duration;
+    /// /// How a service answers.
+    /// fn retry_after(error: &Error) -> Option<Duration> {
+    ///     (error.is_transient() || error.is_outcome_unknown()).then_some(Duration::from_secs(1))
+    /// }
+    /// ```
+    ///
+    /// It is never so together with [`is_outcome_unknown`](Self::is_outcome_unknown), or where a part of the call is
+    /// [`stored`](Self::stored).
+    pub fn is_transient(&self) -> bool {
+        let by_kind = match self.0.kind.class() {
+            Class::Transient => true,
+            Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_transient),
+            _ => false,
+        };
+        by_kind && self.0.stored.is_none_or(|stored| stored == 0)
+    }
+
+    /// Whether other writers got in the way until the retry ended. It is one of the
+    /// [transient](Self::is_transient) errors.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// assert!(Error::new(ErrorKind::Contention, "others were faster").is_contention());
+    /// ```
     pub fn is_contention(&self) -> bool {
         self.0.kind == ErrorKind::Contention
     }
 
     /// Whether a stored document breaks the rules of the pattern.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// assert!(Error::new(ErrorKind::Corrupt, "the count is not the number of items").is_corrupt());
+    /// ```
     pub fn is_corrupt(&self) -> bool {
         self.0.kind == ErrorKind::Corrupt
     }
 
     /// Whether the collection is not set up for the pattern: an index is missing or different, the collation is not the
     /// simple one, or pre-images are off.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::IndexMissing, "call ensure_indexes()");
+    /// assert!(error.is_setup() && !error.is_transient());
+    /// ```
     pub fn is_setup(&self) -> bool {
-        use ErrorKind::*;
-        matches!(self.0.kind, IndexMissing | IndexMismatch | Collation | PreImagesOff)
+        self.0.kind.class() == Class::Setup
     }
 
-    /// Whether no server could be reached. Nothing was sent.
+    /// Whether no server could be reached. Nothing was sent. It is one of the [transient](Self::is_transient) errors.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// assert!(Error::new(ErrorKind::Unreachable, "no server").is_unreachable());
+    /// ```
     pub fn is_unreachable(&self) -> bool {
         self.0.kind == ErrorKind::Unreachable
     }
 
-    /// Whether a write may have been stored although it ended in this error: the connection broke under it, it ran
-    /// into a time limit, or its write concern was not met. Trying it again can store it twice.
+    /// Whether something may have been stored although the call ended in this error: the connection broke under it, it ran
+    /// into a time limit, its primary stepped down, or its write concern was not met. To try it again can store it twice,
+    /// unless it has an id by which the pattern recognises it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::{Error, Result};
+    /// # async fn append() -> Result<()> { Ok(()) }
+    /// # async fn f() -> Result<()> {
+    /// let mut appended = append().await; // of an item with an id
+    /// while appended.as_ref().is_err_and(Error::is_outcome_unknown) {
+    ///     appended = append().await;
+    /// }
+    /// # appended
+    /// # }
+    /// ```
     pub fn is_outcome_unknown(&self) -> bool {
-        match self.0.kind {
-            ErrorKind::Network | ErrorKind::WriteConcern => true,
-            ErrorKind::Driver => self.0.cause.as_ref().is_some_and(DriverCause::outcome_unknown),
+        match self.0.kind.class() {
+            Class::Unknown => true,
+            Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_outcome_unknown),
             _ => false,
         }
     }

@@ -10,6 +10,7 @@ use mongodb::{ClientSession, Collection, IndexModel};
 
 use crate::error::{self, Error, ErrorKind, Result};
 
+#[doc(hidden)]
 pub use existing::{list_indexes, serves};
 
 const DUPLICATE_KEY: i32 = 11000;
@@ -18,6 +19,13 @@ const INDEX_NOT_FOUND: i32 = 27;
 const INDEX_CONFLICT: [i32; 2] = [85, 86];
 
 /// An index that a pattern relies on.
+///
+/// ```
+/// # use mongo_patterns_core::index::PlannedIndex;
+/// # use mongodb::bson::doc;
+/// let index = PlannedIndex::new("book_id_1_seq_1", doc! { "book_id": 1, "seq": 1 }).unique();
+/// assert!(index.unique && index.partial_filter.is_none());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PlannedIndex {
@@ -33,6 +41,7 @@ pub struct PlannedIndex {
 
 impl PlannedIndex {
     /// An index that is not unique and holds all documents.
+    #[doc(hidden)]
     pub fn new(name: impl Into<String>, keys: Document) -> Self {
         Self {
             name: name.into(),
@@ -43,6 +52,7 @@ impl PlannedIndex {
     }
 
     /// Makes it unique.
+    #[doc(hidden)]
     #[must_use]
     pub fn unique(mut self) -> Self {
         self.unique = true;
@@ -50,6 +60,7 @@ impl PlannedIndex {
     }
 
     /// Restricts it to the documents that match the filter.
+    #[doc(hidden)]
     #[must_use]
     pub fn partial(mut self, filter: Document) -> Self {
         self.partial_filter = Some(filter);
@@ -57,6 +68,17 @@ impl PlannedIndex {
     }
 
     /// The driver's form of it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongodb::error::Result<()> {
+    /// for index in plan.indexes() {
+    ///     trades.create_index(index.to_model()).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn to_model(&self) -> IndexModel {
         let options = IndexOptions::builder()
             .name(self.name.clone())
@@ -83,6 +105,7 @@ impl PlannedIndex {
 ///
 /// # Errors
 /// [`IndexMismatch`](ErrorKind::IndexMismatch) when the index of that name has another definition: it is not dropped.
+#[doc(hidden)]
 pub async fn drop_exactly<T: Send + Sync>(collection: &Collection<T>, index: &PlannedIndex) -> Result<bool> {
     let present = existing::list_indexes(collection, None).await?;
     let namesake = present
@@ -100,6 +123,17 @@ pub async fn drop_exactly<T: Send + Sync>(collection: &Collection<T>, index: &Pl
 }
 
 /// The indexes of a repository's collection. Its text is the `createIndex` calls for a shell.
+///
+/// ```no_run
+/// # use mongo_patterns_core::index::IndexPlan;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongo_patterns_core::Result<()> {
+/// println!("{plan}");
+/// let ensured = plan.ensure(&trades, None).await?;
+/// println!("created {:?}, found {:?}", ensured.created, ensured.existing);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexPlan {
     collection: String,
@@ -107,6 +141,13 @@ pub struct IndexPlan {
 }
 
 /// What [`IndexPlan::ensure`] found and did.
+///
+/// ```
+/// # use mongo_patterns_core::index::EnsuredIndexes;
+/// fn report(ensured: &EnsuredIndexes) {
+///     println!("created {:?}, found {:?}", ensured.created, ensured.existing);
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnsuredIndexes {
@@ -118,6 +159,7 @@ pub struct EnsuredIndexes {
 
 impl IndexPlan {
     /// A plan for a collection.
+    #[doc(hidden)]
     pub fn new(collection: impl Into<String>, indexes: Vec<PlannedIndex>) -> Self {
         Self {
             collection: collection.into(),
@@ -126,11 +168,27 @@ impl IndexPlan {
     }
 
     /// The indexes, to create them by other means.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # fn f(plan: IndexPlan) {
+    /// let names: Vec<&str> = plan.indexes().iter().map(|index| index.name.as_str()).collect();
+    /// # }
+    /// ```
     pub fn indexes(&self) -> &[PlannedIndex] {
         &self.indexes
     }
 
     /// Creates what is missing, in up to three round trips: the collection's options, its indexes, and their creation.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// plan.ensure(&trades, None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Collation`](ErrorKind::Collation) when the collection's collation is not the simple one,
@@ -162,6 +220,14 @@ impl IndexPlan {
 
     /// Checks that all indexes of the plan exist, in one round trip, and creates nothing.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) {
+    /// let is_ready = plan.check(&trades).await.is_ok();
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`IndexMissing`](ErrorKind::IndexMissing) when one does not exist, and
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of its name is another.
@@ -175,6 +241,18 @@ impl IndexPlan {
 
     /// The indexes of the plan that do not exist, in one round trip. Creates nothing.
     ///
+    /// ```no_run
+    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// let missing = plan.missing(&trades).await?;
+    /// if !missing.is_empty() {
+    ///     println!("would send {}", plan.create_command(&missing));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of a planned name is another.
     pub async fn missing<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedIndex>> {
@@ -183,6 +261,13 @@ impl IndexPlan {
     }
 
     /// The command that creates some indexes of the plan, as `runCommand` takes it.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # fn f(plan: IndexPlan) {
+    /// let command = plan.create_command(plan.indexes());
+    /// # }
+    /// ```
     pub fn create_command(&self, indexes: &[PlannedIndex]) -> Document {
         let indexes: Vec<Document> = indexes.iter().map(PlannedIndex::definition).collect();
         doc! { "createIndexes": &self.collection, "indexes": indexes }
@@ -238,6 +323,7 @@ impl IndexPlan {
 }
 
 /// That a write relies on an index that does not exist.
+#[doc(hidden)]
 pub fn index_missing(name: &str) -> Error {
     Error::new(
         ErrorKind::IndexMissing,

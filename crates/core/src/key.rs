@@ -26,14 +26,26 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 
 pub use encoded::EncodedKey;
+#[doc(hidden)]
 pub use expressions::KeyExpressions;
 
 use crate::error::{Error, ErrorKind};
 
 /// The longest text of a key, in bytes: a regular expression has room for 32,764, and escaping can double a key.
+///
+/// ```
+/// # use mongo_patterns_core::key::{EncodeKey, MAX_KEY_BYTES};
+/// assert!("k".repeat(MAX_KEY_BYTES).encode_key().is_ok());
+/// assert!("k".repeat(MAX_KEY_BYTES + 1).encode_key().is_err());
+/// ```
 pub const MAX_KEY_BYTES: usize = 1024;
 
 /// Why a key cannot be encoded.
+///
+/// ```
+/// # use mongo_patterns_core::key::{EncodeKey, KeyError};
+/// assert_eq!(u64::MAX.encode_key(), Err(KeyError::OutOfRange));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -73,8 +85,21 @@ mod sealed {
 /// What can be encoded as a key: every [`Key`], and `str` for `String` keys.
 ///
 /// Sealed, so that the promise of this module holds for all keys there are.
+///
+/// ```
+/// # use mongo_patterns_core::key::EncodeKey;
+/// assert_eq!("12_3".encode_key()?.text(), "12%5F3");
+/// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+/// ```
 pub trait EncodeKey: sealed::Sealed + Sync {
     /// The key as stored: its text in `_id`, and its value in the key field.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::key::EncodeKey;
+    /// let key = 123_u32.encode_key()?;
+    /// assert_eq!((key.text(), key.value()), ("123", &123.into()));
+    /// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+    /// ```
     ///
     /// # Errors
     /// When the text would be too long, or the integer is out of range.
@@ -82,6 +107,12 @@ pub trait EncodeKey: sealed::Sealed + Sync {
 }
 
 /// The key type of a repository. Sealed: see the [module](self) for the types.
+///
+/// ```
+/// # use mongo_patterns_core::Key;
+/// assert_eq!(String::decode_key("12%5F3").as_deref(), Some("12_3"));
+/// assert_eq!(u32::decode_key("-1"), None);
+/// ```
 pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
     /// The BSON types that the key field may have, by their names in `$jsonSchema`.
     const BSON_TYPES: &'static [&'static str];
@@ -95,6 +126,7 @@ pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
 
     /// How a server encodes the stored keys of a collection, for work that does not pass through the client. `stored` is
     /// the path of the key in an aggregation, such as `$customerId`.
+    #[doc(hidden)]
     fn expressions(stored: &str) -> KeyExpressions;
 }
 
@@ -102,6 +134,7 @@ pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The integer in a stored value of any numeric type, if it is one.
+#[doc(hidden)]
 pub fn stored_integer(value: RawBsonRef<'_>) -> Option<i64> {
     match value {
         RawBsonRef::Int32(value) => Some(value.into()),

@@ -1,42 +1,49 @@
 //! What all crates of [mongo-patterns](https://docs.rs/mongo-patterns) share.
 //!
-//! Services import the facade crate `mongo-patterns`, which re-exports what they need from here: [`Error`], the
-//! [key] types and [`RetryPolicy`]. The rest serves the crates of the single patterns:
+//! Services import the facade crate `mongo-patterns`, which re-exports what they need from here:
 //!
 //! | module | what |
 //! |---|---|
 //! | [`error`] | one typed error that never prints user values |
 //! | [`key`] | keys as `_id` prefixes of which none is the prefix of another |
-//! | [`document_id`] | an `_id` of any type that a document can have |
-//! | [`field`] | field names that cannot become paths or operators |
 //! | [`retry`] | retry bounded by count and by time, with jitter |
 //! | [`index`] | index plans that are created but never dropped |
-//! | [`action`] | how a call becomes a future with a span and error context |
+//! | [`action`] | what a call becomes when it is awaited |
 //! | [`plan`] | what a call would send |
-//! | [`find`] | reads with or without the caller's session |
-//! | [`transaction`] | transactions of our own |
-//! | [`gates`] | keeps the writes of this process away from such a transaction |
-//! | [`array`](mod@array) | values that are encoded once, into arrays of documents |
-//! | [`moves`] | a record of how far a move is |
-//! | [`rewrite`] | arrays over several documents, written anew |
+//!
+//! The rest serves the crates of the single patterns. It is hidden here, and may change with any version.
 
 pub mod action;
+#[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
+#[doc(hidden)] // changes of single fields
+pub mod change;
+#[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
 pub mod error;
+#[doc(hidden)] // field names that cannot become paths or operators
 pub mod field;
+#[doc(hidden)] // reads with or without the caller's session
 pub mod find;
+#[doc(hidden)] // keeps the writes of this process away from a transaction of our own
 pub mod gates;
 pub mod index;
 pub mod key;
+#[doc(hidden)] // a record of how far a move is
 pub mod moves;
 pub mod plan;
 pub mod retry;
+#[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;
+#[doc(hidden)] // transactions of our own
 pub mod transaction;
 
+#[doc(hidden)]
+pub use change::FieldChange;
+#[doc(hidden)]
 pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
+#[doc(hidden)]
 pub use field::FieldName;
 pub use key::{EncodeKey, EncodedKey, Key};
 pub use plan::PlannedCommand;

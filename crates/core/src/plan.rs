@@ -5,6 +5,15 @@ use std::fmt;
 use mongodb::bson::Document;
 
 /// A command that a call would send to its database.
+///
+/// ```
+/// # use mongo_patterns_core::PlannedCommand;
+/// fn show(commands: &[PlannedCommand]) {
+///     for command in commands.iter().filter(|command| command.writes) {
+///         println!("{}: {}", command.purpose, command.command);
+///     }
+/// }
+/// ```
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PlannedCommand {
@@ -18,6 +27,7 @@ pub struct PlannedCommand {
 
 impl PlannedCommand {
     /// One that only reads.
+    #[doc(hidden)]
     pub fn read(purpose: &'static str, command: Document) -> Self {
         Self {
             purpose,
@@ -27,6 +37,7 @@ impl PlannedCommand {
     }
 
     /// One that writes.
+    #[doc(hidden)]
     pub fn write(purpose: &'static str, command: Document) -> Self {
         Self {
             purpose,

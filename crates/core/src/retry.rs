@@ -10,6 +10,13 @@ use crate::error::{Error, ErrorKind};
 /// random time up to a bound that doubles each time. It ends after [`max_attempts`](Self::max_attempts) or
 /// [`max_elapsed`](Self::max_elapsed), whichever comes first, with [`ErrorKind::Contention`]. By then nothing has been
 /// stored.
+///
+/// ```
+/// # use mongo_patterns_core::RetryPolicy;
+/// # use std::time::Duration;
+/// let hurried = RetryPolicy::default().with_max_attempts(20).with_max_elapsed(Duration::from_secs(2));
+/// assert_eq!(hurried.max_attempts, 20);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
@@ -36,6 +43,11 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// Sets [`max_attempts`](Self::max_attempts); 1 means no retry.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::RetryPolicy;
+    /// let once = RetryPolicy::default().with_max_attempts(1);
+    /// ```
     #[must_use]
     pub fn with_max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
@@ -43,6 +55,12 @@ impl RetryPolicy {
     }
 
     /// Sets [`max_elapsed`](Self::max_elapsed).
+    ///
+    /// ```
+    /// # use mongo_patterns_core::RetryPolicy;
+    /// # use std::time::Duration;
+    /// let hurried = RetryPolicy::default().with_max_elapsed(Duration::from_secs(2));
+    /// ```
     #[must_use]
     pub fn with_max_elapsed(mut self, elapsed: Duration) -> Self {
         self.max_elapsed = elapsed;
@@ -50,6 +68,7 @@ impl RetryPolicy {
     }
 
     /// Starts to count and to time the attempts of one operation.
+    #[doc(hidden)]
     pub fn start(&self) -> Attempts<'_> {
         Attempts {
             policy: self,
@@ -60,6 +79,7 @@ impl RetryPolicy {
 }
 
 /// The attempts of one operation.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Attempts<'p> {
     policy: &'p RetryPolicy,

@@ -22,7 +22,7 @@ pub use insert::{Insert, Inserted};
 pub use move_from_references::MoveFromReferences;
 pub use move_to_references::MoveToReferences;
 pub use orphans::{Orphan, OrphanStream, Orphans};
-pub use remove_child::RemoveChild;
+pub use remove_child::{RemoveChild, Removed};
 pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;
 pub use update_child::{UpdateChild, Updated};

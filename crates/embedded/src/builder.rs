@@ -10,6 +10,25 @@ use crate::EmbeddedRepository;
 use crate::settings::Settings;
 
 /// Builds an [`EmbeddedRepository`]: names, the bound and the retry.
+///
+/// ```no_run
+/// # use mongo_patterns_core::RetryPolicy;
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # use std::time::Duration;
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     patron: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let patrons = EmbeddedRepository::<Document, Document>::builder(patron)
+///     .children_field("addresses")
+///     .child_id_field("id")
+///     .max_children(20)
+///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct EmbeddedRepositoryBuilder<P, C> {

@@ -55,8 +55,8 @@ pub(crate) fn check_parent(settings: &Settings, parent: &Document) -> Result<()>
         };
         if !forms.insert(ChildId::of_child(settings, child)?.form().to_vec()) {
             return Err(Error::new(
-                ErrorKind::ChildExists,
-                "two children of the parent have the same id, nothing was stored",
+                ErrorKind::InvalidArgument,
+                "two children of the parent have the same id, nothing was stored: give each its own",
             ));
         }
     }

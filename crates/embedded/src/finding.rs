@@ -5,6 +5,19 @@ use std::fmt;
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
 /// Something that is wrong with a stored parent; from [`verify`](crate::EmbeddedRepository::verify).
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = patrons.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     println!("{}: {}", finding.document_id, finding.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -15,6 +28,21 @@ pub struct Finding {
 }
 
 /// What is wrong with a parent. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::{EmbeddedRepository, Problem};
+/// # use mongodb::bson::Document;
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = patrons.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     if let Problem::OverFull { children } = finding.problem {
+///         println!("{children} addresses are too many");
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {

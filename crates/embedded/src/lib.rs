@@ -82,7 +82,7 @@
 //!   writer adds, removes or changes at the same time is lost or comes back.
 //! - "No such parent", "no such child", "there already" and "full" are four different errors:
 //!   [`NotFound`](mongo_patterns_core::ErrorKind::NotFound), [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound),
-//!   [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) and [`Full`](mongo_patterns_core::ErrorKind::Full).
+//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) and [`Full`](mongo_patterns_core::ErrorKind::Full).
 //! - Ids and values are values, whatever they look like: `{ $gt: "" }` is an id like any other.
 //!
 //! Other programs are not bound by this. [`validator`](EmbeddedRepository::validator) lets the server refuse what they
@@ -115,7 +115,8 @@
 //! # Cookbook
 //!
 //! **A retry without fear.** When the connection breaks under a write, nobody knows whether it is done. Replacing,
-//! changing and reordering may simply be called again. Adding may be too: `ChildExists` says that the first call did it.
+//! changing, removing and reordering may simply be called again. Adding may be too: `AlreadyExists` says that the first
+//! call did it.
 //!
 //! ```no_run
 //! # use mongo_patterns_core::ErrorKind;
@@ -124,7 +125,7 @@
 //! let mut added = patrons.add_child("joe", &home).await;
 //! while added.as_ref().is_err_and(|error| error.is_outcome_unknown()) {
 //!     added = match patrons.add_child("joe", &home).await {
-//!         Err(error) if error.kind() == ErrorKind::ChildExists => Ok(()),
+//!         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
 //!         added => added,
 //!     };
 //! }
@@ -175,7 +176,7 @@ mod settings;
 mod validator;
 mod write;
 
-pub use action::{Inserted, Orphan, Updated};
+pub use action::{Inserted, Orphan, Removed, Updated};
 pub use builder::EmbeddedRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use migrate::{MovePlan, Moved};

@@ -14,6 +14,21 @@ use mongo_patterns_core::PlannedCommand;
 
 /// What a move into parents would do, and every command that it would send; from
 /// [`MoveFromReferences::plan`](crate::action::MoveFromReferences::plan).
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let plan = patrons.move_from_references(&addresses, "patron_id").plan().await?;
+/// for command in plan.commands.iter().filter(|command| command.writes) {
+///     println!("{}: {}", command.purpose, command.command);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MovePlan {
@@ -26,6 +41,19 @@ pub struct MovePlan {
 }
 
 /// What a move did.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let moved = patrons.move_from_references(&addresses, "patron_id").await?;
+/// println!("{} addresses of {} patrons, {} of none", moved.children, moved.parents, moved.orphans);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {

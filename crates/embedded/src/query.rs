@@ -1,7 +1,7 @@
 //! The BSON that goes over the wire, built by pure functions. Ids are values of `$eq` or `$literal` everywhere, so that
 //! one such as `{ $gt: 1 }` is never read as an operator.
 
-use mongo_patterns_core::DocumentId;
+use mongo_patterns_core::{DocumentId, FieldChange};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::ids::{CHILD_ID_TYPES, ChildId};
@@ -55,18 +55,8 @@ pub(crate) fn replace(settings: &Settings, child: Document) -> Document {
 }
 
 /// Sets and removes fields of the child that the filter found. The names are those of plain fields.
-pub(crate) fn change(settings: &Settings, set: Document, unset: Vec<String>) -> Document {
-    let path = |field: String| format!("{}.$.{field}", settings.children);
-    let mut update = Document::new();
-    if !set.is_empty() {
-        let set: Document = set.into_iter().map(|(field, value)| (path(field), value)).collect();
-        update.insert("$set", set);
-    }
-    if !unset.is_empty() {
-        let unset: Document = unset.into_iter().map(|field| (path(field), "".into())).collect();
-        update.insert("$unset", unset);
-    }
-    update
+pub(crate) fn change(settings: &Settings, change: FieldChange) -> Document {
+    change.update(&format!("{}.$.", settings.children))
 }
 
 /// Removes a child.
@@ -211,6 +201,7 @@ mod tests {
     #[test]
     fn a_child_is_found_as_one_element() {
         let settings = Settings::example();
+        let changed = |set, unset| FieldChange::new(set, unset, &[]).unwrap();
         assert_eq!(
             parent_with(&settings, &joe(), &home()),
             doc! { "_id": { "$eq": "joe" }, "addresses": { "$elemMatch": { "id": { "$eq": "home" } } } }
@@ -220,11 +211,11 @@ mod tests {
             doc! { "$set": { "addresses.$": { "id": "home" } } }
         );
         assert_eq!(
-            change(&settings, doc! { "zip": "$zip" }, vec!["state".into()]),
+            change(&settings, changed(doc! { "zip": "$zip" }, vec!["state".into()])),
             doc! { "$set": { "addresses.$.zip": "$zip" }, "$unset": { "addresses.$.state": "" } }
         );
         assert_eq!(
-            change(&settings, doc! { "zip": 1 }, vec![]),
+            change(&settings, changed(doc! { "zip": 1 }, vec![])),
             doc! { "$set": { "addresses.$.zip": 1 } }
         );
         assert_eq!(

@@ -14,6 +14,18 @@ use crate::{EmbeddedRepositoryBuilder, validator};
 ///
 /// `P` is the parent with its array, and `C` one of the children. A clone is cheap. See the [crate](crate) for the
 /// documents and the guarantees.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let (home, work) = (doc! { "id": "home" }, doc! { "id": "work" });
+/// let (by_one, by_another) = (patrons.clone(), patrons.clone()); // in tasks of their own, say
+/// by_one.add_child("joe", &home).await?;
+/// by_another.add_child("joe", &work).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct EmbeddedRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,

@@ -126,7 +126,7 @@ impl Write<'_> {
         let is_there = has_child(settings, found);
         match self.needs {
             Needs::Room(_) if is_there => Some(Error::new(
-                ErrorKind::ChildExists,
+                ErrorKind::AlreadyExists,
                 "the parent has a child with this id already, nothing was changed: replace or change that",
             )),
             Needs::Room(_) => {

@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     let moved = purchases
         .move_from_flat(&flat)
         .chunk_items(MOVED)
-        .on_progress(|at| bar.set_position(at.moved))
+        .on_progress(|at| bar.set_position(at.done))
         .await?;
     bar.finish_and_clear();
     println!(

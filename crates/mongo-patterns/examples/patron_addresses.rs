@@ -103,7 +103,7 @@ async fn main() -> Result<()> {
         patrons.add_child("joe", &Address { id: 5, ..new.clone() }).await,
         patrons.add_child("joe", &new).await,
         patrons.add_child("jim", &new).await,
-        patrons.remove_child("joe", 7).await,
+        patrons.update_child("joe", 7, doc! { "zip": "54321" }).await.map(drop),
     ];
     for error in answers.into_iter().filter_map(Result::err) {
         println!("{:?}: {error}", error.kind());

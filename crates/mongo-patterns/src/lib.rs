@@ -125,17 +125,36 @@
 //! The documentation of each pattern has its guarantees, what each call costs, its indexes, and a cookbook. The example
 //! `service` is a web service over all four.
 //!
+//! # Results
+//!
+//! All patterns answer in the same way:
+//!
+//! - What is added by an id that recognises it is no error when it is stored already: the result says so, by
+//!   `already_there` or `AlreadyThere`. A new document, or a child with an id of its own, is
+//!   [`AlreadyExists`](ErrorKind::AlreadyExists) then, and what is stored stays as it is.
+//! - What is removed or deleted may be gone already: the result's `found` says whether it was there. Only when the document
+//!   that it would be in does not exist, this is [`NotFound`](ErrorKind::NotFound).
+//! - What is replaced or changed must be there, else it is [`NotFound`](ErrorKind::NotFound), or
+//!   [`ChildNotFound`](ErrorKind::ChildNotFound) when the parent is there and has no such child. The result's `modified`
+//!   says whether anything is other than before.
+//! - What is read may be absent: `None`, or nothing in it.
+//! - Numbers are `u64`, named after what they count. `id` is the `_id` of what the call is about, and `document_id` that of
+//!   a document at fault.
+//!
+//! Documents are inserted and deleted; what is in an array is appended, pushed or added, and removed.
+//!
 //! # Errors and retries
 //!
 //! All patterns share the [`Error`]. Its [`kind`](Error::kind) is for a program to act on, its text says what to do, and
 //! neither its text nor its sources hold user values. What to do with one:
 //!
 //! - [`is_invalid_input`](Error::is_invalid_input): correct the input. Nothing was stored.
-//! - [`is_contention`](Error::is_contention), [`is_unreachable`](Error::is_unreachable): try again later. Nothing was
-//!   stored.
-//! - [`is_outcome_unknown`](Error::is_outcome_unknown): the connection broke under a write. Give what you store an id, as
-//!   each pattern allows, and send it again: what is stored already is recognised.
+//! - [`is_transient`](Error::is_transient): make the same call again, later. Nothing was stored.
+//! - [`is_outcome_unknown`](Error::is_outcome_unknown): something may be stored. Give what you store an id, as each pattern
+//!   allows, and make the same call again: what is stored already is recognised.
 //! - [`is_setup`](Error::is_setup), [`is_corrupt`](Error::is_corrupt): a matter for whoever runs the service.
+//!
+//! [`ErrorKind`] says of each kind which of these it is.
 //!
 //! # The driver
 //!

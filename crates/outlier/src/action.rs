@@ -32,6 +32,6 @@ pub use push::{Push, Pushed};
 pub use push_many::{PushMany, PushedMany};
 pub use push_unique::PushUnique;
 pub use rebalance::{Rebalance, Rebalanced};
-pub use remove::Remove;
+pub use remove::{Remove, Removed};
 pub use repair::{Left, Repair, Repaired, RepairedStream};
 pub use verify::{FindingStream, Verify};

@@ -8,6 +8,18 @@ use mongodb::bson::{Bson, Document, RawDocument};
 use crate::settings::Settings;
 
 /// The percentiles that are looked at, in percent.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::{OutlierRepository, PERCENTILES};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let analysis = books.analyze().await?;
+/// for percent in mongo_patterns_outlier::PERCENTILES {
+///     println!("{percent} percent have up to {:?}", analysis.percentile(percent));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
 /// One of so many documents is an outlier, at most, where a threshold is suggested.
@@ -18,6 +30,19 @@ const TYPICAL: u64 = 10;
 ///
 /// A list is the array of a main document with its extras. With [`sample`](crate::action::Analyze::sample), all of it is
 /// about the documents of the sample.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let analysis = books.analyze().await?;
+/// println!("{} books with {} customers", analysis.documents, analysis.elements);
+/// if let Some(longest) = &analysis.longest {
+///     println!("{} has {} of them", longest.id, longest.length);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Analysis {
@@ -39,6 +64,12 @@ pub struct Analysis {
 }
 
 /// The document with the longest list.
+///
+/// ```
+/// # use mongo_patterns_outlier::{Analysis, ListLength};
+/// let longest = Analysis::default().longest;
+/// assert!(longest.is_none(), "there are no elements");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Longest {
@@ -49,6 +80,12 @@ pub struct Longest {
 }
 
 /// Lists of one length.
+///
+/// ```
+/// # use mongo_patterns_outlier::{Analysis, ListLength};
+/// let ten_lists = ListLength::new(3, 10);
+/// assert_eq!((ten_lists.length, ten_lists.documents), (3, 10));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListLength {
@@ -59,6 +96,17 @@ pub struct ListLength {
 }
 
 /// Lists of a range of lengths.
+///
+/// ```
+/// # use mongo_patterns_outlier::{Analysis, ListLength};
+/// # let mut analysis = Analysis::default();
+/// # analysis.documents = 100;
+/// # analysis.elements = 290;
+/// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+/// for range in analysis.ranges() {
+///     println!("{} to {}: {} documents", range.from, range.to, range.documents);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LengthRange {
@@ -73,6 +121,16 @@ pub struct LengthRange {
 }
 
 /// What a threshold would make of a collection.
+///
+/// ```
+/// # use mongo_patterns_outlier::{Analysis, ListLength};
+/// # let mut analysis = Analysis::default();
+/// # analysis.documents = 100;
+/// # analysis.elements = 290;
+/// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+/// let at_ten = analysis.outliers_at(10);
+/// println!("{} of all documents would be outliers", at_ten.documents_share);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OutliersAt {
@@ -90,6 +148,12 @@ pub struct OutliersAt {
 
 impl ListLength {
     /// So many documents with lists of this length: for an [`Analysis`] of other data.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// let mut analysis = Analysis::default();
+    /// analysis.lengths.push(ListLength::new(3, 10));
+    /// ```
     pub fn new(length: u64, documents: u64) -> Self {
         Self { length, documents }
     }
@@ -126,6 +190,16 @@ impl Analysis {
 
     /// The length that so many percent of the documents do not exceed: that of one of them, and the smallest such. It
     /// takes from 0 to 100, to the thousandth. `None` when there are no documents.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// # let mut analysis = Analysis::default();
+    /// # analysis.documents = 100;
+    /// # analysis.elements = 290;
+    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+    /// assert_eq!(analysis.percentile(90.0), Some(1));
+    /// assert_eq!(analysis.percentile(99.0), Some(20));
+    /// ```
     pub fn percentile(&self, percent: f64) -> Option<u64> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 100,000
         let thousandths = (percent.clamp(0.0, 100.0) * 1000.0).round() as u128;
@@ -140,12 +214,33 @@ impl Analysis {
     }
 
     /// The [percentiles](PERCENTILES) that are looked at, each with its length.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// # let mut analysis = Analysis::default();
+    /// # analysis.documents = 100;
+    /// # analysis.elements = 290;
+    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+    /// for (percent, length) in analysis.percentiles() {
+    ///     println!("{percent} percent have up to {length}");
+    /// }
+    /// ```
     pub fn percentiles(&self) -> Vec<(f64, u64)> {
         let lengths = PERCENTILES.map(|percent| Some((percent, self.percentile(percent)?)));
         lengths.into_iter().flatten().collect()
     }
 
     /// The lists by ranges of their lengths: 0, 1-9, 10-49, 50-99, 100-499 and so on, up to that of the longest.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// # let mut analysis = Analysis::default();
+    /// # analysis.documents = 100;
+    /// # analysis.elements = 290;
+    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+    /// let ranges = analysis.ranges();
+    /// assert_eq!((ranges[1].from, ranges[1].to, ranges[1].documents), (1, 9, 90));
+    /// ```
     pub fn ranges(&self) -> Vec<LengthRange> {
         let mut ranges = Vec::new();
         let (mut from, mut rest) = (0, self.lengths.as_slice());
@@ -169,6 +264,15 @@ impl Analysis {
     }
 
     /// What a threshold would make of the collection.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// # let mut analysis = Analysis::default();
+    /// # analysis.documents = 100;
+    /// # analysis.elements = 290;
+    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+    /// assert_eq!(analysis.outliers_at(5).documents, 10);
+    /// ```
     pub fn outliers_at(&self, threshold: u32) -> OutliersAt {
         let inline = u64::from(threshold);
         let outliers = &self.lengths[self.lengths.partition_point(|lists| lists.length <= inline)..];
@@ -190,6 +294,16 @@ impl Analysis {
     /// the smallest first. None when there are no outliers in the collection: the pattern is not for it then.
     ///
     /// Which one to take depends on how many elements the application shows at once.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// # let mut analysis = Analysis::default();
+    /// # analysis.documents = 100;
+    /// # analysis.elements = 290;
+    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+    /// let smallest = analysis.suggestions()[0].threshold;
+    /// assert_eq!(smallest, 1, "above that are the ten long ones");
+    /// ```
     pub fn suggestions(&self) -> Vec<OutliersAt> {
         let thresholds = steps(&[1, 2, 5]).map_while(|step| u32::try_from(step).ok());
         thresholds
@@ -200,6 +314,16 @@ impl Analysis {
     }
 
     /// The bytes of an element in its array, on average, with its type and its index; 0 when there are none.
+    ///
+    /// ```
+    /// # use mongo_patterns_outlier::{Analysis, ListLength};
+    /// # let mut analysis = Analysis::default();
+    /// # analysis.documents = 100;
+    /// # analysis.elements = 290;
+    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
+    /// analysis.element_bytes = 2900;
+    /// assert_eq!(analysis.bytes_per_element(), 10.0);
+    /// ```
     pub fn bytes_per_element(&self) -> f64 {
         share(self.element_bytes, self.elements)
     }

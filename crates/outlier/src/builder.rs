@@ -9,6 +9,32 @@ use crate::OutlierRepository;
 use crate::settings::{self, Settings};
 
 /// Builds an [`OutlierRepository`]: names, threshold and cap.
+///
+/// ```no_run
+/// # use mongo_patterns_core::RetryPolicy;
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # use std::time::Duration;
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     sales: Collection<Document>,
+/// #     extra_sales: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let books = OutlierRepository::<Document, String>::builder(sales, extra_sales)
+///     .array_field("customers_purchased")
+///     .flag_field("has_extras")
+///     .parent_field("book_id")
+///     .extras_field("customers_purchased_extra")
+///     .seq_field("seq")
+///     .count_field("count")
+///     .threshold(50)
+///     .extras_cap(500)
+///     .unique()
+///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct OutlierRepositoryBuilder<D, E> {

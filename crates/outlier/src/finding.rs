@@ -5,6 +5,19 @@ use std::fmt;
 use mongodb::bson::Bson;
 
 /// Something that is wrong with a stored document; from [`verify`](crate::OutlierRepository::verify).
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = books.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     println!("book {}, document {}: {}", finding.main_id, finding.document_id, finding.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -19,6 +32,23 @@ pub struct Finding {
 }
 
 /// One of the two collections of a repository.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::{FoundIn, OutlierRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = books.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     let collection = match finding.collection {
+///         FoundIn::Main => books.collection(),
+///         _ => books.extras_collection(),
+///     };
+///     println!("{}", collection.namespace());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FoundIn {
@@ -29,6 +59,21 @@ pub enum FoundIn {
 }
 
 /// What is wrong with a document. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::{OutlierRepository, Problem};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = books.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     if let Problem::OverThreshold { elements } = finding.problem {
+///         println!("{elements} customers in one book");
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {

@@ -127,6 +127,27 @@
 //! with document ids, while others write. [`repair`](OutlierRepository::repair) mends it, and never loses an element
 //! without being asked. Try its dry run first.
 //!
+//! **A push together with other writes.** `?` works in the driver's callback, and the driver runs it again when writers
+//! conflict, because errors keep their labels:
+//!
+//! ```no_run
+//! # use mongo_patterns_outlier::OutlierRepository;
+//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, books: OutlierRepository<Document, String>, orders: Collection<Document>)
+//! # -> mongodb::error::Result<()> {
+//! let mut session = client.start_session().await?;
+//! session
+//!     .start_transaction()
+//!     .and_run2(async |session| {
+//!         books.push(2, &"user00".to_owned()).session(&mut *session).await?;
+//!         orders.insert_one(doc! { "book": 2, "user": "user00" }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Sharding
 //!
 //! Shard the documents by `_id` and the extras by the parent field. Every read and write has both by equality.
@@ -152,7 +173,7 @@ mod steps;
 mod store;
 mod validator;
 
-pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, Rebalanced, Repaired};
+pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, Rebalanced, Removed, Repaired};
 pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
 pub use builder::OutlierRepositoryBuilder;
 pub use finding::{Finding, FoundIn, Problem};

@@ -23,6 +23,23 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 const ELEMENT_HEAD: usize = 9;
 
 /// Why something was left as it is. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::{Left, OutlierRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut documents = books.repair().stream();
+/// while let Some(repaired) = documents.try_next().await? {
+///     match repaired.left {
+///         Some(Left::Orphaned) => println!("extras of no book: delete_orphans() deletes them"),
+///         Some(left) => println!("{left}"),
+///         None => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Left {

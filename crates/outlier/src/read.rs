@@ -9,6 +9,17 @@ use crate::settings::Settings;
 use crate::store::is_true;
 
 /// A main document, without its extras.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// if let Some(found) = books.get(2).await? {
+///     println!("{}, and more: {}", found.document, found.has_extras);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Found<D> {

@@ -17,6 +17,17 @@ use crate::{OutlierRepositoryBuilder, validator};
 ///
 /// `D` is the type of the whole main document, its array included, and `E` that of an element. A clone is cheap. See
 /// the [crate](crate) for the documents and the guarantees.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// books.ensure_indexes().await?;
+/// let for_a_task = books.clone();
+/// tokio::spawn(async move { for_a_task.push(2, &"user00".to_owned()).await });
+/// # Ok(())
+/// # }
+/// ```
 pub struct OutlierRepository<D, E> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (D, E)>,
@@ -127,12 +138,12 @@ impl<D, E> OutlierRepository<D, E> {
     /// # use mongo_patterns_outlier::OutlierRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let extras = books.overflow_collection().estimated_document_count().await?;
+    /// let extras = books.extras_collection().estimated_document_count().await?;
     /// println!("{extras} extras documents");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
+    pub fn extras_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.overflow
     }
 
@@ -158,7 +169,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
     /// println!("{}", books.indexes()); // the calls of createIndex, for a shell
-    /// books.indexes().check(books.overflow_collection()).await?; // an error where one is missing
+    /// books.indexes().check(books.extras_collection()).await?; // an error where one is missing
     /// # Ok(())
     /// # }
     /// ```
@@ -194,12 +205,12 @@ impl<D, E> OutlierRepository<D, E> {
     /// # use mongodb::{Database, bson::doc};
     /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
     /// // A new collection, or one that is there.
-    /// database.create_collection("extra_sales").validator(books.overflow_validator()).await?;
-    /// database.run_command(doc! { "collMod": "extra_sales", "validator": books.overflow_validator() }).await?;
+    /// database.create_collection("extra_sales").validator(books.extras_validator()).await?;
+    /// database.run_command(doc! { "collMod": "extra_sales", "validator": books.extras_validator() }).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn overflow_validator(&self) -> Document {
+    pub fn extras_validator(&self) -> Document {
         validator::overflow(&self.shared.settings)
     }
 }
@@ -217,7 +228,7 @@ impl<D, E> fmt::Debug for OutlierRepository<D, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OutlierRepository")
             .field("collection", &self.shared.main.namespace())
-            .field("overflow_collection", &self.shared.overflow.namespace())
+            .field("extras_collection", &self.shared.overflow.namespace())
             .field("settings", &self.shared.settings)
             .finish_non_exhaustive()
     }

@@ -9,6 +9,32 @@ use crate::settings::Settings;
 use crate::{Consistency, Direction, SubsetRepository};
 
 /// Builds a [`SubsetRepository`]: names, order, size and consistency.
+///
+/// ```no_run
+/// # use mongo_patterns_core::RetryPolicy;
+/// # use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+/// # use mongodb::{Collection, bson::Document};
+/// # use std::time::Duration;
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     product: Collection<Document>,
+/// #     review: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let reviews = SubsetRepository::<Document, Document>::builder(product, review)
+///     .subset_field("reviews")
+///     .version_field("reviews_version")
+///     .total_field("review_count")
+///     .parent_field("product_id")
+///     .child_id_field("review_id")
+///     .order_by("published_date", Direction::Descending)
+///     .size(10)
+///     .embed(["review_author", "review_text", "published_date"])
+///     .consistency(Consistency::Transactional)
+///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {

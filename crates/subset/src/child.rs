@@ -1,7 +1,7 @@
 //! A child as it is written and read.
 
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result};
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,43 +49,20 @@ impl Child {
 }
 
 /// An update that sets and removes fields, checked.
-pub(crate) fn checked_update(settings: &Settings, set: Document, unset: &[String]) -> Result<Document> {
-    if set.is_empty() && unset.is_empty() {
-        return Err(refused("the update changes no field, nothing was stored: name one"));
-    }
-    for name in set.keys().chain(unset) {
-        if FieldName::new(name.as_str()).is_err() {
-            return Err(refused(
-                "the update changes what is not a plain field, nothing was stored: use names without `.`, `$` and NUL, and not `_id`",
-            ));
-        }
-        if [&settings.parent, &settings.child_id]
-            .iter()
-            .any(|field| field.as_str() == name)
-        {
-            return Err(refused(
-                "the update changes the child's parent or id, nothing was stored: delete the child, and insert it anew",
-            ));
-        }
-    }
+pub(crate) fn checked_update(settings: &Settings, set: Document, unset: Vec<String>) -> Result<Document> {
+    const OF_CHILD: &str =
+        "the update changes the child's parent or id, nothing was stored: delete the child, and insert it anew";
+    const ID: &str = "the `_id` of a stored document cannot be changed, nothing was stored: leave it out";
     let is_array = |field: &FieldName| matches!(set.get(field.as_str()), Some(Bson::Array(_)));
     if settings.order.iter().any(|(field, _)| is_array(field)) {
         return Err(array_in_order());
     }
-    let mut update = Document::new();
-    if !unset.is_empty() {
-        let removed: Document = unset.iter().map(|field| (field.clone(), Bson::from(""))).collect();
-        if removed.len() < unset.len() || removed.keys().any(|field| set.contains_key(field)) {
-            return Err(refused(
-                "the update names a field twice, nothing was stored: name it once",
-            ));
-        }
-        update.insert("$unset", removed);
-    }
-    if !set.is_empty() {
-        update.insert("$set", set);
-    }
-    Ok(update)
+    let fixed = [
+        (settings.parent.as_str(), OF_CHILD),
+        (settings.child_id.as_str(), OF_CHILD),
+        ("_id", ID),
+    ];
+    Ok(FieldChange::new(set, unset, &fixed)?.update(""))
 }
 
 fn array_in_order() -> Error {
@@ -158,19 +135,19 @@ mod tests {
             doc! { "review_id": 2 },
             doc! { "published_date": [1] },
         ] {
-            let error = checked_update(&settings, bad.clone(), &[]).unwrap_err();
+            let error = checked_update(&settings, bad.clone(), vec![]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
         }
         let set = doc! { "stars": [1], "published_date": null };
         for bad in ["a.b", "_id", "product_id", "review_id", "stars", ""] {
-            let error = checked_update(&settings, set.clone(), &[bad.to_owned()]).unwrap_err();
+            let error = checked_update(&settings, set.clone(), vec![bad.to_owned()]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
         }
-        let twice = ["draft".to_owned(), "draft".to_owned()];
-        assert!(checked_update(&settings, set.clone(), &twice).is_err());
+        let twice = vec!["draft".to_owned(), "draft".to_owned()];
+        assert!(checked_update(&settings, set.clone(), twice).is_err());
         assert_eq!(
-            checked_update(&settings, set.clone(), &["draft".to_owned()]).unwrap(),
-            doc! { "$unset": { "draft": "" }, "$set": set }
+            checked_update(&settings, set.clone(), vec!["draft".to_owned()]).unwrap(),
+            doc! { "$set": set, "$unset": { "draft": "" } }
         );
     }
 }

@@ -5,6 +5,19 @@ use std::fmt;
 use mongodb::bson::Bson;
 
 /// Something that is wrong with a parent; from [`verify`](crate::SubsetRepository::verify).
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = products.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     println!("{}: {}", finding.parent_id, finding.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -16,6 +29,21 @@ pub struct Finding {
 }
 
 /// What is wrong. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::{Problem, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings = products.verify().stream();
+/// while let Some(finding) = findings.try_next().await? {
+///     if let Problem::Orphaned { children } = finding.problem {
+///         println!("{children} reviews of no product");
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {

@@ -11,6 +11,16 @@ pub(crate) mod until;
 use mongodb::bson::Timestamp;
 
 /// What a follower has done since it was called.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let followed = products.follow("reviews").until_caught_up().await?;
+/// println!("{} changes, {} refreshes", followed.changes, followed.refreshed);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Followed {

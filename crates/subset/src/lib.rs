@@ -117,7 +117,7 @@
 //! - A write that returns is stored, to the collections' write concern. One that fails has changed nothing, unless the
 //!   error says that its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown), or how many children are
 //!   [stored](mongo_patterns_core::Error::stored). Every call may be repeated then: an insert says
-//!   [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) where the child is stored, and all of them leave the
+//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) where the child is stored, and all of them leave the
 //!   parent right.
 //! - A child's id is once in its parent, by a unique index.
 //! - An [`Eventual`](Consistency::Eventual) write that breaks off between child and parent leaves a subset of before. So
@@ -185,6 +185,29 @@
 //! without a sort, and a unique one on the parent and the child's id. [`indexes`](SubsetRepository::indexes) gives their
 //! definitions. Reads and writes name them in hints, so that they are refused where one is missing.
 //!
+//! # In a transaction of yours
+//!
+//! Pass its session to each call. `?` works in the driver's callback, and the driver runs it again when writers conflict,
+//! because errors keep their labels:
+//!
+//! ```no_run
+//! # use mongo_patterns_subset::SubsetRepository;
+//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, products: SubsetRepository<Document, Document>, audit: Collection<Document>)
+//! # -> mongodb::error::Result<()> {
+//! let mut session = client.start_session().await?;
+//! session
+//!     .start_transaction()
+//!     .and_run2(async |session| {
+//!         products.delete(1, 786).session(&mut *session).await?;
+//!         audit.insert_one(doc! { "deleted": 786 }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Moving over
 //!
 //! - All children are embedded: [`move_from_embedded`](SubsetRepository::move_from_embedded) copies them into their
@@ -232,7 +255,7 @@ pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use follower::Followed;
 pub use migrate::plan::MovePlan;
-pub use migrate::{Moved, Progress};
+pub use migrate::{MoveProgress, Moved};
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;
 pub use token::ChildToken;

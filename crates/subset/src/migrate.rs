@@ -12,6 +12,16 @@ pub(crate) mod run;
 pub(crate) const CHUNK: u64 = 100_000;
 
 /// What a move did.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let moved = products.move_from_embedded().await?;
+/// println!("{} reviews of {} products", moved.children, moved.parents);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {
@@ -24,9 +34,19 @@ pub struct Moved {
 }
 
 /// How far a move is.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::{MoveProgress, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let report = |at: MoveProgress| println!("{} of {}", at.done, at.total);
+/// products.move_from_embedded().on_progress(report).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct MoveProgress {
     /// How much is done by this call.
     pub done: u64,
     /// How much there was to do when it began.
@@ -34,4 +54,4 @@ pub struct Progress {
 }
 
 /// Is called after each chunk.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(MoveProgress) + Send + 'a>;

@@ -19,6 +19,17 @@ use crate::{Consistency, SubsetRepositoryBuilder};
 ///
 /// `P` is the type of a parent, its subset included, and `C` that of a child as it is stored in the collection of the
 /// children. A clone is cheap. See the [crate](crate) for the documents and the guarantees.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// products.ensure_indexes().await?;
+/// let for_a_task = products.clone();
+/// tokio::spawn(async move { for_a_task.rebuild(1).await });
+/// # Ok(())
+/// # }
+/// ```
 pub struct SubsetRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,

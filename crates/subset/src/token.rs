@@ -15,6 +15,17 @@ const MAX_TEXT: usize = 8192;
 /// Its text is safe in a URL. It holds the values by which the child at that place is ordered, and its id, so do not
 /// hand it to someone who must not see them. Someone who makes one up gets another place among the children of the
 /// parent that the service passes, and nothing else. It stays good when that child is deleted or moves.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>, text: &str) -> mongo_patterns_core::Result<()> {
+/// // As it comes with a link.
+/// let after: ChildToken = text.parse()?;
+/// let page = products.children(1).after(after).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChildToken {

@@ -44,6 +44,8 @@ pub(crate) struct Write<'a> {
 pub(crate) struct Written {
     /// Whether there was such a child. Only a delete goes on where there was none.
     pub(crate) found: bool,
+    /// Whether the child is other than before.
+    pub(crate) modified: bool,
     /// Whether the child is in the subset now.
     pub(crate) in_subset: bool,
     /// How many parents this call wrote.
@@ -123,12 +125,16 @@ impl Write<'_> {
         let stored = match &applied {
             Ok(_) => self.children(),
             Err(refused) if refused.refresh => refused.stored,
-            Err(_) => return applied.map(Written::found).map_err(Refused::into_error),
+            Err(_) => return applied.map_err(Refused::into_error),
         };
         // Also where nothing was stored since the child is there: the call that stored it may have ended before this.
         let refreshed = self.refresh_all(before, stored, session).await?;
-        let found = applied.map_err(Refused::into_error)?;
-        Ok(Written { found, ..refreshed })
+        let Written { found, modified, .. } = applied.map_err(Refused::into_error)?;
+        Ok(Written {
+            found,
+            modified,
+            ..refreshed
+        })
     }
 
     /// The parent as this process left it, which spares a round trip. Only what is inserted for one parent can be taken
@@ -215,8 +221,8 @@ impl Write<'_> {
                 unwritten::count_first(self.shared, parent, &mut *session).await?;
             }
         }
-        let found = self.apply(Some(&mut *session)).await;
-        let mut written = Written::found(found.map_err(|refused| refused.error)?);
+        let applied = self.apply(Some(&mut *session)).await;
+        let mut written = applied.map_err(|refused| refused.error)?;
         for parent in self.parents {
             let top = top(self.shared, parent, true, Some(&mut *session)).await?;
             written.parents += self.show(parent, elements(&top)?, written.found, session).await?;
@@ -271,8 +277,8 @@ impl Write<'_> {
         }
     }
 
-    /// Changes the children. Returns whether there was such a child.
-    async fn apply(&self, session: Option<&mut ClientSession>) -> std::result::Result<bool, Refused> {
+    /// Changes the children.
+    async fn apply(&self, session: Option<&mut ClientSession>) -> std::result::Result<Written, Refused> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
             let mut insert = children.insert_many(documents);
@@ -280,44 +286,49 @@ impl Write<'_> {
                 insert = insert.session(session);
             }
             return match insert.await {
-                Ok(_) => Ok(true),
+                Ok(_) => Ok(Written::child(1, 1)),
                 Err(error) => Err(self.not_inserted(error)),
             };
         }
         let (Some(child), [parent]) = (self.child, self.parents) else {
-            return Ok(true);
+            return Ok(Written::child(1, 0));
         };
         let filter = query::child(settings, parent, child);
         let hint = Hint::Name(settings.child_index.clone());
-        let matched = match &self.change {
+        let written = match &self.change {
             Change::Update(update) => {
                 let mut update = children.update_one(filter, update.clone()).hint(hint);
                 if let Some(session) = session {
                     update = update.session(session);
                 }
-                update.await.map(|updated| updated.matched_count)
+                let updated = update.await;
+                updated.map(|updated| Written::child(updated.matched_count, updated.modified_count))
             }
             Change::Replace(document) => {
                 let mut replace = children.replace_one(filter, document).hint(hint);
                 if let Some(session) = session {
                     replace = replace.session(session);
                 }
-                replace.await.map(|replaced| replaced.matched_count)
+                let replaced = replace.await;
+                replaced.map(|replaced| Written::child(replaced.matched_count, replaced.modified_count))
             }
             _ => {
                 let mut delete = children.delete_one(filter).hint(hint);
                 if let Some(session) = session {
                     delete = delete.session(session);
                 }
-                delete.await.map(|deleted| deleted.deleted_count)
+                let deleted = delete.await;
+                deleted.map(|deleted| Written::child(deleted.deleted_count, deleted.deleted_count))
             }
         };
-        match matched {
-            Ok(0) if !matches!(self.change, Change::Delete) => Err(Refused::before(Error::new(
-                ErrorKind::ChildNotFound,
-                "the parent has no child with this id, nothing was stored: insert it first",
-            ))),
-            Ok(matched) => Ok(matched > 0),
+        match written {
+            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => {
+                Err(Refused::before(Error::new(
+                    ErrorKind::ChildNotFound,
+                    "the parent has no child with this id, nothing was stored: insert it first",
+                )))
+            }
+            Ok(written) => Ok(written),
             Err(error) => Err(self.not_written(error)),
         }
     }
@@ -333,7 +344,7 @@ impl Write<'_> {
         // Without the driver's error: a transaction that meets it must not be run again.
         let error = if of_child {
             Error::new(
-                ErrorKind::ChildExists,
+                ErrorKind::AlreadyExists,
                 "there is a child with this id already, it was not changed: replace it, or use another id",
             )
         } else {
@@ -377,9 +388,11 @@ impl Write<'_> {
 }
 
 impl Written {
-    fn found(found: bool) -> Self {
+    /// By how many such children there were, and how many of them were changed.
+    fn child(found: u64, modified: u64) -> Self {
         Self {
-            found,
+            found: found > 0,
+            modified: modified > 0,
             ..Self::default()
         }
     }

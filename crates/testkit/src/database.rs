@@ -11,6 +11,25 @@ use mongodb::{Client, Collection, Database};
 use crate::{CommandRecorder, Server, server};
 
 /// A database for one test, with a client of its own.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::{self as testkit, TestDatabase};
+/// # use mongodb::bson::{Document, doc};
+/// async fn prepare(db: &TestDatabase) {
+///     // By the client that nobody records: what the test is about comes after.
+///     db.plain_collection::<Document>("trades").insert_one(doc! { "ticker": "MDB" }).await.unwrap();
+/// }
+///
+/// # async fn my_test() {
+/// testkit::run(async |db| {
+///     prepare(db).await;
+///     let trades = db.collection::<Document>("trades");
+///     assert_eq!(trades.count_documents(doc! {}).await.unwrap(), 1);
+///     assert_eq!(db.recorder().names(), ["aggregate"]);
+/// })
+/// .await;
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TestDatabase {
     server: &'static Server,
@@ -20,6 +39,19 @@ pub struct TestDatabase {
 }
 
 /// What a test returns: nothing, or a `Result` whose error is a failure.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit as testkit;
+/// # use mongodb::bson::doc;
+/// # async fn my_test() -> mongodb::error::Result<()> {
+/// // A test that returns a result fails by an error, and its database is kept.
+/// testkit::run(async |db| {
+///     db.database().run_command(doc! { "ping": 1 }).await?;
+///     Ok(())
+/// })
+/// .await
+/// # }
+/// ```
 pub trait Outcome {
     /// Whether the test failed.
     fn is_failure(&self) -> bool;
@@ -38,6 +70,17 @@ impl<T, E> Outcome for Result<T, E> {
 }
 
 /// Runs a test with a database of its own, which is dropped when the test succeeds, and kept and named when it fails.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit as testkit;
+/// # use mongodb::bson::doc;
+/// # async fn my_test() {
+/// testkit::run(async |db| {
+///     db.database().run_command(doc! { "ping": 1 }).await.unwrap();
+/// })
+/// .await;
+/// # }
+/// ```
 ///
 /// # Panics
 /// When there is no server, with what was tried and what to do; and when the test panics.

@@ -1,6 +1,17 @@
 use std::fmt;
 
 /// Why there is no server: what was tried, and what to do.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit as testkit;
+/// # async fn f() {
+/// if let Err(error) = testkit::server().await {
+///     for tried in error.tried() {
+///         println!("{tried}");
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StartError {
     tried: Vec<String>,

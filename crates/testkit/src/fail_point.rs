@@ -35,6 +35,15 @@ pub struct FailPoint {
 }
 
 /// Switches the fail point off when it is dropped.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::{FailPoint, TestDatabase};
+/// # async fn f(db: &TestDatabase) {
+/// let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
+/// // the calls that meet it
+/// fault.disable().await; // or when it is dropped
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct FailPointGuard {
     enabled: bool,

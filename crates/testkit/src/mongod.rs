@@ -39,6 +39,15 @@ rm -rf "$folder"
 "#;
 
 /// How to start a [`Mongod`].
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::{Mongod, MongodOptions, StartError};
+/// # async fn f() -> Result<(), StartError> {
+/// let options = MongodOptions::new().standalone().argument("--setParameter=ttlMonitorSleepSecs=1");
+/// let mongod = Mongod::start(options).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MongodOptions {
     standalone: bool,
@@ -69,6 +78,17 @@ impl MongodOptions {
 /// A mongod process of our own, in a temporary folder, on a free port of 127.0.0.1.
 ///
 /// It ends, and its folder goes, when this value is dropped or the process ends, also when that is killed.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::{Mongod, MongodOptions, StartError};
+/// # async fn f() -> Result<(), StartError> {
+/// let mut mongod = Mongod::start(MongodOptions::new()).await?;
+/// println!("process {} at {}, in {}", mongod.pid(), mongod.uri(), mongod.folder().display());
+/// mongod.kill().await?; // as a crash would
+/// mongod.restart().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Mongod {
     keeper: Child,

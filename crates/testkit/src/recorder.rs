@@ -13,6 +13,20 @@ use tokio::sync::Notify;
 ///
 /// One command is one round trip: the driver sends nothing else for an operation, but for the handshake and the
 /// monitoring of its connections, which are not counted.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::CommandRecorder;
+/// # use mongodb::{Client, options::ClientOptions};
+/// # async fn f(mut options: ClientOptions) -> mongodb::error::Result<()> {
+/// let recorder = CommandRecorder::new();
+/// recorder.attach(&mut options);
+/// let client = Client::with_options(options)?;
+/// client.list_database_names().await?;
+/// assert_eq!(recorder.names(), ["listDatabases"]);
+/// recorder.clear();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CommandRecorder {
     commands: Arc<Mutex<Vec<RecordedCommand>>>,
@@ -20,6 +34,15 @@ pub struct CommandRecorder {
 }
 
 /// A command that was sent, and what came back.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::CommandRecorder;
+/// # fn f(recorder: &CommandRecorder) {
+/// for command in recorder.commands() {
+///     println!("{}: {}", command.name, command.essence());
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordedCommand {

@@ -9,6 +9,16 @@ use crate::{Mongod, MongodOptions, StartError};
 /// A replica set of several mongod processes, whose primary can be killed.
 ///
 /// It elects a new primary some two seconds after the old one is gone. All nodes end with this value or the process.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::{ReplicaSet, StartError};
+/// # async fn f() -> Result<(), StartError> {
+/// let mut set = ReplicaSet::start(3).await?;
+/// println!("{}", set.uri());
+/// set.kill_primary().await?; // and another one is primary
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ReplicaSet {
     nodes: Vec<Mongod>,

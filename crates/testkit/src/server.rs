@@ -13,6 +13,17 @@ use crate::{Mongod, MongodOptions, StartError};
 static SERVER: OnceCell<Result<Server, StartError>> = OnceCell::const_new();
 
 /// The server that a process uses for its tests or its example.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit as testkit;
+/// # use mongodb::Client;
+/// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = testkit::server().await?;
+/// println!("MongoDB {} at {}, started here: {}", server.version(), server.uri(), server.is_own());
+/// let client = Client::with_options(server.client_options().await?)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Server {
     uri: String,
@@ -24,6 +35,14 @@ pub struct Server {
 }
 
 /// The server of this process: found or started at the first call, then always the same one.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit as testkit;
+/// # async fn f() -> Result<(), testkit::StartError> {
+/// let uri = testkit::server().await?.uri();
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// When there is none: what was tried, and what to do. It does not try again in this process.

@@ -31,7 +31,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// When it returns, the item is stored once, to the collection's write concern. An error means that it is not,
     /// unless [`is_outcome_unknown`](Error::is_outcome_unknown). With an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field) it may then be called again: an item whose id is
-    /// stored for the key is [recognised](Appended::repeated), wherever in the history it is, and not stored again.
+    /// stored for the key is [recognised](Appended::already_there), wherever in the history it is, and not stored again.
     ///
     /// Any number of writers may append to one key at a time: no bucket gets more than a page of items, and no key has
     /// two open buckets.
@@ -83,6 +83,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 /// Appends one item; made by [`BucketRepository::append`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{DateTime, Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let trade = doc! { "ticker": "MDB", "qty": 419 };
+/// trades.append(&123, &trade).at(DateTime::now()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Append<'a, T> {
@@ -94,14 +107,28 @@ pub struct Append<'a, T> {
 }
 
 /// What an append did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>, trade: Document) -> mongo_patterns_core::Result<()> {
+/// let appended = trades.append(&123, &trade).await?;
+/// match appended.opened {
+///     _ if appended.already_there => println!("it was stored by an earlier call"),
+///     Some(bucket) => println!("it opened {bucket}"),
+///     None => println!("it is in the open bucket"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
     /// The `_id` of the bucket that the item opened; `None` when it went into one that was open, was not stored, or went
     /// out [together](crate::CombiningWriter) with others.
     pub opened: Option<String>,
-    /// Whether the item was stored before, by its id, so that nothing was stored now.
-    pub repeated: bool,
+    /// Whether an item with its id was stored before, so that nothing was stored now.
+    pub already_there: bool,
 }
 
 impl<'a, T> Append<'a, T> {
@@ -145,11 +172,11 @@ impl<'a, T: Serialize> IntoFuture for Append<'a, T> {
             match store.run(session).await {
                 Ok(Stored::New { opened, .. }) => Ok(Appended {
                     opened,
-                    repeated: false,
+                    already_there: false,
                 }),
                 Ok(Stored::Repeated) => Ok(Appended {
                     opened: None,
-                    repeated: true,
+                    already_there: true,
                 }),
                 Err(error) => Err(error.with_key(key.text())),
             }

@@ -31,7 +31,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// a prefix of the items. Where nobody else appends to the key meanwhile they stand in the history in their order;
     /// items of others can stand between them. With an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field), items that are stored already, or stand in the
-    /// batch twice, are [counted](AppendedMany::repeated) and not stored again, so a batch that failed may be repeated.
+    /// batch twice, are [counted](AppendedMany::already_there) and not stored again, so a batch that failed may be repeated.
     ///
     /// # Cost
     /// One round trip when all items fit the open bucket, or one page when there is none; else two for up to 1000
@@ -66,6 +66,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 /// Appends a batch; made by [`BucketRepository::append_many`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{DateTime, Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let sold = [doc! { "ticker": "MDB", "qty": 29 }, doc! { "ticker": "MDB", "qty": 7 }];
+/// trades.append_many(&123, &sold).at(DateTime::now()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AppendMany<'a, T> {
@@ -77,13 +90,23 @@ pub struct AppendMany<'a, T> {
 }
 
 /// What a batch did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>, batch: Vec<Document>) -> mongo_patterns_core::Result<()> {
+/// let appended = trades.append_many(&123, &batch).await?;
+/// println!("{} new, {} stored before, {} pages", appended.items, appended.already_there, appended.opened);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendedMany {
-    /// How many items it stored: all of them but the repeated ones.
+    /// How many items it stored: all of them but those that were there already.
     pub items: u64,
     /// How many items were not stored since they were already, by their ids, or were in the batch before.
-    pub repeated: u64,
+    pub already_there: u64,
     /// How many buckets it opened for them.
     pub opened: u64,
 }
@@ -126,7 +149,7 @@ impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
             match store.run(session).await {
                 Ok(()) => Ok(AppendedMany {
                     items: (items.len() - store.repeated.len()) as u64,
-                    repeated: store.repeated.len() as u64,
+                    already_there: store.repeated.len() as u64,
                     opened: store.opened,
                 }),
                 Err(error) => Err(error.with_key(key.text()).with_stored(store.stored() as u64)),

@@ -62,6 +62,17 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
 
 /// Appends a stream; made by [`BucketRepository::append_stream`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let items = futures::stream::iter([(123, doc! { "qty": 419 }), (456, doc! { "qty": 50 })]);
+/// let append = trades.append_stream(items).concurrency(2).buffer_bytes(16 * 1024 * 1024);
+/// append.on_progress(|at| println!("{} of {} stored", at.stored, at.read)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AppendStream<'a, K, T> {
     shared: &'a Shared,
@@ -72,6 +83,17 @@ pub struct AppendStream<'a, K, T> {
 }
 
 /// How far a stream is.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::{BucketRepository, Progress};
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let items = futures::stream::iter([(123, doc! { "qty": 419 }), (456, doc! { "qty": 50 })]);
+/// let report = |at: Progress| println!("{} read, {} stored", at.read, at.stored);
+/// trades.append_stream(items).on_progress(report).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -315,8 +337,8 @@ impl Sink<'_> {
             outcome,
         } = written;
         self.progress.stored += stored as u64;
-        self.total.repeated += repeated;
-        self.total.items = self.progress.stored.saturating_sub(self.total.repeated);
+        self.total.already_there += repeated;
+        self.total.items = self.progress.stored.saturating_sub(self.total.already_there);
         self.total.opened += opened;
         if let Err(error) = outcome {
             let place = group.places.get(stored).copied().unwrap_or(self.progress.read);

@@ -62,9 +62,20 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-type OnProgress<'a> = Box<dyn FnMut(PageSizeChange) + Send + 'a>;
+type OnProgress<'a> = Box<dyn FnMut(PageSizeChanged) + Send + 'a>;
 
 /// Changes the page size; made by [`BucketRepository::change_page_size_from`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// // Two keys at a time, each of which holds a transaction.
+/// let change = trades.change_page_size_from(10).concurrency(2);
+/// change.on_progress(|at| println!("{} keys, {} pages", at.keys, at.pages)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ChangePageSize<'a, K> {
     shared: &'a Shared,
@@ -75,9 +86,19 @@ pub struct ChangePageSize<'a, K> {
 }
 
 /// What a change of the page size did, or has done so far.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let change = trades.change_page_size_from(10).await?;
+/// println!("{} pages of {} keys were written", change.pages, change.keys);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PageSizeChange {
+pub struct PageSizeChanged {
     /// How many times the pages of a key were rewritten.
     pub keys: u64,
     /// How many pages were written for them.
@@ -92,12 +113,12 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
     }
 
     /// Is called whenever a key has been rewritten.
-    pub fn on_progress(mut self, call: impl FnMut(PageSizeChange) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(PageSizeChanged) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    async fn execute(mut self) -> Result<PageSizeChange> {
+    async fn execute(mut self) -> Result<PageSizeChanged> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -110,7 +131,7 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
         check_transactions(self.shared).await?;
         let old_index = settings.open_index_for(self.old);
         let plan = settings.index_plan(collection.name());
-        let mut change = PageSizeChange::default();
+        let mut change = PageSizeChanged::default();
         if settings.page_size < self.old {
             drop_exactly(collection, &old_index).await?;
             plan.ensure(collection, None).await?;
@@ -135,7 +156,7 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
     }
 
     /// Rewrites all keys whose pages are not of the size, and returns one that could not be.
-    async fn rewrite(&mut self, change: &mut PageSizeChange) -> Result<Option<Repaired>> {
+    async fn rewrite(&mut self, change: &mut PageSizeChanged) -> Result<Option<Repaired>> {
         let mut keys = repair(
             self.shared,
             Scan::<K>::new(self.shared, None, None),
@@ -191,8 +212,8 @@ fn not_rewritten(left: Repaired) -> Error {
 }
 
 impl<'a, K: Key> IntoFuture for ChangePageSize<'a, K> {
-    type Output = Result<PageSizeChange>;
-    type IntoFuture = ActionFuture<'a, PageSizeChange>;
+    type Output = Result<PageSizeChanged>;
+    type IntoFuture = ActionFuture<'a, PageSizeChanged>;
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("change_page_size_from"), |_| self.execute())

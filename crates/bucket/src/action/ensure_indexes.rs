@@ -37,6 +37,19 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Creates missing indexes; made by [`BucketRepository::ensure_indexes`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let ensured = trades.ensure_indexes().session(session).await?;
+/// println!("created: {:?}", ensured.created);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct EnsureIndexes<'a> {

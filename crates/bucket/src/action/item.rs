@@ -55,6 +55,18 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 }
 
 /// Finds one item; made by [`BucketRepository::item`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let order: Option<Document> = trades.item(&123, "A-1007").session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindItem<'a, T> {

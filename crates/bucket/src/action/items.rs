@@ -79,6 +79,30 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 }
 
 /// Reads items of a key; made by [`BucketRepository::items`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{DateTime, Document}};
+/// # use std::time::Duration;
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let hour = Duration::from_secs(60 * 60);
+/// let page = trades
+///     .items(&123)
+///     .from(DateTime::from_millis(1_698_278_400_000))
+///     .until(DateTime::from_millis(1_698_364_800_000))
+///     .late_by(hour)
+///     .newest_first()
+///     .skip(10)
+///     .limit(20)
+///     .session(session)
+///     .page()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read, or its page is awaited"]
 pub struct Items<'a, K, T> {
@@ -94,9 +118,34 @@ pub struct Items<'a, K, T> {
 }
 
 /// A stream of items; made by [`Items::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongo_patterns_bucket::action::ItemStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut items: ItemStream<'_, Document> = trades.items(&123).stream();
+/// while let Some(item) = items.try_next().await? {
+///     println!("{item}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub type ItemStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 
-/// Some consecutive items of a key, and the way on from there.
+/// Some consecutive items of a key, and the ways on from there.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let slice = trades.items(&123).newest_first().limit(20).page().await?;
+/// let link_to_newer = slice.previous.map(|token| format!("/trades?before={token}"));
+/// let link_to_older = slice.next.map(|token| format!("/trades?after={token}"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ItemSlice<T> {
@@ -104,6 +153,9 @@ pub struct ItemSlice<T> {
     pub items: Vec<T>,
     /// For [`after`](Items::after), to go on; `None` when there are no more items for now.
     pub next: Option<ItemToken>,
+    /// For [`before`](PageOfItems::before), to go back; `None` where nothing was read or skipped before these. The page
+    /// there may be empty.
+    pub previous: Option<ItemToken>,
 }
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
@@ -202,13 +254,16 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         }))
     }
 
-    /// A page of these items, with a token for the next one.
+    /// A page of these items, with tokens for the next and the previous one.
     ///
     /// # Cost
     /// One round trip where the buckets are full, as this crate leaves them, and what the setters add. The server sends
     /// whole buckets, without the items out of the range of time.
     pub fn page(self) -> PageOfItems<'a, K, T> {
-        PageOfItems { items: self }
+        PageOfItems {
+            items: self,
+            before: None,
+        }
     }
 
     /// With so many items more than the limit, which is a default where none was set.
@@ -236,34 +291,79 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 }
 
 /// Reads a page of items; made by [`Items::page`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let last_ten = trades.items(&123).newest_first().limit(10).page().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PageOfItems<'a, K, T> {
     items: Items<'a, K, T>,
+    before: Option<ItemToken>,
 }
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
-    async fn execute(self) -> Result<ItemSlice<T>> {
+    /// The items that lead up to this place, in the order that is asked for, and not those that follow
+    /// [`after`](Items::after); [`skip`](Items::skip) passes over the nearest ones. `None` changes nothing.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
+    /// # async fn f(
+    /// #     trades: BucketRepository<u32, i32>, after: Option<ItemToken>, before: Option<ItemToken>,
+    /// # ) -> mongo_patterns_core::Result<()> {
+    /// let slice = trades.items(&123).newest_first().limit(20).after(after).page().before(before).await?;
+    /// let link_to_newer = slice.previous.map(|token| format!("/trades?before={token}"));
+    /// let link_to_older = slice.next.map(|token| format!("/trades?after={token}"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn before(mut self, token: impl Into<Option<ItemToken>>) -> Self {
+        self.before = token.into().or(self.before);
+        self
+    }
+
+    async fn execute(mut self) -> Result<ItemSlice<T>> {
         let limit = self.items.limit.unwrap_or(ITEMS_OF_A_PAGE);
+        let is_backwards = self.before.is_some();
+        if is_backwards {
+            self.items.newest_first = !self.items.newest_first;
+            self.items.after = self.before;
+        }
+        let is_first = self.items.after.is_none() && self.items.skip == 0;
+        let mut start = self.items.after.clone();
+        let mut end = None;
         // One more than the page tells whether there is a next one.
         let mut walk = self.items.walk(ITEMS_OF_A_PAGE, 1)?;
         let mut items = Vec::new();
-        let mut next = None;
         loop {
             let Some(item) = walk.pop() else {
                 if walk.fetch::<K>().await? {
                     continue;
                 }
-                return Ok(ItemSlice { items, next: None });
+                end = None;
+                break;
             };
             if items.len() as u64 == limit {
-                return Ok(ItemSlice { items, next });
+                break;
+            }
+            if items.is_empty() {
+                start = walk.token_before().filter(|_| !is_first);
             }
             items.push(item);
             if items.len() as u64 == limit {
-                next = walk.token();
+                end = walk.token();
             }
         }
+        if is_backwards {
+            items.reverse();
+        }
+        let (next, previous) = if is_backwards { (start, end) } else { (end, start) };
+        Ok(ItemSlice { items, next, previous })
     }
 }
 

@@ -21,7 +21,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::{Collection, bson::Document};
     /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns_core::Result<()> {
-    /// let moved = trades.move_from_flat(&flat).on_progress(|at| println!("{} of {}", at.moved, at.total)).await?;
+    /// let moved = trades.move_from_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items in {} buckets", moved.items, moved.buckets);
     /// # Ok(())
     /// # }
@@ -95,6 +95,22 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Moves a flat collection into buckets; made by [`BucketRepository::move_from_flat`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     flat: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let plan = trades.move_from_flat(&flat).key_field("customer").plan().await?;
+/// println!("{} items in {} chunks", plan.items, plan.chunks);
+/// // The trades are stored with their `_id`, beside what the buckets have, and fewer at a time.
+/// let moving = trades.move_from_flat(&flat).key_field("customer").keep_ids().into_non_empty().chunk_items(10_000);
+/// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveFromFlat<'a> {
     shared: &'a Shared,

@@ -24,7 +24,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # -> mongo_patterns_core::Result<()> {
     /// let plan = trades.move_to_flat(&flat).plan().await?; // the checks, and nothing written
     /// println!("{} items in {} chunks", plan.items, plan.chunks);
-    /// let moved = trades.move_to_flat(&flat).on_progress(|at| println!("{} of {}", at.moved, at.total)).await?;
+    /// let moved = trades.move_to_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items of {} keys", moved.items, moved.keys);
     /// # Ok(())
     /// # }
@@ -69,6 +69,19 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Moves buckets into a flat collection; made by [`BucketRepository::move_to_flat`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     flat: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let moving = trades.move_to_flat(&flat).key_field("customer").into_non_empty().chunk_items(10_000);
+/// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveToFlat<'a> {
     shared: &'a Shared,

@@ -49,6 +49,18 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 }
 
 /// Reads the newest items; made by [`BucketRepository::newest`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let newest: Vec<Document> = trades.newest(&123, 5).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Newest<'a, K, T> {

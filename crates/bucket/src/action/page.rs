@@ -51,6 +51,18 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 }
 
 /// Reads one page; made by [`BucketRepository::page`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let third = trades.page(&123, 3).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PageByNumber<'a, K, T> {

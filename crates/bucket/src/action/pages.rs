@@ -48,6 +48,20 @@ enum From {
 }
 
 /// Reads pages by cursor; made by [`BucketRepository::pages`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::{BucketRepository, PageToken};
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// #     after: Option<PageToken>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let slice = trades.pages(&123).newest_first().limit(3).after(after).session(session).await?;
+/// let back = trades.pages(&123).newest_first().limit(3).before(slice.previous).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Pages<'a, K, T> {
@@ -61,6 +75,19 @@ pub struct Pages<'a, K, T> {
 }
 
 /// Some consecutive pages of a key, and the ways on from there.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let slice = trades.pages(&123).newest_first().limit(3).await?;
+/// for page in &slice.pages {
+///     println!("{} trades", page.items.len());
+/// }
+/// let link_to_older = slice.next.map(|token| format!("/trades?after={token}"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PageSlice<K, T> {

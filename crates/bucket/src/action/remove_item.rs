@@ -6,7 +6,6 @@ use mongo_patterns_core::transaction::hold;
 use mongo_patterns_core::{EncodeKey, Error, ErrorKind, Key, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::item_id::ItemId;
 use crate::one_item::OneItem;
@@ -15,14 +14,15 @@ use crate::rewrite::Chain;
 use crate::{BucketRepository, query};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Removes the item of a key that has this id, and says whether there was one. Needs an
+    /// Removes the item of a key that has this id, and says whether there was [one](Removed::found). Needs an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-    /// if !orders.remove_item(&123, "A-1007").await? {
+    /// let removed = orders.remove_item(&123, "A-1007").await?;
+    /// if !removed.found {
     ///     println!("the customer has no such order");
     /// }
     /// # Ok(())
@@ -35,13 +35,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Cost
     /// Two round trips when the item is in the open bucket. Else some six, in which all pages from the item's to the last
     /// are read, and written anew, all at once: use another schema where old items of long histories are removed all the
-    /// time.
+    /// time. Where there is no such item, one.
     ///
     /// # In a session
     /// In a transaction that is under way there, everything is done in it. Otherwise it is as without a session.
     ///
     /// # Cancellation
-    /// Dropping the future leaves open whether the item is removed. It is so as a whole or not at all.
+    /// Dropping the future leaves open whether the item is removed. It is so as a whole or not at all. Call it again, as
+    /// where the outcome is unknown.
     ///
     /// # Errors
     /// With nothing changed: [`Unsupported`](ErrorKind::Unsupported) on a standalone, when the item's page is full, as it
@@ -66,12 +67,42 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Removes one item; made by [`BucketRepository::remove_item`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// trades.remove_item(&123, "A-1007").session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RemoveItem<'a> {
     shared: &'a Shared,
     item: Result<OneItem>,
     session: Option<&'a mut ClientSession>,
+}
+
+/// What a removal did.
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let removed = trades.remove_item(&123, "A-1007").await?;
+/// println!("there was one: {}", removed.found);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// Whether there was such an item.
+    pub found: bool,
 }
 
 impl<'a> RemoveItem<'a> {
@@ -81,20 +112,21 @@ impl<'a> RemoveItem<'a> {
         self
     }
 
-    async fn execute(mut self) -> Result<bool> {
+    async fn execute(mut self) -> Result<Removed> {
         let item = self.item?;
         let removal = Removal {
             shared: self.shared,
             item: &item,
         };
-        let removed = removal.run(self.session.as_deref_mut()).await;
-        removed.map_err(|error| error.with_key(item.key.text()))
+        let found = removal.run(self.session.as_deref_mut()).await;
+        let found = found.map_err(|error| error.with_key(item.key.text()))?;
+        Ok(Removed { found })
     }
 }
 
 impl<'a> IntoFuture for RemoveItem<'a> {
-    type Output = Result<bool>;
-    type IntoFuture = ActionFuture<'a, bool>;
+    type Output = Result<Removed>;
+    type IntoFuture = ActionFuture<'a, Removed>;
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("remove_item"), |_| self.execute())
@@ -151,22 +183,8 @@ impl Removal<'_> {
     }
 
     async fn find(self, session: Option<&mut ClientSession>) -> Result<Option<Place>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
-        let mut find = collection
-            .find_one(self.item.filter(settings))
-            .projection(doc! { settings.count.as_str(): 1 })
-            .hint(self.item.hint());
-        let found = match session {
-            Some(session) => find.session(session).await,
-            None => {
-                let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-                find = find.selection_criteria(primary).read_concern(ReadConcern::local());
-                find.await
-            }
-        };
-        let found: Option<RawDocumentBuf> = found.map_err(|error| self.item.failed(self.shared, error))?;
+        let settings = &self.shared.settings;
+        let found = self.item.find(self.shared, session).await?;
         let place = |found: RawDocumentBuf| -> Option<Place> {
             let count = found.get(settings.count.as_str()).ok().flatten();
             Some(Place {

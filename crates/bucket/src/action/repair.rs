@@ -84,6 +84,17 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Mends what is wrong; made by [`BucketRepository::repair`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::{BucketRepository, Repaired};
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let repair = trades.repair().key(&123).concurrency(1).on_progress(|buckets| println!("{buckets} buckets"));
+/// let repaired: Vec<Repaired> = repair.stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a, K> {
     shared: &'a Shared,
@@ -95,6 +106,22 @@ pub struct Repair<'a, K> {
 }
 
 /// What was done for a key, or would be done.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut keys = trades.repair().stream();
+/// while let Some(repaired) = keys.try_next().await? {
+///     for finding in &repaired.findings {
+///         println!("{}: {}", finding.document_id, finding.problem);
+///     }
+///     println!("{} buckets written, {} removed", repaired.written.len(), repaired.removed.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Repaired {
@@ -112,6 +139,20 @@ pub struct Repaired {
 }
 
 /// A stream of what was done; made by [`Repair::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongo_patterns_bucket::action::RepairedStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut keys: RepairedStream<'_> = trades.repair().dry_run().stream();
+/// while let Some(repaired) = keys.try_next().await? {
+///     println!("{} findings", repaired.findings.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a, K: Key> Repair<'a, K> {

@@ -6,13 +6,14 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 use serde::Serialize;
 
+use super::Updated;
 use crate::BucketRepository;
 use crate::batch::Item;
 use crate::one_item::{OneItem, no_field};
 use crate::repository::Shared;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
-    /// Puts an item in the place of the one of the key that has the same id, and says whether there was one. Needs an
+    /// Puts an item in the place of the one of the key that has the same id. Needs an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
@@ -20,9 +21,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # use mongodb::bson::{DateTime, Document, doc};
     /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
     /// let order = doc! { "orderId": "A-1007", "qty": 29, "date": DateTime::now() };
-    /// if !orders.replace_item(&123, &order).await? {
-    ///     println!("the customer has no such order");
-    /// }
+    /// let replaced = orders.replace_item(&123, &order).await?;
+    /// println!("anything is other than before: {}", replaced.modified);
     /// # Ok(())
     /// # }
     /// ```
@@ -30,11 +30,12 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// It keeps its place in the history, whatever its time. It may be called again when its outcome was unknown.
     ///
     /// # Cost
-    /// One round trip, in which the server examines one document.
+    /// One round trip, in which the server examines one document. A second one where there is no such item.
     ///
     /// # Errors
-    /// With nothing changed: [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field,
-    /// and those of [`append`](Self::append).
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the key has no item with this id,
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field, and those of
+    /// [`append`](Self::append).
     pub fn replace_item<'a, Q>(&'a self, key: &Q, item: &'a T) -> ReplaceItem<'a, T>
     where
         K: Borrow<Q>,
@@ -50,6 +51,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 /// Replaces one item; made by [`BucketRepository::replace_item`].
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let order = doc! { "orderId": "A-1007", "qty": 29 };
+/// trades.replace_item(&123, &order).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReplaceItem<'a, T> {
@@ -68,8 +82,8 @@ impl<'a, T> ReplaceItem<'a, T> {
 }
 
 impl<'a, T: Serialize> IntoFuture for ReplaceItem<'a, T> {
-    type Output = Result<bool>;
-    type IntoFuture = ActionFuture<'a, bool>;
+    type Output = Result<Updated>;
+    type IntoFuture = ActionFuture<'a, Updated>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -83,23 +97,10 @@ impl<'a, T: Serialize> IntoFuture for ReplaceItem<'a, T> {
             let (key, item) = (key?, item?);
             let settings = &shared.settings;
             let place = OneItem::new(settings, key, item.id.clone().ok_or_else(no_field)?)?;
-            let _gate = match session {
-                None => Some(shared.gates.pass(place.key.text()).await),
-                Some(_) => None,
-            };
             // The position is that of the element which the filter's path matched.
             let set = doc! { "$set": { format!("{}.$", settings.items): item.to_bson()? } };
-            let mut update = shared
-                .collection
-                .update_one(place.filter(settings), set)
-                .hint(place.hint());
-            if let Some(session) = session {
-                update = update.session(session);
-            }
-            match update.await {
-                Ok(updated) => Ok(updated.matched_count > 0),
-                Err(error) => Err(place.failed(shared, error).with_key(place.key.text())),
-            }
+            let replaced = place.change(shared, set, session).await;
+            replaced.map_err(|error| error.with_key(place.key.text()))
         })
     }
 }

@@ -52,6 +52,17 @@ impl<K: Key, T> BucketRepository<K, T> {
 }
 
 /// Looks for what is wrong; made by [`BucketRepository::verify`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::{BucketRepository, Finding};
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let verify = trades.verify().key(&123).on_progress(|buckets| println!("{buckets} buckets"));
+/// let findings: Vec<Finding> = verify.stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a, K> {
     shared: &'a Shared,
@@ -61,6 +72,18 @@ pub struct Verify<'a, K> {
 }
 
 /// A stream of findings; made by [`Verify::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongo_patterns_bucket::action::FindingStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings: FindingStream<'_> = trades.verify().stream();
+/// let is_sound = findings.try_next().await?.is_none();
+/// # Ok(())
+/// # }
+/// ```
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a, K: Key> Verify<'a, K> {

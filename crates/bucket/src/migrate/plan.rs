@@ -13,6 +13,21 @@ use mongo_patterns_core::moves::{Place, Record};
 
 /// What a move would do, and every command that it would send; from [`MoveFromFlat::plan`](crate::action::MoveFromFlat)
 /// and [`MoveToFlat::plan`](crate::action::MoveToFlat).
+///
+/// ```no_run
+/// # use mongo_patterns_bucket::BucketRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     trades: BucketRepository<u32, Document>,
+/// #     flat: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let plan = trades.move_from_flat(&flat).plan().await?;
+/// for command in plan.commands.iter().filter(|command| command.writes) {
+///     println!("{}: {}", command.purpose, command.command);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MovePlan {

@@ -218,7 +218,11 @@ impl Move<'_> {
                 None => moved = total,
             }
             if let Some(call) = &mut on_progress {
-                call(MoveProgress { moved, total, before });
+                call(MoveProgress {
+                    done: moved,
+                    total,
+                    before,
+                });
             }
             if range.through.is_none() {
                 return Ok(());

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use mongodb::bson::RawDocument;
-use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
+use mongodb::error::{
+    Error as DriverError, ErrorKind as DriverKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR,
+    TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
+};
 
 use super::ErrorKind;
 
@@ -21,8 +24,11 @@ const WRITE_CONCERN_ADVICE: &str =
     "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
 /// A lost race that is over: a write conflict, or a snapshot that is too old.
 const WRITE_CONFLICT: i32 = 112;
-/// Ended by a time limit, an interruption or a step-down, perhaps after it was done.
-const INTERRUPTED: [i32; 7] = [50, 91, 189, 262, 11600, 11601, 11602];
+/// Ended by a time limit, an interruption or a step-down, perhaps after it was done. Or the router lost its connection
+/// to a shard.
+const INTERRUPTED: [i32; 10] = [6, 50, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
+/// Refused by a server that is no primary, or cannot serve the read yet.
+const NOT_NOW: [i32; 5] = [133, 134, 10107, 13435, 13436];
 
 /// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
 /// leaves out the server's messages and response, which quote keys and documents.
@@ -39,9 +45,24 @@ impl DriverCause {
         &self.0
     }
 
-    pub(crate) fn outcome_unknown(&self) -> bool {
-        code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code))
-            || self.0.contains_label(mongodb::error::UNKNOWN_TRANSACTION_COMMIT_RESULT)
+    /// Whether nothing was done, and can be done later.
+    pub(crate) fn is_transient(&self) -> bool {
+        let has = |label| self.0.contains_label(label);
+        if has(TRANSIENT_TRANSACTION_ERROR) {
+            return true;
+        }
+        // The driver tried such a write before. That may have been done where this one was refused, unless a server
+        // says for both that they were not.
+        match has(RETRYABLE_WRITE_ERROR) {
+            true => has(NO_WRITES_PERFORMED),
+            false => code(&self.0).is_some_and(|code| NOT_NOW.contains(&code)),
+        }
+    }
+
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
+        let has = |label| self.0.contains_label(label);
+        let is_interrupted = code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code));
+        !self.is_transient() && (is_interrupted || has(UNKNOWN_TRANSACTION_COMMIT_RESULT) || has(RETRYABLE_WRITE_ERROR))
     }
 }
 

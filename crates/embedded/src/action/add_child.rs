@@ -31,7 +31,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// no parent gets more children than it may have, and no two of them have the same id.
     ///
     /// An error means that it is not stored, unless
-    /// [`is_outcome_unknown`](mongo_patterns_core::Error::is_outcome_unknown). Then call it again: `ChildExists` says
+    /// [`is_outcome_unknown`](mongo_patterns_core::Error::is_outcome_unknown). Then call it again: `AlreadyExists` says
     /// that the first call did store it.
     ///
     /// A parent without the array gets one.
@@ -47,14 +47,14 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Dropping the future leaves open whether the child is stored. The session it ran in should not be used again.
     ///
     /// # Errors
-    /// With nothing stored: [`Full`], [`NotFound`] when there is no such parent, [`ChildExists`], [`InvalidArgument`] and
+    /// With nothing stored: [`Full`], [`NotFound`] when there is no such parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and
     /// [`InvalidItemId`] for ids of types that they cannot have, [`Encode`], [`TooLarge`] when the parent would pass
     /// 16 MiB, [`Corrupt`] when its children are no array, [`DuplicateKey`] by a unique index of your own, and
     /// [`Contention`].
     ///
     /// [`Full`]: mongo_patterns_core::ErrorKind::Full
     /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`ChildExists`]: mongo_patterns_core::ErrorKind::ChildExists
+    /// [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
     /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
     /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
     /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
@@ -73,6 +73,19 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
 }
 
 /// Adds a child; made by [`EmbeddedRepository::add_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let home = doc! { "id": "home", "street": "123 Fake Street" };
+/// patrons.add_child("joe", &home).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AddChild<'a> {
     shared: &'a Shared,

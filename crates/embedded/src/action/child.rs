@@ -44,6 +44,18 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
 }
 
 /// Reads one child; made by [`EmbeddedRepository::child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let home: Option<Document> = patrons.child("joe", "home").session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindChild<'a, C> {

@@ -37,6 +37,18 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Checks the collection; made by [`EmbeddedRepository::ensure_indexes`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// patrons.ensure_indexes().session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct EnsureIndexes<'a> {

@@ -43,6 +43,18 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
 }
 
 /// Reads a parent; made by [`EmbeddedRepository::get`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let joe: Option<Document> = patrons.get("joe").session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, P> {

@@ -29,9 +29,8 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     ///
     /// # Errors
     /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
-    /// is of a type that it cannot have, its children are no array, or one of them is no document,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`ChildExists`](ErrorKind::ChildExists)
-    /// when two have the same, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
+    /// is of a type that it cannot have, its children are no array, one of them is no document, or two have the same id,
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
     ///
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and [`TooLarge`](ErrorKind::TooLarge).
@@ -50,6 +49,19 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
 }
 
 /// Stores a parent; made by [`EmbeddedRepository::insert`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let joe = doc! { "_id": "joe", "name": "Joe Bookreader", "addresses": [] };
+/// patrons.insert(&joe).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a> {
     shared: &'a Shared,
@@ -58,6 +70,16 @@ pub struct Insert<'a> {
 }
 
 /// What an insert did.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let inserted = patrons.insert(&doc! { "addresses": [] }).await?;
+/// println!("{} is the ObjectId that it got", inserted.id);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Inserted {

@@ -78,6 +78,21 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Embeds children that are documents of their own; made by [`EmbeddedRepository::move_from_references`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let moving = patrons.move_from_references(&addresses, "patron_id").sort_by("city");
+/// let plan = moving.plan().await?; // the checks, and nothing written
+/// println!("{} addresses, {} of no patron", plan.children, plan.orphans);
+/// patrons.move_from_references(&addresses, "patron_id").sort_by("city").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveFromReferences<'a> {

@@ -73,6 +73,18 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Makes documents of their own of children; made by [`EmbeddedRepository::move_to_references`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let moved = patrons.move_to_references(&addresses, "patron_id").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveToReferences<'a> {

@@ -46,6 +46,19 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Lists what refers to no parent; made by [`EmbeddedRepository::orphans`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::{EmbeddedRepository, Orphan};
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let orphans: Vec<Orphan> = patrons.orphans(&addresses, "patron_id").stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Orphans<'a> {
@@ -55,6 +68,22 @@ pub struct Orphans<'a> {
 }
 
 /// A document that refers to no parent. Both are user values: take care where you log them.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let mut orphans = patrons.orphans(&addresses, "patron_id").stream();
+/// while let Some(orphan) = orphans.try_next().await? {
+///     println!("{} refers to {:?}", orphan.document_id, orphan.reference);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Orphan {
@@ -74,6 +103,21 @@ impl fmt::Debug for Orphan {
 }
 
 /// A stream of orphans; made by [`Orphans::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongo_patterns_embedded::action::OrphanStream;
+/// # use mongodb::{Collection, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     addresses: Collection<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let mut orphans: OrphanStream<'_> = patrons.orphans(&addresses, "patron_id").stream();
+/// let has_orphans = orphans.try_next().await?.is_some();
+/// # Ok(())
+/// # }
+/// ```
 pub type OrphanStream<'a> = Pin<Box<dyn Stream<Item = Result<Orphan>> + Send + 'a>>;
 
 impl<'a> Orphans<'a> {

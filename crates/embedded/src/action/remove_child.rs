@@ -1,5 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
@@ -9,30 +9,28 @@ use crate::write::{Needs, Write};
 use crate::{EmbeddedRepository, query};
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Removes the child of a parent that has this id; all of them, where a damaged parent has several. The others keep
-    /// their order.
+    /// Removes the child of a parent that has this id, and says whether there was [one](Removed::found); all of them, where
+    /// a damaged parent has several. The others keep their order.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
     /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-    /// match patrons.remove_child("joe", "home").await {
-    ///     Err(error) if error.kind() == ErrorKind::ChildNotFound => println!("joe has no such address"),
-    ///     removed => removed?,
+    /// let removed = patrons.remove_child("joe", "home").await?;
+    /// if !removed.found {
+    ///     println!("joe has no such address");
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// When it is called again since its outcome was unknown, `ChildNotFound` says that the first call did remove it.
+    /// It may be called again when its outcome was unknown.
     ///
     /// # Cost
-    /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
+    /// One round trip, in which the server examines one document. A second one when it finds no such child.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has,
     /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) and
@@ -48,6 +46,18 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Removes a child; made by [`EmbeddedRepository::remove_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// patrons.remove_child("joe", "home").session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RemoveChild<'a> {
@@ -55,6 +65,24 @@ pub struct RemoveChild<'a> {
     parent: Result<DocumentId>,
     child: Result<ChildId>,
     session: Option<&'a mut ClientSession>,
+}
+
+/// What a removal did.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let removed = patrons.remove_child("joe", "home").await?;
+/// println!("there was one: {}", removed.found);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// Whether there was such a child.
+    pub found: bool,
 }
 
 impl<'a> RemoveChild<'a> {
@@ -66,8 +94,8 @@ impl<'a> RemoveChild<'a> {
 }
 
 impl<'a> IntoFuture for RemoveChild<'a> {
-    type Output = Result<()>;
-    type IntoFuture = ActionFuture<'a, ()>;
+    type Output = Result<Removed>;
+    type IntoFuture = ActionFuture<'a, Removed>;
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("remove_child"), |span| async move {
@@ -81,8 +109,11 @@ impl<'a> IntoFuture for RemoveChild<'a> {
                 filter: query::parent_with(settings, &parent, &child),
                 update: query::pull(settings, &child).into(),
             };
-            write.run(self.session).await?;
-            Ok(())
+            match write.run(self.session).await {
+                Ok(_) => Ok(Removed { found: true }),
+                Err(error) if error.kind() == ErrorKind::ChildNotFound => Ok(Removed { found: false }),
+                Err(error) => Err(error),
+            }
         })
     }
 }

@@ -54,6 +54,18 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Orders the children of a parent anew; made by [`EmbeddedRepository::reorder_children`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// patrons.reorder_children("joe", ["work", "home"]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReorderChildren<'a> {

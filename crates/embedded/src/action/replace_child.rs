@@ -32,7 +32,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of
-    /// [`add_child`](Self::add_child) but `Full` and `ChildExists`.
+    /// [`add_child`](Self::add_child) but `Full` and `AlreadyExists`.
     pub fn replace_child(&self, parent: impl Into<Bson>, child: &C) -> ReplaceChild<'_> {
         ReplaceChild {
             shared: self.shared(),
@@ -44,6 +44,19 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
 }
 
 /// Replaces a child; made by [`EmbeddedRepository::replace_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let home = doc! { "id": "home", "street": "1 Some Other Street" };
+/// patrons.replace_child("joe", &home).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReplaceChild<'a> {
     shared: &'a Shared,

@@ -1,11 +1,10 @@
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
+use mongo_patterns_core::{DocumentId, FieldChange, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 
 use crate::ids::ChildId;
 use crate::repository::Shared;
-use crate::settings::Settings;
 use crate::write::{Needs, Write};
 use crate::{EmbeddedRepository, query};
 
@@ -28,13 +27,13 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`](ErrorKind::InvalidArgument) when there is nothing to change, a name is none
-    /// of a plain field or comes twice, or it is that of the child's id, and [`InvalidItemId`](ErrorKind::InvalidItemId).
+    /// With nothing sent: [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to change, a name is none
+    /// of a plain field or comes twice, or it is that of the child's id, and [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId).
     ///
-    /// With nothing changed: [`NotFound`](ErrorKind::NotFound) when there is no such parent,
-    /// [`ChildNotFound`](ErrorKind::ChildNotFound) when it has no such child, [`Corrupt`](ErrorKind::Corrupt),
-    /// [`TooLarge`](ErrorKind::TooLarge), [`DuplicateKey`](ErrorKind::DuplicateKey) and
-    /// [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt),
+    /// [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge), [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) and
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
     pub fn update_child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>, set: Document) -> UpdateChild<'_> {
         UpdateChild {
             shared: self.shared(),
@@ -48,6 +47,19 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Changes fields of a child; made by [`EmbeddedRepository::update_child`].
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     patrons: EmbeddedRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let set = doc! { "zip": "54321" };
+/// patrons.update_child("joe", "home", set).unset(["state"]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct UpdateChild<'a> {
     shared: &'a Shared,
@@ -59,6 +71,16 @@ pub struct UpdateChild<'a> {
 }
 
 /// What a change or a replacement did.
+///
+/// ```no_run
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let updated = patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
+/// println!("other than before: {}", updated.modified);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
@@ -80,32 +102,6 @@ impl<'a> UpdateChild<'a> {
     }
 }
 
-/// Checks that each name is that of a plain field, once, and not that of the child's id.
-fn check_fields(settings: &Settings, set: &Document, unset: &[String]) -> Result<()> {
-    let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
-    let mut fields: Vec<&str> = set.keys().chain(unset).map(String::as_str).collect();
-    if fields.is_empty() {
-        return refuse("there is nothing to change, and nothing was sent: name a field");
-    }
-    for field in &fields {
-        if FieldName::of_element(*field).is_err() {
-            return refuse(
-                "a field to change must have a plain name: not empty, without a dot and NUL, and not starting with $; nothing was sent",
-            );
-        }
-        if *field == settings.child_id.as_str() {
-            return refuse("the id of a child cannot be changed, and nothing was sent: remove it and add another");
-        }
-    }
-    let all = fields.len();
-    fields.sort_unstable();
-    fields.dedup();
-    if fields.len() < all {
-        return refuse("a field is named twice, and nothing was sent");
-    }
-    Ok(())
-}
-
 impl<'a> IntoFuture for UpdateChild<'a> {
     type Output = Result<Updated>;
     type IntoFuture = ActionFuture<'a, Updated>;
@@ -114,14 +110,15 @@ impl<'a> IntoFuture for UpdateChild<'a> {
         run(self.shared.operation("update_child"), |span| async move {
             let settings = &self.shared.settings;
             let (parent, child) = (self.parent?, self.child?);
-            check_fields(settings, &self.set, &self.unset)?;
+            let fixed = "the id of a child cannot be changed, and nothing was sent: remove it and add another";
+            let change = FieldChange::new(self.set, self.unset, &[(settings.child_id.as_str(), fixed)])?;
             let write = Write {
                 shared: self.shared,
                 span: &span,
                 parent: &parent,
                 needs: Needs::Child(&child),
                 filter: query::parent_with(settings, &parent, &child),
-                update: query::change(settings, self.set, self.unset).into(),
+                update: query::change(settings, change).into(),
             };
             let modified = write.run(self.session).await?;
             Ok(Updated { modified })

@@ -39,6 +39,16 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 /// Looks for what is wrong; made by [`EmbeddedRepository::verify`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::{EmbeddedRepository, Finding};
+/// # use mongodb::bson::Document;
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let findings: Vec<Finding> = patrons.verify().stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
@@ -46,6 +56,18 @@ pub struct Verify<'a> {
 }
 
 /// A stream of findings; made by [`Verify::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_embedded::EmbeddedRepository;
+/// # use mongo_patterns_embedded::action::FindingStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings: FindingStream<'_> = patrons.verify().stream();
+/// let is_sound = findings.try_next().await?.is_none();
+/// # Ok(())
+/// # }
+/// ```
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a> Verify<'a> {

@@ -154,7 +154,7 @@ async fn add(
     let address = read(fields, None)?;
     let is_new = match store.patrons.add_child(patron.as_str(), &address).await {
         Ok(()) => true,
-        Err(error) if error.kind() == ErrorKind::ChildExists => {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let stored = store.patrons.child(patron.as_str(), address.id.as_str()).await?;
             if stored.as_ref() != Some(&address) {
                 return Err(Problem::of(&problem::TAKEN));
@@ -194,10 +194,6 @@ async fn remove(
     wants: Wants,
     Ids((patron, id)): Ids<(String, String)>,
 ) -> Result<Response, Problem> {
-    match store.patrons.remove_child(patron.as_str(), id).await {
-        // It is not there any more: perhaps by this very request, sent twice.
-        Err(error) if error.kind() == ErrorKind::ChildNotFound => {}
-        removed => removed?,
-    }
+    store.patrons.remove_child(patron.as_str(), id).await?;
     Ok(reply::removed(wants, &path(&patron)))
 }

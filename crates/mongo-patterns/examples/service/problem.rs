@@ -147,12 +147,11 @@ impl From<Error> for Problem {
             | ErrorKind::Encode => &INVALID,
             ErrorKind::TooLarge => &TOO_LARGE,
             ErrorKind::NotFound | ErrorKind::ChildNotFound => &NOT_FOUND,
-            ErrorKind::AlreadyExists | ErrorKind::ChildExists | ErrorKind::DuplicateKey => &TAKEN,
+            ErrorKind::AlreadyExists | ErrorKind::DuplicateKey => &TAKEN,
             ErrorKind::Full => &FULL,
             ErrorKind::Contention | ErrorKind::ChildrenDiffer => &BUSY,
-            ErrorKind::Unreachable => &UNAVAILABLE,
-            // A server that just started, or is no primary any more.
-            ErrorKind::Driver if is_passing(&error) => &UNAVAILABLE,
+            // Such as a server that just started, or is no primary any more.
+            _ if error.is_transient() => &UNAVAILABLE,
             _ => &BROKEN,
         };
         // Neither the text of an error nor its sources have values of users.
@@ -164,13 +163,6 @@ impl From<Error> for Problem {
         }
         Self::of(kind)
     }
-}
-
-fn is_passing(error: &Error) -> bool {
-    error.as_driver_error().is_some_and(|error| {
-        error.contains_label(mongodb::error::RETRYABLE_WRITE_ERROR)
-            || error.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR)
-    })
 }
 
 /// Carries the problem to [`render`], which knows what the client wants.

@@ -243,7 +243,7 @@ async fn add(
     let mut review = read(fields, product, None)?;
     let is_new = match store.products.insert(&review).await {
         Ok(_) => true,
-        Err(error) if error.kind() == ErrorKind::ChildExists => {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let stored = store.products.child(product, review.review_id.as_str()).await?;
             let stored = stored.filter(|stored: &Review| stored.is_same(&review));
             review = stored.ok_or_else(|| Problem::of(&problem::TAKEN))?;

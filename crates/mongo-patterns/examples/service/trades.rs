@@ -209,7 +209,7 @@ async fn add(
 ) -> Result<Response, Problem> {
     let mut trade = read(fields, None)?;
     let appended = store.trades.append(&customer, &trade).await?;
-    if appended.repeated {
+    if appended.already_there {
         let stored = store.trades.item(&customer, trade.id.as_str()).await?;
         let stored = stored.filter(|stored| stored.is_same(&trade));
         trade = stored.ok_or_else(|| Problem::of(&problem::TAKEN))?;
@@ -217,7 +217,7 @@ async fn add(
     let new_path = path_of(customer, &trade.id);
     Ok(reply::stored(
         wants,
-        !appended.repeated,
+        !appended.already_there,
         &View::from(&trade),
         &new_path,
         &path(customer),
@@ -245,9 +245,7 @@ async fn replace(
     let mut trade = read(fields, Some(id.clone()))?;
     let stored = store.trades.item(&customer, id).await?;
     trade.date = stored.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?.date;
-    if !store.trades.replace_item(&customer, &trade).await? {
-        return Err(Problem::of(&problem::NOT_FOUND));
-    }
+    store.trades.replace_item(&customer, &trade).await?;
     Ok(reply::stored(wants, false, &View::from(&trade), "", &path(customer)))
 }
 

@@ -58,6 +58,17 @@ impl<D, E> OutlierRepository<D, E> {
 type OnProgress<'a> = Box<dyn FnMut(Adopted) + Send + 'a>;
 
 /// Brings all documents into form; made by [`OutlierRepository::adopt`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let would = books.adopt().dry_run().await?;
+/// println!("{} documents are not in form", would.documents);
+/// books.adopt().concurrency(2).on_progress(|at| println!("{} written", at.documents)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Adopt<'a> {
     shared: &'a Shared,
@@ -67,6 +78,16 @@ pub struct Adopt<'a> {
 }
 
 /// What was brought into form, or has been so far.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let adopted = books.adopt().await?;
+/// println!("{} documents with {} extras were written anew", adopted.documents, adopted.extras);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopted {

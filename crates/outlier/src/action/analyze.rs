@@ -46,6 +46,16 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Looks at the lengths of the lists; made by [`OutlierRepository::analyze`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// // Ten thousand documents, by chance.
+/// let analysis = books.analyze().sample(10_000).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Analyze<'a> {

@@ -43,6 +43,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 /// Looks for an element; made by [`OutlierRepository::contains`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let is_buyer: bool = books.contains(2, &"user00".to_owned()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Contains<'a, E> {

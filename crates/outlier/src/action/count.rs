@@ -37,6 +37,18 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Counts elements; made by [`OutlierRepository::count`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let counts = books.count(2).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Count<'a> {
@@ -46,6 +58,16 @@ pub struct Count<'a> {
 }
 
 /// How many elements a document has.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let counts = books.count(2).await?;
+/// println!("{} in the book, {} in extras, {} in all", counts.inline, counts.overflow, counts.total());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

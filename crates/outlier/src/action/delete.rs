@@ -40,6 +40,18 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Deletes a document; made by [`OutlierRepository::delete`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.delete(2).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Delete<'a> {
@@ -49,6 +61,16 @@ pub struct Delete<'a> {
 }
 
 /// What was deleted.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let deleted = books.delete(2).await?;
+/// println!("there was one: {}, with {} extras documents", deleted.found, deleted.extras);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deleted {

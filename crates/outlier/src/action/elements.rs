@@ -53,6 +53,18 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
 }
 
 /// Reads elements; made by [`OutlierRepository::elements`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let page: Vec<String> = books.elements(2).skip(40).limit(20).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited, or its stream is read"]
 pub struct Elements<'a, E> {
@@ -65,6 +77,20 @@ pub struct Elements<'a, E> {
 }
 
 /// A stream of elements; made by [`Elements::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongo_patterns_outlier::action::ElementStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut customers: ElementStream<'_, String> = books.elements(2).stream();
+/// while let Some(customer) = customers.try_next().await? {
+///     println!("{customer}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub type ElementStream<'a, E> = Pin<Box<dyn Stream<Item = Result<E>> + Send + 'a>>;
 
 impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {

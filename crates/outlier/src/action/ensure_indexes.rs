@@ -41,6 +41,19 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Creates missing indexes; made by [`OutlierRepository::ensure_indexes`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let ensured = books.ensure_indexes().session(session).await?;
+/// println!("created: {:?}", ensured.created);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct EnsureIndexes<'a> {

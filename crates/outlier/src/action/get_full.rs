@@ -48,6 +48,18 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
 }
 
 /// Reads a document with all its elements; made by [`OutlierRepository::get_full`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let book: Option<Document> = books.get_full(2).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct GetFull<'a, D> {

@@ -56,6 +56,19 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
 }
 
 /// Inserts a document; made by [`OutlierRepository::insert`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let book = doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": [] };
+/// books.insert(&book).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a, D> {
@@ -65,6 +78,16 @@ pub struct Insert<'a, D> {
 }
 
 /// What was inserted.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>, book: Document) -> mongo_patterns_core::Result<()> {
+/// let inserted = books.insert(&book).await?;
+/// println!("{}: {} customers in it, {} in extras", inserted.id, inserted.inline, inserted.overflow);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Inserted {

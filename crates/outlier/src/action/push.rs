@@ -58,6 +58,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 /// Adds an element; made by [`OutlierRepository::push`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.push(2, &"user00".to_owned()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Push<'a, E> {
@@ -68,6 +80,19 @@ pub struct Push<'a, E> {
 }
 
 /// Where an element went.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// match books.push_unique(2, &"user00".to_owned()).await? {
+///     Pushed::AlreadyThere => println!("bought before"),
+///     Pushed::Inline => println!("shown with the book"),
+///     _ => println!("stored in its extras"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pushed {

@@ -44,6 +44,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 /// Adds elements; made by [`OutlierRepository::push_many`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.push_many(2, &["user00".to_owned(), "user01".to_owned()]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushMany<'a, E> {
@@ -54,6 +66,19 @@ pub struct PushMany<'a, E> {
 }
 
 /// Where elements went.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     customers: Vec<String>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let pushed = books.push_many(2, &customers).await?;
+/// println!("{} went to the book, {} to extras", pushed.inline, pushed.overflow);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PushedMany {

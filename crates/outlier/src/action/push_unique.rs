@@ -48,6 +48,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 /// Adds an element once; made by [`OutlierRepository::push_unique`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.push_unique(2, &"user00".to_owned()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushUnique<'a, E> {

@@ -51,6 +51,18 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Puts elements where they belong; made by [`OutlierRepository::rebalance`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.rebalance(2).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Rebalance<'a> {
@@ -60,6 +72,18 @@ pub struct Rebalance<'a> {
 }
 
 /// Where the elements of a document are after a rebalance.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let rebalanced = books.rebalance(2).await?;
+/// if rebalanced.modified {
+///     println!("{} in the book, {} in extras", rebalanced.inline, rebalanced.overflow);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rebalanced {
@@ -68,7 +92,7 @@ pub struct Rebalanced {
     /// How many elements are in the extras.
     pub overflow: u64,
     /// Whether anything was written.
-    pub changed: bool,
+    pub modified: bool,
 }
 
 impl<'a> Rebalance<'a> {
@@ -97,7 +121,7 @@ impl<'a> IntoFuture for Rebalance<'a> {
             Ok(Rebalanced {
                 inline: mending.inline,
                 overflow: mending.overflow,
-                changed: !mending.is_empty(),
+                modified: !mending.is_empty(),
             })
         })
     }

@@ -12,14 +12,15 @@ use crate::store::{is_true, not_found};
 use crate::{OutlierRepository, query};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
-    /// Removes every element that is equal to this one, as MongoDB compares values, from the list of a document. Returns
-    /// whether there was one.
+    /// Removes every element that is equal to this one, as MongoDB compares values, from the list of a document, and
+    /// says whether there was [one](Removed::found).
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::OutlierRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// if !books.remove(2, &"user00".to_owned()).await? {
+    /// let removed = books.remove(2, &"user00".to_owned()).await?;
+    /// if !removed.found {
     ///     println!("user00 has not bought the book");
     /// }
     /// # Ok(())
@@ -36,7 +37,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// [unique](crate::OutlierRepositoryBuilder::unique).
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound),
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, and
     /// [`Encode`](ErrorKind::Encode). Where the outcome is unknown it may be called again.
     pub fn remove<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Remove<'a, E> {
@@ -50,6 +51,18 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 /// Removes an element; made by [`OutlierRepository::remove`].
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     books: OutlierRepository<Document, String>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// books.remove(2, &"user00".to_owned()).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Remove<'a, E> {
@@ -57,6 +70,24 @@ pub struct Remove<'a, E> {
     id: Result<DocumentId>,
     element: &'a E,
     session: Option<&'a mut ClientSession>,
+}
+
+/// What a removal did.
+///
+/// ```no_run
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let removed = books.remove(2, &"user00".to_owned()).await?;
+/// println!("there was one: {}", removed.found);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// Whether there was such an element.
+    pub found: bool,
 }
 
 impl<'a, E> Remove<'a, E> {
@@ -68,8 +99,8 @@ impl<'a, E> Remove<'a, E> {
 }
 
 impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
-    type Output = Result<bool>;
-    type IntoFuture = ActionFuture<'a, bool>;
+    type Output = Result<Removed>;
+    type IntoFuture = ActionFuture<'a, Removed>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -85,7 +116,8 @@ impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
                 None => Some(shared.gates.pass(&document_id::text(&id)).await),
                 Some(_) => None,
             };
-            remove(shared, &id, &element, session).await
+            let found = remove(shared, &id, &element, session).await?;
+            Ok(Removed { found })
         })
     }
 }

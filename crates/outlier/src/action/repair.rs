@@ -76,6 +76,17 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Mends what is wrong; made by [`OutlierRepository::repair`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::{OutlierRepository, Repaired};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let repair = books.repair().document(2).delete_orphans().concurrency(1);
+/// let repaired: Vec<Repaired> = repair.stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a> {
@@ -92,6 +103,19 @@ struct Options {
 }
 
 /// What was done for a document, or would be done.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut documents = books.repair().stream();
+/// while let Some(repaired) = documents.try_next().await? {
+///     println!("{}: {} extras written, {} removed", repaired.id, repaired.written, repaired.removed);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Repaired {
@@ -100,7 +124,7 @@ pub struct Repaired {
     /// What was wrong.
     pub findings: Vec<Finding>,
     /// Whether the main document was written.
-    pub main_changed: bool,
+    pub main_modified: bool,
     /// How many extras documents were written.
     pub written: u64,
     /// How many extras documents are no more. Their elements are in those that were written, but for orphans.
@@ -110,6 +134,20 @@ pub struct Repaired {
 }
 
 /// A stream of what was done; made by [`Repair::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongo_patterns_outlier::action::RepairedStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut documents: RepairedStream<'_> = books.repair().dry_run().stream();
+/// while let Some(repaired) = documents.try_next().await? {
+///     println!("{} findings", repaired.findings.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a> Repair<'a> {
@@ -180,7 +218,7 @@ fn repaired(id: Bson, mending: Mending) -> Option<Repaired> {
     }
     Some(Repaired {
         id,
-        main_changed: !mending.main.is_empty(),
+        main_modified: !mending.main.is_empty(),
         written: mending.changes.written.len() as u64,
         removed: mending.removed(),
         left: mending.left,
@@ -198,7 +236,7 @@ async fn in_steps(shared: &Shared, look: Look, delete_orphans: bool) -> Result<O
     Ok(Some(Repaired {
         id: look.id,
         findings,
-        main_changed: steps.main_changed,
+        main_modified: steps.main_changed,
         written: steps.written,
         removed: steps.removed,
         left: steps.left,

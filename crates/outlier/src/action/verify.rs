@@ -54,6 +54,16 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 /// Looks for what is wrong; made by [`OutlierRepository::verify`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::{Finding, OutlierRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let findings: Vec<Finding> = books.verify().document(2).stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
@@ -62,6 +72,18 @@ pub struct Verify<'a> {
 }
 
 /// A stream of findings; made by [`Verify::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_outlier::OutlierRepository;
+/// # use mongo_patterns_outlier::action::FindingStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+/// let mut findings: FindingStream<'_> = books.verify().stream();
+/// let is_sound = findings.try_next().await?.is_none();
+/// # Ok(())
+/// # }
+/// ```
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a> Verify<'a> {

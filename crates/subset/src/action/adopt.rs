@@ -6,7 +6,7 @@ use mongodb::bson::Bson;
 
 use crate::migrate::plan::MovePlan;
 use crate::migrate::run::rebuild_in_chunks;
-use crate::migrate::{CHUNK, OnProgress, Progress};
+use crate::migrate::{CHUNK, MoveProgress, OnProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 use crate::scan::Scan;
@@ -49,6 +49,17 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Brings two collections into the form of the pattern; made by [`SubsetRepository::adopt`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// println!("{}", products.adopt().plan());
+/// let adopt = products.adopt().discard_embedded();
+/// adopt.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Adopt<'a> {
     shared: &'a Shared,
@@ -57,6 +68,16 @@ pub struct Adopt<'a> {
 }
 
 /// What was brought into form.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let adopted = products.adopt().await?;
+/// println!("{} products, and {} reviews of none", adopted.parents, adopted.orphans);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopted {
@@ -80,7 +101,7 @@ impl<'a> Adopt<'a> {
     }
 
     /// Is called after each chunk, with numbers of parents.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }

@@ -7,7 +7,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use crate::SubsetRepository;
 use crate::migrate::plan::MovePlan;
 use crate::migrate::run::rebuild_in_chunks;
-use crate::migrate::{CHUNK, OnProgress, Progress};
+use crate::migrate::{CHUNK, MoveProgress, OnProgress};
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -61,6 +61,19 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Changes order, size or embedded fields; made by [`SubsetRepository::change_from`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     old: SubsetRepository<Document, Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// println!("{}", products.change_from(&old).plan());
+/// products.change_from(&old).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ChangeFrom<'a> {
     shared: &'a Shared,
@@ -69,6 +82,19 @@ pub struct ChangeFrom<'a> {
 }
 
 /// What was changed.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     old: SubsetRepository<Document, Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let changed = products.change_from(&old).await?;
+/// println!("{} products, index {:?} is gone", changed.parents, changed.dropped_index);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Changed {
@@ -84,7 +110,7 @@ pub struct Changed {
 
 impl<'a> ChangeFrom<'a> {
     /// Is called after each chunk, with numbers of parents.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }

@@ -46,6 +46,18 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 }
 
 /// Reads a child; made by [`SubsetRepository::child`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let review: Option<Document> = products.child(1, 786).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindChild<'a, C> {

@@ -52,6 +52,20 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 }
 
 /// Reads a page of children; made by [`SubsetRepository::children`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// #     after: Option<ChildToken>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let page = products.children(1).limit(50).after(after).session(session).await?;
+/// let back = products.children(1).limit(50).before(page.previous).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Children<'a, C> {
@@ -71,6 +85,18 @@ enum From {
 }
 
 /// A page of children.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let page = products.children(1).limit(50).await?;
+/// println!("{} reviews", page.children.len());
+/// let link_to_next = page.next.map(|token| format!("/reviews?after={token}"));
+/// let link_back = page.previous.map(|token| format!("/reviews?before={token}"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ChildrenPage<C> {

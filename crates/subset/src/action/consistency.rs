@@ -30,6 +30,15 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Says what the consistency is; made by [`SubsetRepository::consistency`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let consistency = products.consistency().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindConsistency<'a> {

@@ -52,6 +52,18 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Deletes a parent with its children; made by [`SubsetRepository::delete_parent`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// products.delete_parent(1).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct DeleteParent<'a> {
@@ -61,6 +73,16 @@ pub struct DeleteParent<'a> {
 }
 
 /// What was deleted.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let deleted = products.delete_parent(1).await?;
+/// println!("there was one: {}, with {} reviews", deleted.found, deleted.children);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeletedParent {

@@ -38,6 +38,19 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Creates missing indexes; made by [`SubsetRepository::ensure_indexes`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let ensured = products.ensure_indexes().session(session).await?;
+/// println!("created: {:?}", ensured.created);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct EnsureIndexes<'a> {

@@ -94,6 +94,19 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Keeps the subsets right while others write the children; made by [`SubsetRepository::follow`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # use std::time::Duration;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// // A job that runs now and then, in place of a task that ends with the service.
+/// let follow = products.follow("reviews").enable_pre_images().never_rebuild().until_caught_up();
+/// let follow = follow.give_up_after(Duration::from_secs(600));
+/// follow.on_progress(|at| println!("{} changes, up to {:?}", at.changes, at.up_to)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Follow<'a> {
     shared: &'a Shared,

@@ -46,6 +46,18 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
 }
 
 /// Reads a parent; made by [`SubsetRepository::get`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let product: Option<Document> = products.get(1).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, P> {

@@ -39,14 +39,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
     /// [moved](Self::move_from_embedded),
-    /// [`ChildExists`](mongo_patterns_core::ErrorKind::ChildExists) when it has a child with this id,
+    /// [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when it has a child with this id,
     /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the
     /// order is an array, or an id cannot be one, [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when
     /// it has no id, [`Encode`](mongo_patterns_core::ErrorKind::Encode), and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     ///
-    /// Where the outcome is unknown, call it again: `ChildExists` says that the child is stored, and by then its parent
+    /// Where the outcome is unknown, call it again: `AlreadyExists` says that the child is stored, and by then its parent
     /// is right, too.
     pub fn insert<'a>(&'a self, child: &'a C) -> Insert<'a, C> {
         Insert {
@@ -58,6 +58,19 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 }
 
 /// Inserts a child; made by [`SubsetRepository::insert`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing." };
+/// products.insert(&review).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a, C> {
@@ -67,6 +80,19 @@ pub struct Insert<'a, C> {
 }
 
 /// What an insert did.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     review: Document,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let inserted = products.insert(&review).await?;
+/// println!("shown with the product: {}", inserted.in_subset);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inserted {

@@ -48,6 +48,19 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 }
 
 /// Inserts children; made by [`SubsetRepository::insert_many`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// #     reviews: Vec<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// products.insert_many(&reviews).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct InsertMany<'a, C> {
@@ -57,6 +70,19 @@ pub struct InsertMany<'a, C> {
 }
 
 /// What was inserted.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     reviews: Vec<Document>,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let inserted = products.insert_many(&reviews).await?;
+/// println!("{} reviews stored, {} products written", inserted.children, inserted.parents);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InsertedMany {

@@ -8,7 +8,7 @@ use crate::SubsetRepository;
 use crate::migrate::from_embedded::FromEmbedded;
 use crate::migrate::moving::Moving;
 use crate::migrate::plan::MovePlan;
-use crate::migrate::{CHUNK, Moved, OnProgress, Progress};
+use crate::migrate::{CHUNK, MoveProgress, Moved, OnProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 
@@ -83,6 +83,17 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Moves embedded children into their collection; made by [`SubsetRepository::move_from_embedded`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// println!("{}", products.move_from_embedded().plan());
+/// let moving = products.move_from_embedded().into_non_empty().chunk_children(10_000);
+/// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveFromEmbedded<'a> {
     shared: &'a Shared,
@@ -106,7 +117,7 @@ impl<'a> MoveFromEmbedded<'a> {
     }
 
     /// Is called after each chunk, with numbers of children.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }

@@ -44,6 +44,18 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Makes a subset anew; made by [`SubsetRepository::rebuild`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::Document};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// products.rebuild(1).discard_embedded().session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Rebuild<'a> {
@@ -54,6 +66,16 @@ pub struct Rebuild<'a> {
 }
 
 /// What was rebuilt.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let rebuilt = products.rebuild(1).await?;
+/// println!("{} reviews are in the product", rebuilt.embedded);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rebuilt {

@@ -42,6 +42,15 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Makes all subsets anew; made by [`SubsetRepository::rebuild_all`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// products.rebuild_all().discard_embedded().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RebuildAll<'a> {
@@ -59,6 +68,16 @@ impl RebuildAll<'_> {
 }
 
 /// What was rebuilt.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let rebuilt = products.rebuild_all().await?;
+/// println!("{} products were written by others meanwhile", rebuilt.one_by_one);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RebuiltAll {

@@ -48,6 +48,16 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Mends what is wrong; made by [`SubsetRepository::repair`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::{Repaired, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let repaired: Vec<Repaired> = products.repair().dry_run().stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a> {
@@ -56,6 +66,19 @@ pub struct Repair<'a> {
 }
 
 /// What was mended, or would be.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut parents = products.repair().stream();
+/// while let Some(repaired) = parents.try_next().await? {
+///     println!("{}: {}", repaired.finding.parent_id, repaired.finding.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Repaired {
@@ -66,6 +89,23 @@ pub struct Repaired {
 }
 
 /// Why something was left as it is. Its text says what to do, and holds no user value.
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::{Left, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut parents = products.repair().stream();
+/// while let Some(repaired) = parents.try_next().await? {
+///     match repaired.left {
+///         Some(Left::NoParent) => println!("reviews of no product: delete_parent(..) deletes them"),
+///         Some(left) => println!("{left}"),
+///         None => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Left {
@@ -89,6 +129,20 @@ impl fmt::Display for Left {
 }
 
 /// A stream of what was done; made by [`Repair::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongo_patterns_subset::action::RepairedStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut parents: RepairedStream<'_> = products.repair().stream();
+/// while let Some(repaired) = parents.try_next().await? {
+///     println!("{}", repaired.finding.parent_id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a> Repair<'a> {

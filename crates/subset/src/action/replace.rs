@@ -42,6 +42,19 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 }
 
 /// Replaces a child; made by [`SubsetRepository::replace`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Still amazing." };
+/// products.replace(&review).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Replace<'a, C> {
@@ -74,8 +87,7 @@ impl<'a, C: Serialize> IntoFuture for Replace<'a, C> {
                 child: Some(&id),
                 change: Change::Replace(document),
             };
-            let in_subset = write.run(session).await?.in_subset;
-            Ok(Updated { in_subset })
+            write.run(session).await.map(Updated::from)
         })
     }
 }

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document};
 use crate::SubsetRepository;
 use crate::child::checked_update;
 use crate::repository::Shared;
-use crate::write::{Change, Write};
+use crate::write::{Change, Write, Written};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Changes fields of a child, and writes its parent. Where a field of the order changes, the child may enter the subset,
@@ -55,6 +55,19 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Changes fields of a child; made by [`SubsetRepository::update`].
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::{ClientSession, bson::{Document, doc}};
+/// # async fn f(
+/// #     products: SubsetRepository<Document, Document>,
+/// #     session: &mut ClientSession,
+/// # ) -> mongo_patterns_core::Result<()> {
+/// let set = doc! { "review_text": "Still amazing." };
+/// products.update(1, 786, set).unset(["draft"]).session(session).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Update<'a> {
     shared: &'a Shared,
@@ -65,12 +78,33 @@ pub struct Update<'a> {
     session: Option<&'a mut ClientSession>,
 }
 
-/// What a change of a child did.
+/// What a change or a replacement of a child did.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::{Document, doc};
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let updated = products.update(1, 786, doc! { "review_text": "Still amazing." }).await?;
+/// println!("other than before: {}, shown: {}", updated.modified, updated.in_subset);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
+    /// Whether anything of the child is other than before.
+    pub modified: bool,
     /// Whether the child is in the subset of its parent now.
     pub in_subset: bool,
+}
+
+impl From<Written> for Updated {
+    fn from(written: Written) -> Self {
+        Self {
+            modified: written.modified,
+            in_subset: written.in_subset,
+        }
+    }
 }
 
 impl<'a> Update<'a> {
@@ -106,10 +140,9 @@ impl<'a> IntoFuture for Update<'a> {
                 shared,
                 parents: &[parent?.into_bson()],
                 child: Some(&child?.into_bson()),
-                change: Change::Update(checked_update(&shared.settings, set, &unset)?),
+                change: Change::Update(checked_update(&shared.settings, set, unset)?),
             };
-            let in_subset = write.run(session).await?.in_subset;
-            Ok(Updated { in_subset })
+            write.run(session).await.map(Updated::from)
         })
     }
 }

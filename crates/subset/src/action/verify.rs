@@ -41,6 +41,16 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Looks for what is wrong; made by [`SubsetRepository::verify`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::{Finding, SubsetRepository};
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let findings: Vec<Finding> = products.verify().stream().try_collect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
@@ -48,6 +58,18 @@ pub struct Verify<'a> {
 }
 
 /// A stream of findings; made by [`Verify::stream`].
+///
+/// ```no_run
+/// # use futures::TryStreamExt;
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongo_patterns_subset::action::FindingStream;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let mut findings: FindingStream<'_> = products.verify().stream();
+/// let is_sound = findings.try_next().await?.is_none();
+/// # Ok(())
+/// # }
+/// ```
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a> Verify<'a> {

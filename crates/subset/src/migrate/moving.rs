@@ -10,7 +10,7 @@ use super::check::{check_children, check_embedded};
 use super::chunks::{Chunk, Chunks};
 use super::from_embedded::FromEmbedded;
 use super::run::{aggregate, not_copied, number, rebuild, rebuild_stale};
-use super::{Moved, OnProgress, Progress};
+use super::{MoveProgress, Moved, OnProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 
@@ -56,7 +56,7 @@ impl Moving<'_> {
             if let Some(call) = &mut on_progress {
                 let done = moved.children;
                 let total = total.max(done);
-                call(Progress { done, total });
+                call(MoveProgress { done, total });
             }
         }
         rebuild(self.shared, Rebuilt::Wrong).await?;

@@ -9,6 +9,16 @@ use mongodb::bson::{Bson, Document};
 ///
 /// The ids of a chunk's parents are not known before the move; `CHUNK` stands for them, and `RUN` for what tells this
 /// call from others.
+///
+/// ```no_run
+/// # use mongo_patterns_subset::SubsetRepository;
+/// # use mongodb::bson::Document;
+/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+/// let plan = products.move_from_embedded().plan();
+/// println!("{plan}"); // the commands of a shell
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MovePlan {

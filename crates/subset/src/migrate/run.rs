@@ -9,7 +9,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
 use super::chunks::Chunks;
-use super::{OnProgress, Progress};
+use super::{MoveProgress, OnProgress};
 use crate::Problem;
 use crate::query::{self, Rebuilt};
 use crate::refresh::{Refreshed, refresh};
@@ -68,7 +68,7 @@ pub(crate) async fn rebuild_in_chunks(
     chunk: u64,
     on_progress: &mut Option<OnProgress<'_>>,
 ) -> Result<RebuiltChunks> {
-    let mut progress = Progress {
+    let mut progress = MoveProgress {
         done: 0,
         total: shared.parents.estimated_document_count().await?,
     };

@@ -1,0 +1,111 @@
+//! Changes of single fields of a document, or of an element of an array.
+
+use std::fmt;
+
+use mongodb::bson::Document;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::field::FieldName;
+
+/// Fields to set and to remove: plain ones, each named once.
+pub struct FieldChange {
+    set: Document,
+    unset: Vec<String>,
+}
+
+impl FieldChange {
+    /// Checks the names. Those that are fixed cannot be changed, for the reason given with each.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when there is nothing to change, a name is none of a plain field,
+    /// is fixed, or comes twice.
+    pub fn new(set: Document, unset: Vec<String>, fixed: &[(&str, &'static str)]) -> Result<Self> {
+        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let mut fields: Vec<&str> = set.keys().chain(&unset).map(String::as_str).collect();
+        if fields.is_empty() {
+            return refuse("there is nothing to change, and nothing was sent: name a field");
+        }
+        for field in &fields {
+            if FieldName::of_element(*field).is_err() {
+                return refuse(
+                    "a field to change must have a plain name: not empty, without a dot and NUL, and not starting with $; nothing was sent",
+                );
+            }
+            if let Some((_, reason)) = fixed.iter().find(|(fixed, _)| fixed == field) {
+                return refuse(reason);
+            }
+        }
+        let all = fields.len();
+        fields.sort_unstable();
+        fields.dedup();
+        if fields.len() < all {
+            return refuse("a field is named twice, and nothing was sent");
+        }
+        Ok(Self { set, unset })
+    }
+
+    /// The update, of fields under a path such as `addresses.$.`, or of a whole document's.
+    pub fn update(self, path: &str) -> Document {
+        let under = |field: String| format!("{path}{field}");
+        let mut update = Document::new();
+        if !self.set.is_empty() {
+            let set: Document = self
+                .set
+                .into_iter()
+                .map(|(field, value)| (under(field), value))
+                .collect();
+            update.insert("$set", set);
+        }
+        if !self.unset.is_empty() {
+            let unset: Document = self.unset.into_iter().map(|field| (under(field), "".into())).collect();
+            update.insert("$unset", unset);
+        }
+        update
+    }
+}
+
+/// Does not show the fields and values.
+impl fmt::Debug for FieldChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FieldChange").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn only_plain_fields_are_changed_each_once_and_no_fixed_one() {
+        let fixed = [("id", "the id stays")];
+        let change = |set: Document, unset: &[&str]| {
+            let unset = unset.iter().map(|field| (*field).to_owned()).collect();
+            FieldChange::new(set, unset, &fixed)
+        };
+        for (set, unset) in [
+            (doc! {}, &[][..]),
+            (doc! { "a.b": 1 }, &[]),
+            (doc! { "$inc": { "a": 1 } }, &[]),
+            (doc! { "id": 1 }, &[]),
+            (doc! {}, &["id"]),
+            (doc! {}, &[""]),
+            (doc! {}, &["a\0"]),
+            (doc! { "a": 1 }, &["a"]),
+            (doc! {}, &["a", "a"]),
+        ] {
+            let error = change(set.clone(), unset).map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{set} {unset:?}");
+        }
+        let update = change(doc! { "a": "$b", "_id": 1 }, &["c"]).unwrap().update("items.$.");
+        assert_eq!(
+            update,
+            doc! { "$set": { "items.$.a": "$b", "items.$._id": 1 }, "$unset": { "items.$.c": "" } }
+        );
+        assert_eq!(
+            change(doc! {}, &["c"]).unwrap().update(""),
+            doc! { "$unset": { "c": "" } }
+        );
+    }
+}

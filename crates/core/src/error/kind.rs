@@ -1,0 +1,186 @@
+//! What went wrong, and what a program does about it.
+
+/// What went wrong, for a program to act on.
+///
+#[doc = include_str!("kinds.md")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A builder got a setting that cannot work, such as a page size of 0 or a field name with a dot.
+    Configuration,
+    /// A call got an argument that cannot be, such as page 0.
+    InvalidArgument,
+    /// The key cannot be encoded: an integer out of range, or a text that is too long.
+    InvalidKey,
+    /// The item has no usable time: its time field is missing or not a date, or the time is out of range.
+    InvalidTime,
+    /// The item has no usable id: its id field is missing, or its type is not one that an id can have.
+    InvalidItemId,
+    /// The item cannot be written as BSON.
+    Encode,
+    /// There is no document with this `_id`, or the key has no item with this id.
+    NotFound,
+    /// The item does not fit: alone, or together with its document's others, it would pass MongoDB's 16 MiB.
+    TooLarge,
+    /// A stored item cannot be read as the item type of the repository.
+    Decode,
+    /// An index that the call relies on does not exist.
+    IndexMissing,
+    /// An index of a planned name has another definition, or an equal index has another name.
+    IndexMismatch,
+    /// The collection's collation is not the simple one, so `_id` ranges would not be index bounds.
+    Collation,
+    /// A unique index that is not the pattern's refused the write.
+    DuplicateKey,
+    /// A stored document breaks the rules of the pattern.
+    Corrupt,
+    /// The deployment cannot do what the call needs: a standalone has no transactions, or the server is too old.
+    Unsupported,
+    /// A collection that is to be filled has documents already.
+    TargetNotEmpty,
+    /// After a move, the target does not have what the source has.
+    CountMismatch,
+    /// A document holds what is nowhere else and would be lost: it must be moved first.
+    NotMoved,
+    /// There is a document with this `_id` already, or the parent has a child with this id.
+    AlreadyExists,
+    /// Changes that were to be followed are not known to the server any more.
+    HistoryLost,
+    /// A collection that was followed was dropped or renamed.
+    Dropped,
+    /// The server does not keep what documents were before a change, and the call needs it.
+    PreImagesOff,
+    /// The parent has no child with this id.
+    ChildNotFound,
+    /// The parent has as many children as it may have.
+    Full,
+    /// The parent's children are not those that the call lists.
+    ChildrenDiffer,
+    /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
+    Contention,
+    /// No suitable server could be found. Nothing was sent.
+    Unreachable,
+    /// The connection broke. The server may or may not have done what was asked.
+    Network,
+    /// The write was done, but not confirmed by as many members as its write concern asks for.
+    WriteConcern,
+    /// Any other error of the driver or the server.
+    Driver,
+}
+
+/// What an error of a kind asks of a program: the rows of `kinds.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Input,
+    State,
+    Transient,
+    Unknown,
+    Setup,
+    Operator,
+    /// The driver's error decides whether it is transient, of unknown outcome, or neither.
+    ByDriver,
+}
+
+impl ErrorKind {
+    pub(super) fn class(self) -> Class {
+        match self {
+            Self::Configuration
+            | Self::InvalidArgument
+            | Self::InvalidKey
+            | Self::InvalidTime
+            | Self::InvalidItemId
+            | Self::Encode
+            | Self::TooLarge => Class::Input,
+            Self::NotFound
+            | Self::AlreadyExists
+            | Self::ChildNotFound
+            | Self::Full
+            | Self::ChildrenDiffer
+            | Self::DuplicateKey => Class::State,
+            Self::Contention | Self::Unreachable => Class::Transient,
+            Self::Network | Self::WriteConcern => Class::Unknown,
+            Self::IndexMissing | Self::IndexMismatch | Self::Collation | Self::PreImagesOff => Class::Setup,
+            Self::Decode
+            | Self::Corrupt
+            | Self::Unsupported
+            | Self::TargetNotEmpty
+            | Self::CountMismatch
+            | Self::NotMoved
+            | Self::HistoryLost
+            | Self::Dropped => Class::Operator,
+            Self::Driver => Class::ByDriver,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ErrorKind::*;
+
+    use super::*;
+    use crate::Error;
+
+    const KINDS: [ErrorKind; 29] = [
+        Configuration,
+        InvalidArgument,
+        InvalidKey,
+        InvalidTime,
+        InvalidItemId,
+        Encode,
+        NotFound,
+        TooLarge,
+        Decode,
+        IndexMissing,
+        IndexMismatch,
+        Collation,
+        DuplicateKey,
+        Corrupt,
+        Unsupported,
+        TargetNotEmpty,
+        CountMismatch,
+        NotMoved,
+        AlreadyExists,
+        HistoryLost,
+        Dropped,
+        PreImagesOff,
+        ChildNotFound,
+        Full,
+        ChildrenDiffer,
+        Contention,
+        Unreachable,
+        Network,
+        WriteConcern,
+    ];
+
+    #[test]
+    fn each_kind_is_of_the_class_that_the_docs_say() {
+        assert_eq!(
+            KINDS.len(),
+            Driver as usize,
+            "all kinds but the last, which is `Driver`"
+        );
+        let rows: Vec<&str> = include_str!("kinds.md")
+            .lines()
+            .filter(|line| line.contains("| `"))
+            .collect();
+        for (number, kind) in KINDS.into_iter().chain([Driver]).enumerate() {
+            assert_eq!(kind as usize, number, "{kind:?}");
+            let class = kind.class();
+            let has = |row: &&&str| row.contains(&format!("`{kind:?}`"));
+            let of_kind: Vec<&&str> = rows.iter().filter(has).collect();
+            assert_eq!(of_kind, [&rows[class as usize]], "{kind:?}");
+            let error = Error::new(kind, "");
+            assert_eq!(error.is_invalid_input(), class == Class::Input, "{kind:?}");
+            assert_eq!(error.is_transient(), class == Class::Transient, "{kind:?}");
+            assert_eq!(error.is_outcome_unknown(), class == Class::Unknown, "{kind:?}");
+            assert_eq!(error.is_setup(), class == Class::Setup, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_stored_in_part_is_not_transient() {
+        let error = Error::new(Contention, "");
+        assert!(error.clone().with_stored(0).is_transient());
+        assert!(!error.with_stored(1).is_transient());
+    }
+}
