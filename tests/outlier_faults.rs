@@ -130,7 +130,7 @@ async fn what_fails_at_any_command_stores_a_prefix() {
             let books = repository(db, case).await;
             for skip in 0.. {
                 fill(db, &books, case).await;
-                // On a broken connection the driver tries a transaction again for two minutes.
+                // A transaction is tried again on a broken connection for as long as the retry policy says.
                 let fault = match broken {
                     true => FailPoint::on(&["findAndModify"]).close_connection(),
                     false => FailPoint::on(&COMMANDS).error_code(96),
