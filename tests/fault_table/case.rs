@@ -156,7 +156,7 @@ impl<M: Model> Case<'_, M> {
             }
         };
         if outcome.is_none() {
-            planned.met(self.db, Duration::from_millis(300)).await;
+            planned.met(self.db, Duration::from_secs(2)).await;
         }
         let is_met = planned.is_made();
         planned.end();
@@ -171,7 +171,11 @@ impl<M: Model> Case<'_, M> {
         let mut last = None;
         loop {
             quiet(self.db).await;
-            let now = (self.db.recorder().round_trips(), other.facts().await);
+            let now = (
+                self.db.recorder().round_trips(),
+                other.facts().await,
+                other.damage().await,
+            );
             if last.as_ref() == Some(&now) {
                 return;
             }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::{OutlierRepository, Problem};
+use mongo_patterns::outlier::{OutlierRepository, Problem, Repaired};
+use mongo_patterns::{Error, ErrorKind};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
@@ -222,6 +222,13 @@ fn whole_documents() -> Vec<Operation<Shop>> {
     ]
 }
 
+/// They come in no order.
+fn in_order(repaired: Result<Vec<Repaired>, Error>) -> Result<Vec<Repaired>, Error> {
+    let mut repaired = repaired?;
+    repaired.sort_by_key(|repaired| repaired.id.to_string());
+    Ok(repaired)
+}
+
 fn upkeep() -> Vec<Operation<Shop>> {
     /// Room in the document, and in full extras.
     fn removed(m: &Shop) -> LocalBoxFuture<'_, ()> {
@@ -256,17 +263,13 @@ fn upkeep() -> Vec<Operation<Shop>> {
         })
         .prepare(long),
         Operation::<Shop>::new(Steps, "OutlierRepository::repair + Repair::stream", "", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.books.repair().concurrency(1).stream().try_collect().await;
-                text(repaired)
-            })
+            Box::pin(async move { text(in_order(m.books.repair().concurrency(1).stream().try_collect().await)) })
         })
         .prepare(damaged),
         Operation::<Shop>::new(Reads, "OutlierRepository::repair + Repair::stream", "dry run", |m| {
             Box::pin(async move {
                 let repair = m.books.repair().concurrency(1).dry_run();
-                let repaired: Result<Vec<_>, _> = repair.stream().try_collect().await;
-                text(repaired)
+                text(in_order(repair.stream().try_collect().await))
             })
         })
         .prepare(damaged),

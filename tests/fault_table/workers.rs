@@ -13,7 +13,7 @@ use super::operation::{Model, Operation};
 use super::report::Report;
 
 /// A thread blocks while a fault is made, so each has a runtime of its own. Most of the time they wait for the driver.
-const WORKERS: usize = 4;
+const WORKERS: usize = 6;
 
 /// The operations of a model, of which a worker takes each `WORKERS`th.
 type Suite = fn(usize, &Form, &Mutex<Report>);
@@ -72,19 +72,19 @@ impl Form {
         }
     }
 
-    /// The faults at one command, of which there were so many before. In the short form one that the driver gets over in
-    /// no time, and one of all.
-    fn faults(&self, command: usize) -> Vec<Fault> {
+    /// The faults at one command of an operation with so many, when there were so many commands before. In the short
+    /// form one, and of those by which the driver loses half a second one for an operation.
+    fn faults(&self, command: usize, commands: usize, before: usize) -> Vec<Fault> {
         if self.is_long {
             return FAULTS.to_vec();
         }
-        let quick: Vec<Fault> = FAULTS.into_iter().filter(|fault| !fault.is_slow()).collect();
-        let turn = self.seed + command;
-        let (first, second) = (quick[turn % quick.len()], FAULTS[turn % FAULTS.len()]);
-        match first == second {
-            true => vec![first],
-            false => vec![first, second],
+        let (slow, quick): (Vec<Fault>, Vec<Fault>) = FAULTS.into_iter().partition(|fault| fault.is_slow());
+        let turn = self.seed + before;
+        let mut faults = vec![quick[(turn + command) % quick.len()]];
+        if turn % commands == command {
+            faults.push(slow[turn % slow.len()]);
         }
+        faults
     }
 }
 
@@ -114,24 +114,26 @@ async fn every_fault<M: Model>(
     db: &TestDatabase,
     operation: &Operation<M>,
     form: &Form,
-    mut turn: usize,
+    turn: usize,
     report: &Mutex<Report>,
 ) -> usize {
     let case = Case { db, operation };
     let Some(undisturbed) = case.undisturbed().await else {
         return turn;
     };
-    for command in 0..undisturbed.commands.len() {
-        for fault in form.faults(turn) {
+    let commands = undisturbed.commands.len();
+    for command in 0..commands {
+        for fault in form.faults(command, commands, turn) {
             // The others are to be run all the same.
-            let ended = AssertUnwindSafe(case.run(&undisturbed, command, fault)).catch_unwind().await;
+            let ended = AssertUnwindSafe(case.run(&undisturbed, command, fault))
+                .catch_unwind()
+                .await;
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             match ended {
                 Ok(ended) => report.add(M::PATTERN, &operation.name(), &undisturbed.commands, fault, &ended),
                 Err(_) => report.fail(format!("{}, command {command}, {fault:?}", operation.name())),
             }
         }
-        turn += 1;
     }
-    turn
+    turn + commands
 }

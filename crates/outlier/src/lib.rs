@@ -147,6 +147,7 @@ mod repository;
 mod rewrite;
 mod same;
 mod scan;
+mod sent_again;
 mod settings;
 mod steps;
 mod store;
