@@ -105,7 +105,9 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
         let mut turn = M::PATTERN.len() + M::COLLECTIONS.len();
         for (number, operation) in &mine {
             turn += number;
+            let started = Instant::now();
             turn = every_fault(db, operation, form, turn, report).await;
+            println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
         }
     }));
 }
