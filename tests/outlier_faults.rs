@@ -1,7 +1,7 @@
 //! Every operation, failed and dropped at each of its commands: what is stored is a prefix, and reads right.
 
 use mongo_patterns::Error;
-use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::outlier::{OutlierRepository, Pushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
 use mongodb::bson::{Document, doc};
 
@@ -130,7 +130,7 @@ async fn what_fails_at_any_command_stores_a_prefix() {
             let books = repository(db, case).await;
             for skip in 0.. {
                 fill(db, &books, case).await;
-                // On a broken connection the driver tries a transaction again for two minutes.
+                // A transaction is tried again on a broken connection for as long as the retry policy says.
                 let fault = match broken {
                     true => FailPoint::on(&["findAndModify"]).close_connection(),
                     false => FailPoint::on(&COMMANDS).error_code(96),
@@ -189,4 +189,66 @@ async fn on_a_standalone_all_but_a_whole_split_works() {
     assert_eq!(books.count(1).await.unwrap().total(), 99);
     let deleted = books.delete(1).await.unwrap();
     assert!(deleted.found && deleted.extras == 10);
+}
+
+/// When the answer is lost, the driver sends the command again, and the server answers with the whole document as it was,
+/// without the projection of the command.
+#[tokio::test]
+async fn a_command_that_the_driver_sends_again_is_understood() {
+    testkit::run(async |db| {
+        let done_and_gone = || FailPoint::on(&["findAndModify"]).times(1).write_concern_error(91);
+        let books = ready(db, builder(db).threshold(5).extras_cap(10).unique()).await;
+        let plain = again(db, 5, 10);
+        books.insert(&book(1, 5)).await.unwrap();
+        let mut expected = users(0..5);
+        for user in users(5..8) {
+            // the first one makes an outlier
+            let fault = done_and_gone().enable(db).await;
+            assert_eq!(plain.push(1, &user).await.unwrap(), Pushed::Overflow);
+            fault.disable().await;
+            expected.push(user);
+            assert_eq!(stored(db, 1).await, expected);
+        }
+        let fault = done_and_gone().enable(db).await;
+        plain.push_many(1, &users(8..10)).await.unwrap();
+        fault.disable().await;
+        expected.extend(users(8..10));
+        assert_eq!(stored(db, 1).await, expected);
+        // in the book, and in the extras: there the second command is the one that is sent again
+        for (user, skip) in [("user03", 0), ("user06", 0), ("user06", 1)] {
+            db.recorder().clear();
+            let fault = FailPoint::on(&[]).times(1).write_concern_error(91).plan(db, skip);
+            let pushed = books.push_unique(1, &user.to_owned()).await.unwrap();
+            assert!(fault.is_made());
+            fault.end();
+            assert_eq!(pushed, Pushed::AlreadyThere, "{user}");
+            assert_eq!(stored(db, 1).await, expected);
+        }
+        for user in ["user03", "user06"] {
+            let fault = done_and_gone().enable(db).await;
+            assert!(plain.remove(1, &user.to_owned()).await.unwrap(), "{user}");
+            fault.disable().await;
+            expected.retain(|left| left != user);
+            assert_eq!(stored(db, 1).await, expected);
+        }
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// The element is stored, and only the look for an equal one fails.
+#[tokio::test]
+async fn a_unique_push_whose_last_look_fails_says_that_it_is_stored() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(5).extras_cap(10).unique()).await;
+        books.insert(&book(1, 8)).await.unwrap();
+        let user = "user08".to_owned();
+        let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;
+        let error = books.push_unique(1, &user).await.unwrap_err();
+        fault.disable().await;
+        assert_eq!(error.stored(), Some(1), "{error:?}");
+        assert_eq!(stored(db, 1).await, users(0..9));
+        assert_eq!(books.push_unique(1, &user).await.unwrap(), Pushed::AlreadyThere);
+    })
+    .await;
 }

@@ -11,6 +11,9 @@ use crate::error::{Error, ErrorKind};
 /// [`max_elapsed`](Self::max_elapsed), whichever comes first, with [`ErrorKind::Contention`]. By then nothing has been
 /// stored.
 ///
+/// Where an operation is a transaction of its own, this also bounds how long that is run again when its connection
+/// breaks, and how long its commit is asked for when nobody answered it. It ends with that error then.
+///
 /// ```
 /// # use mongo_patterns_core::RetryPolicy;
 /// # use std::time::Duration;
@@ -98,21 +101,33 @@ impl Attempts<'_> {
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) with the last error when the policy allows no further attempt.
     pub async fn next(&mut self, last: mongodb::error::Error) -> Result<(), Error> {
+        if self.wait().await {
+            return Ok(());
+        }
+        Err(self.tried(Error::from_driver(
+            ErrorKind::Contention,
+            "other writers to the same key were faster every time, the write was not stored: try again, or write to one key from fewer places",
+            last,
+        )))
+    }
+
+    /// Waits before the next attempt, or says at once that the policy allows none.
+    pub async fn wait(&mut self) -> bool {
         let delay = self.delay();
-        let elapsed = self.started.elapsed();
-        if self.made >= self.policy.max_attempts || elapsed + delay > self.policy.max_elapsed {
-            return Err(Error::from_driver(
-                ErrorKind::Contention,
-                "other writers to the same key were faster every time, the write was not stored: try again, or write to one key from fewer places",
-                last,
-            )
-            .tried(self.made, elapsed));
+        if self.made >= self.policy.max_attempts || self.started.elapsed() + delay > self.policy.max_elapsed {
+            return false;
         }
         self.made += 1;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        Ok(())
+        true
+    }
+
+    /// Says in the error that ended it how often and how long it was tried.
+    #[must_use]
+    pub fn tried(&self, error: Error) -> Error {
+        error.tried(self.made, self.started.elapsed())
     }
 
     fn delay(&self) -> Duration {

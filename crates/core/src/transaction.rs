@@ -1,28 +1,38 @@
-//! Transactions of our own, by the driver's convenient API.
+//! Transactions of our own.
+//!
+//! They are not run by the driver's convenient API: it goes on for two minutes whatever the retry policy says, and asks
+//! for an unconfirmed commit without a pause.
 
 use futures::future::BoxFuture;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
-use mongodb::error::{Error as DriverError, ErrorKind as DriverKind};
+use mongodb::error::{
+    Error as DriverError, ErrorKind as DriverKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
+};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions};
 use mongodb::{ClientSession, Collection};
 
 use crate::error::{self, Error, ErrorKind, Result};
-use crate::retry::RetryPolicy;
+use crate::retry::{Attempts, RetryPolicy};
 
 const ILLEGAL_OPERATION: i32 = 20;
+const MAX_TIME_EXPIRED: i32 = 50;
+/// A lock was not to be had, a write conflict, a snapshot that is too old, or a transaction that the server has ended.
+const LOST: [i32; 4] = [24, 112, 246, 251];
 
 /// The work of a transaction. It may run several times; what it borrows beside the session is in the context.
 pub type Body<C, T> = for<'b> fn(&'b mut ClientSession, &'b mut C) -> BoxFuture<'b, Result<T>>;
 
 /// Runs a body in a transaction with the collection's write concern and a snapshot of the primary, again when other
-/// writers were faster.
+/// writers were faster or the connection broke.
 ///
 /// In a caller's session it runs in the transaction that is under way there, once; the caller commits. Where none is
 /// under way it is as without a session.
 ///
 /// # Errors
-/// That of the body; [`Unsupported`](ErrorKind::Unsupported) on a standalone; [`Contention`](ErrorKind::Contention)
-/// when the retry policy ends it.
+/// That of the body; [`Unsupported`](ErrorKind::Unsupported) on a standalone. When the retry policy ends it,
+/// [`Contention`](ErrorKind::Contention), or what broke the connection. When no server was found for as long as the
+/// client looks for one, [`Unreachable`](ErrorKind::Unreachable) at once. Nothing is changed with any of these but an
+/// error of the commit, whose [outcome is unknown](Error::is_outcome_unknown).
 pub async fn run<D, C, T>(
     collection: &Collection<D>,
     retry: &RetryPolicy,
@@ -55,22 +65,92 @@ where
         .build();
     let mut attempts = retry.start();
     loop {
-        let transaction = session.start_transaction().with_options(options.clone());
-        let outcome = transaction
-            .and_run(&mut context, |session, context| {
-                Box::pin(async move { body(session, context).await.map_err(DriverError::from) })
-            })
-            .await;
-        let error = match outcome {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
+        session
+            .start_transaction()
+            .with_options(options.clone())
+            .await
+            .map_err(failed)?;
+        let error = match body(session, &mut context).await {
+            Ok(value) => match commit(session, &mut attempts).await {
+                Ok(()) => return Ok(value),
+                Err(error) => error,
+            },
+            Err(error) => {
+                // The driver ignores an error of the abort, as the server ends the transaction anyway.
+                let _ = session.abort_transaction().await;
+                error
+            }
         };
-        // A duplicate key ends a transaction for good, as the driver sees it. Where it is that of another writer's new
-        // document, the next transaction knows of it.
-        if error::duplicate_key(&error).is_none() {
+        if !may_run_again(&error) {
+            return Err(of_standalone(error));
+        }
+        if !attempts.wait().await {
+            return Err(attempts.tried(match is_lost(&error) {
+                true => contention(&error),
+                false => error,
+            }));
+        }
+    }
+}
+
+/// The first command of a transaction may be what finds out that there are none.
+fn of_standalone(error: Error) -> Error {
+    match error.as_driver_error() {
+        Some(cause) if is_unsupported(cause) => failed(cause.clone()),
+        _ => error,
+    }
+}
+
+/// Whether nothing was committed, and the next transaction may get through.
+fn may_run_again(error: &Error) -> bool {
+    let Some(cause) = error.as_driver_error() else {
+        return false;
+    };
+    let may_be_committed = cause.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
+    // A duplicate key ends a transaction for good, as the driver sees it. Where it is that of another writer's new
+    // document, the next transaction knows of it.
+    let may_pass = cause.contains_label(TRANSIENT_TRANSACTION_ERROR) || error::duplicate_key(cause).is_some();
+    may_pass && !may_be_committed && !is_away(cause)
+}
+
+/// Whether no server was found, for as long as the client looks for one: whoever set that time has waited for so long.
+fn is_away(error: &DriverError) -> bool {
+    matches!(*error.kind, DriverKind::ServerSelection { .. })
+}
+
+/// Commits, and asks again for as long as the policy allows when nobody knows whether it is done.
+async fn commit(session: &mut ClientSession, attempts: &mut Attempts<'_>) -> Result<()> {
+    loop {
+        let Err(error) = session.commit_transaction().await else {
+            return Ok(());
+        };
+        if !error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
             return Err(failed(error));
         }
-        attempts.next(error).await?;
+        if is_away(&error) || error::code(&error) == Some(MAX_TIME_EXPIRED) || !attempts.wait().await {
+            return Err(attempts.tried(Error::from_driver(
+                ErrorKind::Network,
+                "nobody answered whether a transaction is committed: it may or may not be done",
+                error,
+            )));
+        }
+    }
+}
+
+/// Whether another writer was faster.
+fn is_lost(error: &Error) -> bool {
+    let cause = error.as_driver_error();
+    cause.is_some_and(|cause| {
+        error::duplicate_key(cause).is_some() || error::code(cause).is_some_and(|code| LOST.contains(&code))
+    })
+}
+
+fn contention(last: &Error) -> Error {
+    let text = "other writers were faster every time, nothing was changed: try again, or write to it from fewer places";
+    let error = Error::new(ErrorKind::Contention, text);
+    match last.as_driver_error() {
+        Some(cause) => error.caused_by(cause.clone()),
+        None => error,
     }
 }
 

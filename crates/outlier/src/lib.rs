@@ -168,6 +168,7 @@ mod repository;
 mod rewrite;
 mod same;
 mod scan;
+mod sent_again;
 mod settings;
 mod steps;
 mod store;

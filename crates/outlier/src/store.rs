@@ -16,6 +16,7 @@ use crate::open::{Opened, hold_and_flag};
 use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
+use crate::sent_again::projected;
 
 /// The server's code for an array expression on what is no array.
 const NO_ARRAY: i32 = 28664;
@@ -97,18 +98,22 @@ impl<'a> Store<'a> {
         let Shared { main, settings, .. } = self.shared;
         let offered = self.elements.iter().take(settings.threshold as usize);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
-        let once = self.once()?;
+        let projection = query::main_before(settings, self.once()?.as_ref());
         let mut update = main
             .find_one_and_update(
                 query::with_array(settings, self.id),
                 query::push(settings, offered, self.elements.len(), self.once).to_vec(),
             )
-            .projection(query::main_before(settings, once.as_ref()));
+            .projection(projection.clone());
         if let Some(session) = session.as_deref_mut() {
             update = update.session(session);
         }
-        let Some(before) = update.await? else {
+        let Some(answer) = update.await? else {
             return Err(self.not_found(session).await?);
+        };
+        let before = projected(main, query::by_id(self.id), projection, "_id", answer).await;
+        let Some(before) = before.map_err(stored_or_not)? else {
+            return Err(not_found());
         };
         if is_true(&before, "has") {
             self.is_there = true;
@@ -218,14 +223,14 @@ impl<'a> Store<'a> {
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let number = offered.len();
-        let once = self.once()?;
+        let projection = query::extras_before(settings, self.once()?.as_ref());
         let mut update = overflow
             .find_one_and_update(
                 query::extras_of(settings, self.id),
                 query::fill(settings, offered, self.once).to_vec(),
             )
             .sort(doc! { settings.seq.as_str(): -1 })
-            .projection(query::extras_before(settings, once.as_ref()))
+            .projection(projection.clone())
             .hint(Hint::Name(settings.seq_index.clone()));
         if let Some(session) = session.as_deref_mut() {
             update = update.session(session);
@@ -248,6 +253,11 @@ impl<'a> Store<'a> {
                 ));
             }
             Err(error) => return Err(self.failed(error)),
+        };
+        let extras = query::extras_of(settings, self.id);
+        let before = projected(overflow, extras, projection, settings.parent.as_str(), before).await;
+        let Some(before) = before.map_err(stored_or_not)? else {
+            return Ok(None);
         };
         if is_true(&before, "has") {
             self.is_there = true;
@@ -407,6 +417,15 @@ impl<'a> Store<'a> {
         }
         error.into()
     }
+}
+
+/// Of a look without which nobody knows what the command before it stored.
+pub(crate) fn stored_or_not(error: DriverError) -> Error {
+    Error::from_driver(
+        ErrorKind::Network,
+        "the connection broke under a write, and what it did could not be found out: it may or may not have been done",
+        error,
+    )
 }
 
 pub(crate) fn not_found() -> Error {

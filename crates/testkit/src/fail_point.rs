@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use mongodb::Client;
 use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{TestDatabase, server};
+use crate::{TestDatabase, switch};
 
 /// A server has one `failCommand`, so one test of a process has it at a time.
 static IN_USE: Mutex<()> = Mutex::const_new(());
+
+/// Whoever has it has the fail point.
+pub(crate) type InUse = MutexGuard<'static, ()>;
+
+pub(crate) async fn lock() -> InUse {
+    IN_USE.lock().await
+}
 
 /// A fault that the server makes when the client of one [`TestDatabase`] sends certain commands: the fail point
 /// `failCommand`, for servers that were started with `enableTestCommands=1`.
@@ -30,8 +36,8 @@ static IN_USE: Mutex<()> = Mutex::const_new(());
 /// ```
 #[derive(Clone, Debug)]
 pub struct FailPoint {
-    mode: Bson,
-    data: Document,
+    pub(crate) mode: Bson,
+    pub(crate) data: Document,
 }
 
 /// Switches the fail point off when it is dropped.
@@ -47,7 +53,7 @@ pub struct FailPoint {
 #[derive(Debug)]
 pub struct FailPointGuard {
     enabled: bool,
-    _in_use: MutexGuard<'static, ()>,
+    _in_use: InUse,
 }
 
 impl FailPoint {
@@ -116,7 +122,7 @@ impl FailPoint {
     /// # Panics
     /// When the server has no fail points: a test that needs one cannot go on, and must not look green.
     pub async fn enable(mut self, db: &TestDatabase) -> FailPointGuard {
-        let in_use = IN_USE.lock().await;
+        let in_use = lock().await;
         self.data.insert("appName", db.app_name());
         let command = doc! { "configureFailPoint": "failCommand", "mode": self.mode, "data": self.data };
         if let Err(error) = db.plain_client().database("admin").run_command(command).await {
@@ -138,45 +144,18 @@ impl FailPointGuard {
     /// When the server cannot be reached: the fault would go on.
     pub async fn disable(mut self) {
         self.enabled = false;
-        switch_off().await;
+        if let Err(error) = switch::off() {
+            panic!("the fail point could not be switched off: {error}");
+        }
     }
 }
 
 impl Drop for FailPointGuard {
     fn drop(&mut self) {
-        if !self.enabled {
-            return;
+        if self.enabled
+            && let Err(error) = switch::off()
+        {
+            eprintln!("the fail point could not be switched off: {error}");
         }
-        // A drop cannot wait for the runtime that it may run on, so another thread does it.
-        let off = std::thread::spawn(|| {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map(|runtime| runtime.block_on(switch_off()))
-        });
-        if !matches!(off.join(), Ok(Ok(()))) {
-            eprintln!("the fail point could not be switched off");
-        }
-    }
-}
-
-async fn switch_off() {
-    let off = async {
-        let options = server()
-            .await
-            .map_err(|error| error.to_string())?
-            .client_options()
-            .await;
-        let client = options
-            .and_then(Client::with_options)
-            .map_err(|error| error.to_string())?;
-        client
-            .database("admin")
-            .run_command(doc! { "configureFailPoint": "failCommand", "mode": "off" })
-            .await
-            .map_err(|error| error.to_string())
-    };
-    if let Err(error) = off.await {
-        panic!("the fail point could not be switched off: {error}");
     }
 }

@@ -45,15 +45,18 @@ mod error;
 mod fail_point;
 mod locate;
 mod mongod;
+mod planned;
 mod recorder;
 mod replica_set;
 mod server;
+mod switch;
 mod wheel;
 
 pub use database::{Outcome, TestDatabase, run};
 pub use error::StartError;
 pub use fail_point::{FailPoint, FailPointGuard};
 pub use mongod::{Mongod, MongodOptions};
+pub use planned::PlannedFault;
 pub use recorder::{CommandRecorder, RecordedCommand};
 pub use replica_set::ReplicaSet;
 pub use server::{Server, server};

@@ -1,5 +1,6 @@
 //! What went over the wire.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +32,33 @@ use tokio::sync::Notify;
 pub struct CommandRecorder {
     commands: Arc<Mutex<Vec<RecordedCommand>>>,
     started: Arc<Notify>,
+    watch: Watching,
+}
+
+/// Is told of each command before it is sent, and when it has its answer. Commands are counted since the last
+/// [`clear`](CommandRecorder::clear).
+pub(crate) trait Watch: Send + Sync {
+    fn started(&self, number: usize, name: &str);
+    fn finished(&self, number: usize);
+}
+
+#[derive(Clone, Default)]
+struct Watching(Arc<Mutex<Option<Arc<dyn Watch>>>>);
+
+impl Watching {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn Watch>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self) -> Option<Arc<dyn Watch>> {
+        self.lock().clone()
+    }
+}
+
+impl fmt::Debug for Watching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watching").field(&self.lock().is_some()).finish()
+    }
 }
 
 /// A command that was sent, and what came back.
@@ -120,16 +148,29 @@ impl CommandRecorder {
         self.lock().clear();
     }
 
+    /// Replaces who is told of the commands.
+    pub(crate) fn watch(&self, watch: Option<Arc<dyn Watch>>) {
+        *self.watch.lock() = watch;
+    }
+
     fn record(&self, event: CommandEvent) {
         match event {
             CommandEvent::Started(started) => {
-                self.lock().push(RecordedCommand {
-                    name: started.command_name,
-                    command: started.command,
-                    reply: None,
-                    failed: false,
-                    request_id: started.request_id,
-                });
+                let name = started.command_name.clone();
+                let number = {
+                    let mut commands = self.lock();
+                    commands.push(RecordedCommand {
+                        name: started.command_name,
+                        command: started.command,
+                        reply: None,
+                        failed: false,
+                        request_id: started.request_id,
+                    });
+                    commands.len() - 1
+                };
+                if let Some(watch) = self.watch.get() {
+                    watch.started(number, &name);
+                }
                 self.started.notify_waiters();
             }
             CommandEvent::Succeeded(succeeded) => {
@@ -141,13 +182,16 @@ impl CommandRecorder {
     }
 
     fn finish(&self, request_id: i32, how: impl FnOnce(&mut RecordedCommand)) {
-        let mut commands = self.lock();
-        if let Some(command) = commands
-            .iter_mut()
-            .rev()
-            .find(|command| command.request_id == request_id)
-        {
-            how(command);
+        let number = {
+            let mut commands = self.lock();
+            let number = commands.iter().rposition(|command| command.request_id == request_id);
+            if let Some(number) = number {
+                how(&mut commands[number]);
+            }
+            number
+        };
+        if let (Some(number), Some(watch)) = (number, self.watch.get()) {
+            watch.finished(number);
         }
     }
 

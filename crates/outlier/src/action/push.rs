@@ -144,7 +144,11 @@ pub(super) async fn push(
     if session.is_none() {
         store = store.passed().await;
     }
-    store.run(session).await?;
+    let outcome = store.run(session).await;
+    outcome.map_err(|error| match (error.kind(), store.stored()) {
+        (ErrorKind::NotFound, _) | (_, 0) => error,
+        (_, stored) => error.with_stored(stored as u64),
+    })?;
     Ok(match (store.is_there, store.inline) {
         (true, _) => Pushed::AlreadyThere,
         (false, 0) => Pushed::Overflow,

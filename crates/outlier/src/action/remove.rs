@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::contains::contains;
 use crate::repository::Shared;
-use crate::store::{is_true, not_found};
+use crate::sent_again::projected;
+use crate::store::{is_true, not_found, stored_or_not};
 use crate::{OutlierRepository, query};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
@@ -176,13 +177,16 @@ async fn remove_inline(
     session: Option<&mut ClientSession>,
 ) -> Result<Main> {
     let Shared { main, settings, .. } = shared;
+    let projection = query::has_element(settings, element);
     let mut update = main
         .find_one_and_update(query::by_id(id), query::remove(settings, element).to_vec())
-        .projection(query::has_element(settings, element));
+        .projection(projection.clone());
     if let Some(session) = session {
         update = update.session(session);
     }
-    let before = update.await?.ok_or_else(not_found)?;
+    let answer = update.await?.ok_or_else(not_found)?;
+    let before = projected(main, query::by_id(id), projection, "_id", answer).await;
+    let before = before.map_err(stored_or_not)?.ok_or_else(not_found)?;
     Ok(Main {
         flagged: is_true(&before, "flagged"),
         removed: is_true(&before, "has"),

@@ -1,0 +1,154 @@
+//! A fault at one command of an operation.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+
+use crate::fail_point::{FailPoint, InUse};
+use crate::recorder::{CommandRecorder, Watch};
+use crate::{TestDatabase, switch};
+
+/// A fault that waits for its command; made by [`FailPoint::plan`]. It is off again when the command has its answer, and
+/// when this is dropped.
+#[derive(Debug)]
+pub struct PlannedFault {
+    recorder: CommandRecorder,
+    plan: Arc<Plan>,
+}
+
+#[derive(Debug)]
+struct Plan {
+    at: usize,
+    mode: mongodb::bson::Bson,
+    data: Document,
+    /// Whether it stays on after the command that it is planned for.
+    stays: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_made: bool,
+    entered: i64,
+    on: Option<InUse>,
+}
+
+impl FailPoint {
+    /// Makes this fault exactly when the client of this database sends the command with this number, counted from 0 since
+    /// its recorder was [cleared](CommandRecorder::clear): not at the driver's next attempt, which is another command.
+    ///
+    /// Without [`times`](Self::times) it stays on from there. On no commands means: on the one that it is planned for.
+    ///
+    /// The fail point is switched on between the driver's decision to send the command and the sending. That blocks the
+    /// thread for a moment, so nothing else that the test needs may run on it.
+    ///
+    /// ```
+    /// use mongo_patterns_testkit as testkit;
+    /// use mongodb::bson::{Document, doc};
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// testkit::run(async |db| {
+    ///     let numbers = db.collection::<Document>("numbers");
+    ///     db.recorder().clear();
+    ///     let fault = testkit::FailPoint::on(&[]).times(1).error_code(96).plan(db, 1);
+    ///     assert!(numbers.insert_one(doc! {}).await.is_ok());
+    ///     assert!(numbers.insert_one(doc! {}).await.is_err());
+    ///     assert!(numbers.insert_one(doc! {}).await.is_ok());
+    ///     assert!(fault.is_made());
+    /// })
+    /// .await;
+    /// # });
+    /// ```
+    pub fn plan(self, db: &TestDatabase, command: usize) -> PlannedFault {
+        let stays = self.mode.as_document().is_none_or(|mode| !mode.contains_key("times"));
+        let (mode, mut data) = (self.mode, self.data);
+        data.insert("appName", db.app_name());
+        let plan = Arc::new(Plan {
+            at: command,
+            mode,
+            data,
+            stays,
+            state: Mutex::default(),
+        });
+        let recorder = db.recorder().clone();
+        recorder.watch(Some(Arc::clone(&plan) as Arc<dyn Watch>));
+        PlannedFault { recorder, plan }
+    }
+}
+
+impl PlannedFault {
+    /// Whether the command came, so that the fault was made.
+    pub fn is_made(&self) -> bool {
+        self.plan.state().is_made
+    }
+
+    /// Waits until the server has met the fault: after the caller went away, to know that the command arrived. False when
+    /// it did not arrive in this time.
+    pub async fn met(&self, db: &TestDatabase, within: Duration) -> bool {
+        let entered = self.plan.state().entered;
+        let wait = doc! {
+            "waitForFailPoint": "failCommand",
+            "timesEntered": entered + 1,
+            "maxTimeMS": i64::try_from(within.as_millis()).unwrap_or(i64::MAX),
+        };
+        db.plain_client().database("admin").run_command(wait).await.is_ok()
+    }
+
+    /// Switches it off.
+    ///
+    /// # Panics
+    /// When the server cannot be reached: the fault would go on.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for PlannedFault {
+    fn drop(&mut self) {
+        self.recorder.watch(None);
+        self.plan.switch_off();
+    }
+}
+
+impl Plan {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn switch_off(&self) {
+        let Some(in_use) = self.state().on.take() else { return };
+        if let Err(error) = switch::off() {
+            eprintln!("the fail point could not be switched off: {error}");
+        }
+        drop(in_use);
+    }
+}
+
+impl Watch for Plan {
+    fn started(&self, number: usize, name: &str) {
+        if number != self.at || self.state().is_made {
+            return;
+        }
+        let mut data = self.data.clone();
+        if data.get_array("failCommands").is_ok_and(Vec::is_empty) {
+            data.insert("failCommands", vec![name]);
+        }
+        let command = doc! { "configureFailPoint": "failCommand", "mode": self.mode.clone(), "data": data };
+        match switch::take(command) {
+            Ok((in_use, entered)) => {
+                let mut state = self.state();
+                state.is_made = true;
+                state.entered = entered;
+                state.on = in_use;
+            }
+            Err(error) => eprintln!("the fault was not made: {error}"),
+        }
+    }
+
+    fn finished(&self, number: usize) {
+        if number == self.at && !self.stays {
+            self.switch_off();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! That the table has every public function that sends something.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::operation::Model;
+use super::{bucket, bucket_moves, embedded, outlier, subset, subset_moves};
+
+/// Public functions that send nothing, and why they do not have to.
+const SILENT: [(&str, &str); 12] = [
+    ("builder", "checks names"),
+    ("build", "checks names"),
+    ("collection", "gives the driver's collection"),
+    ("children_collection", "gives the driver's collection"),
+    ("overflow_collection", "gives the driver's collection"),
+    ("page_size", "gives a setting"),
+    ("size", "gives a setting"),
+    ("max_children", "gives a setting"),
+    ("threshold", "gives a setting"),
+    ("indexes", "builds a plan"),
+    ("validator", "builds a schema"),
+    ("overflow_validator", "builds a schema"),
+];
+
+/// The same, by type.
+const SILENT_OF_TYPES: [(&str, &str); 7] = [
+    ("subset Adopt::plan", "lists the commands"),
+    ("subset ChangeFrom::plan", "lists the commands"),
+    ("subset MoveFromEmbedded::plan", "lists the commands"),
+    ("bucket BucketRepository::combining_writer", "makes the writer"),
+    ("bucket Bucket::token", "is of a page that was read"),
+    ("outlier Counts::total", "adds two numbers"),
+    ("outlier ListLength::new", "is for an analysis of one's own"),
+];
+
+/// Types whose functions all compute from what was read before.
+const SILENT_TYPES: [&str; 1] = ["outlier Analysis"];
+
+#[test]
+fn the_table_has_every_public_operation() {
+    let mut covered = BTreeSet::new();
+    names::<bucket::Histories>(&mut covered);
+    names::<bucket_moves::Moves>(&mut covered);
+    names::<bucket_moves::Sizes>(&mut covered);
+    names::<subset::Shop>(&mut covered);
+    names::<subset_moves::Shop>(&mut covered);
+    names::<embedded::Library>(&mut covered);
+    names::<embedded::Moves>(&mut covered);
+    names::<outlier::Shop>(&mut covered);
+
+    let mut public = BTreeSet::new();
+    for pattern in ["bucket", "outlier", "subset", "embedded"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../crates/{pattern}/src"));
+        functions(&source, pattern, &mut public);
+    }
+    assert!(public.len() > 60, "{public:?}");
+    let is_silent = |name: &str| {
+        let (of_type, function) = name.rsplit_once("::").unwrap();
+        SILENT_TYPES.contains(&of_type)
+            || SILENT.iter().any(|(silent, _)| *silent == function)
+            || SILENT_OF_TYPES.iter().any(|(silent, _)| *silent == name)
+    };
+    let missing: Vec<&String> = public
+        .iter()
+        .filter(|name| !covered.contains(*name) && !is_silent(name))
+        .collect();
+    assert!(missing.is_empty(), "the fault table has no operation for {missing:#?}");
+    let gone: Vec<&String> = covered.difference(&public).collect();
+    assert!(
+        gone.is_empty(),
+        "no public functions, but in the fault table: {gone:#?}"
+    );
+}
+
+fn names<M: Model>(covered: &mut BTreeSet<String>) {
+    let operations = M::operations().into_iter();
+    let calls = operations.flat_map(|operation| operation.call.split(" + "));
+    covered.extend(calls.map(|call| format!("{} {call}", M::PATTERN)));
+}
+
+/// The public functions of all files, but setters, as `pattern Type::function`. A setter takes `mut self`.
+fn functions(folder: &Path, pattern: &str, found: &mut BTreeSet<String>) {
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, pattern, found);
+            continue;
+        }
+        let mut of_type = String::new();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            if line.starts_with("impl") {
+                of_type = type_of(line);
+            }
+            let Some(signature) = line.trim_start().strip_prefix("pub fn ") else {
+                continue;
+            };
+            let name: String = signature
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            let receiver = match signature.trim_end().ends_with('(') {
+                true => lines[number + 1],
+                false => signature,
+            };
+            if !receiver.contains("mut self") {
+                found.insert(format!("{pattern} {of_type}::{name}"));
+            }
+        }
+    }
+}
+
+/// `BucketRepository` of `impl<K: Key, T> BucketRepository<K, T> {`.
+fn type_of(line: &str) -> String {
+    let mut depth = 0;
+    let mut rest = line.strip_prefix("impl").unwrap();
+    for (at, character) in rest.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' if !rest[..at].ends_with('-') => depth -= 1,
+            ' ' if depth == 0 => {
+                rest = &rest[at..];
+                break;
+            }
+            _ => {}
+        }
+    }
+    let name = rest.trim_start();
+    name.chars().take_while(|c| c.is_alphanumeric()).collect()
+}

@@ -1,0 +1,120 @@
+//! What became of all cases, as a table for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::case::{Ended, Outcome};
+use super::fault::Fault;
+
+#[derive(Default)]
+pub(super) struct Report {
+    operations: BTreeMap<(&'static str, String), Row>,
+    faults: BTreeMap<Fault, Row>,
+    failed: Vec<String>,
+}
+
+#[derive(Default)]
+struct Row {
+    commands: Vec<String>,
+    cases: usize,
+    outcomes: BTreeMap<Outcome, usize>,
+    partly: usize,
+    found: usize,
+}
+
+impl Report {
+    pub(super) fn add(
+        &mut self,
+        pattern: &'static str,
+        operation: &str,
+        commands: &[String],
+        fault: Fault,
+        ended: &Ended,
+    ) {
+        let row = self.operations.entry((pattern, operation.to_owned())).or_default();
+        row.commands = commands.to_vec();
+        row.add(ended);
+        self.faults.entry(fault).or_default().add(ended);
+    }
+
+    pub(super) fn fail(&mut self, case: String) {
+        self.failed.push(case);
+    }
+
+    pub(super) fn failed(&self) -> &[String] {
+        &self.failed
+    }
+
+    pub(super) fn cases(&self) -> usize {
+        self.faults.values().map(|row| row.cases).sum()
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut text = String::new();
+        let mut line = |line: String| writeln!(text, "{line}").unwrap();
+        line(format!(
+            "{} cases of {} operations.\n",
+            self.cases(),
+            self.operations.len()
+        ));
+        line("| fault at a command | cases | the call returned | it failed with | the caller was gone | some of it was stored | `verify` told something |".to_owned());
+        line("|---|---|---|---|---|---|---|".to_owned());
+        for (fault, row) in &self.faults {
+            line(format!("| {} | {} |", fault.name(), row.cells()));
+        }
+        line("\n| operation | commands | cases | the call returned | it failed with | the caller was gone | some of it was stored | `verify` told something |".to_owned());
+        line("|---|---|---|---|---|---|---|---|".to_owned());
+        for ((pattern, operation), row) in &self.operations {
+            line(format!(
+                "| {pattern} `{operation}` | {} | {} |",
+                in_short(&row.commands),
+                row.cells()
+            ));
+        }
+        text
+    }
+}
+
+impl Row {
+    fn add(&mut self, ended: &Ended) {
+        self.cases += 1;
+        *self.outcomes.entry(ended.outcome.clone()).or_default() += 1;
+        let is_done = matches!(ended.outcome, Outcome::Done | Outcome::NotMet);
+        self.partly += usize::from(ended.stored && !is_done);
+        self.found += usize::from(ended.found && !is_done);
+    }
+
+    fn cells(&self) -> String {
+        let of = |outcome: &Outcome| self.outcomes.get(outcome).copied().unwrap_or(0);
+        let errors = self.outcomes.iter().filter_map(|(outcome, count)| match outcome {
+            Outcome::Failed(kind) => Some(format!("{kind} {count}")),
+            _ => None,
+        });
+        let errors: Vec<String> = errors.collect();
+        [
+            self.cases.to_string(),
+            (of(&Outcome::Done) + of(&Outcome::NotMet)).to_string(),
+            errors.join(", "),
+            of(&Outcome::Gone).to_string(),
+            self.partly.to_string(),
+            self.found.to_string(),
+        ]
+        .join(" | ")
+    }
+}
+
+/// Repeated names once, with their number.
+fn in_short(commands: &[String]) -> String {
+    let mut short: Vec<(&str, usize)> = Vec::new();
+    for command in commands {
+        match short.last_mut() {
+            Some((last, count)) if last == command => *count += 1,
+            _ => short.push((command, 1)),
+        }
+    }
+    let words = short.iter().map(|(command, count)| match count {
+        1 => (*command).to_owned(),
+        count => format!("{count} {command}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}

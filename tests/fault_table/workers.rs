@@ -1,0 +1,141 @@
+//! Runs the table: the operations of all patterns, several at a time.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use futures::FutureExt;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+
+use super::case::Case;
+use super::fault::{FAULTS, Fault};
+use super::operation::{Model, Operation};
+use super::report::Report;
+
+/// A thread blocks while a fault is made, so each has a runtime of its own. Most of the time they wait for the driver.
+const WORKERS: usize = 6;
+
+/// The operations of a model, of which a worker takes each `WORKERS`th.
+type Suite = fn(usize, &Form, &Mutex<Report>);
+
+#[derive(Default)]
+pub(super) struct Table {
+    suites: Vec<Suite>,
+}
+
+impl Table {
+    pub(super) fn add<M: Model>(&mut self) {
+        self.suites.push(suite::<M>);
+    }
+
+    pub(super) fn run(self) {
+        let form = Arc::new(Form::of_environment());
+        let report = Arc::new(Mutex::new(Report::default()));
+        let suites = Arc::new(self.suites);
+        let started = Instant::now();
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let (form, report, suites) = (Arc::clone(&form), Arc::clone(&report), Arc::clone(&suites));
+                let work = move || suites.iter().for_each(|suite| suite(worker, &form, &report));
+                let thread = std::thread::Builder::new().name("fault_table".to_owned());
+                thread.spawn(work).unwrap()
+            })
+            .collect();
+        let ended: Vec<_> = workers.into_iter().map(std::thread::JoinHandle::join).collect();
+        let report = report.lock().unwrap_or_else(PoisonError::into_inner);
+        println!("{} cases in {:.0?}", report.cases(), started.elapsed());
+        if let Ok(path) = std::env::var("MONGO_PATTERNS_TABLE") {
+            std::fs::write(path, report.markdown()).unwrap();
+        }
+        for ended in ended {
+            ended.unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        assert!(report.failed().is_empty(), "these failed: {:#?}", report.failed());
+        assert!(form.only.is_some() || report.cases() > 300, "{} cases", report.cases());
+    }
+}
+
+/// Which of the cases are run.
+struct Form {
+    is_long: bool,
+    seed: usize,
+    only: Option<String>,
+}
+
+impl Form {
+    fn of_environment() -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            is_long: variable("MONGO_PATTERNS_LONG").is_some(),
+            seed: variable("MONGO_PATTERNS_SEED").map_or(0, |seed| seed.parse().unwrap()),
+            only: variable("MONGO_PATTERNS_ONLY"),
+        }
+    }
+
+    /// The faults at one command of an operation with so many, when there were so many commands before. In the short
+    /// form one, and of those by which the driver loses half a second one for an operation.
+    fn faults(&self, command: usize, commands: usize, before: usize) -> Vec<Fault> {
+        if self.is_long {
+            return FAULTS.to_vec();
+        }
+        let (slow, quick): (Vec<Fault>, Vec<Fault>) = FAULTS.into_iter().partition(|fault| fault.is_slow());
+        let turn = self.seed + before;
+        let mut faults = vec![quick[(turn + command) % quick.len()]];
+        if turn % commands == command {
+            faults.push(slow[turn % slow.len()]);
+        }
+        faults
+    }
+}
+
+fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
+    let operations = M::operations().into_iter().enumerate();
+    let mine = operations.filter(|(number, operation)| {
+        let is_asked = form.only.as_ref();
+        let name = format!("{} {}", M::PATTERN, operation.name());
+        number % WORKERS == worker && is_asked.is_none_or(|only| name.contains(only))
+    });
+    let mine: Vec<(usize, Operation<M>)> = mine.collect();
+    if mine.is_empty() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap().block_on(testkit::run(async |db| {
+        // Those of different models are to begin with different faults.
+        let mut turn = M::PATTERN.len() + M::COLLECTIONS.len();
+        for (number, operation) in &mine {
+            turn += number;
+            let started = Instant::now();
+            turn = every_fault(db, operation, form, turn, report).await;
+            println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
+        }
+    }));
+}
+
+async fn every_fault<M: Model>(
+    db: &TestDatabase,
+    operation: &Operation<M>,
+    form: &Form,
+    turn: usize,
+    report: &Mutex<Report>,
+) -> usize {
+    let case = Case { db, operation };
+    let Some(undisturbed) = case.undisturbed().await else {
+        return turn;
+    };
+    let commands = undisturbed.commands.len();
+    for command in 0..commands {
+        for fault in form.faults(command, commands, turn) {
+            // The others are to be run all the same.
+            let ended = AssertUnwindSafe(case.run(&undisturbed, command, fault))
+                .catch_unwind()
+                .await;
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            match ended {
+                Ok(ended) => report.add(M::PATTERN, &operation.name(), &undisturbed.commands, fault, &ended),
+                Err(_) => report.fail(format!("{}, command {command}, {fault:?}", operation.name())),
+            }
+        }
+    }
+    turn + commands
+}
