@@ -81,6 +81,7 @@ mod subset_values;
 mod subset_writes;
 mod support;
 mod testkit;
+mod three_nodes;
 mod tracing_spans;
 mod transactions;
 mod verify;
