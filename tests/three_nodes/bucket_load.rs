@@ -209,7 +209,7 @@ impl Ledger {
     /// Reads a key that was written lately, in one of three ways. Returns whether it could.
     async fn look(&self, trades: &Trades, level: Level, session: Option<(&mut ClientSession, u64)>) -> bool {
         let latest = self.next.load(Ordering::Relaxed) - 1;
-        let key = key_of((latest - fastrand::i64(..OF_A_KEY)).max(0));
+        let key = key_of((latest - fastrand::i64(0..OF_A_KEY)).max(0));
         let (session, chain) = session.unzip();
         let way = fastrand::u8(..3);
         let begun = self.load.now();
