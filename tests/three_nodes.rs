@@ -14,6 +14,7 @@ mod nemesis;
 mod outlier_load;
 mod report;
 mod subset_load;
+mod taken_back;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -100,7 +101,17 @@ async fn quiet(database: &Database) {
 async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let faults = if is_long { LONG } else { SHORT };
-    let fast = ReplicaSetOptions::new(3).election_timeout(Duration::from_secs(1));
+    // A secondary waits for a frozen node, too, and the majority with it.
+    let fast = [
+        "oplogNetworkTimeoutBufferSeconds",
+        "oplogInitialFindMaxSeconds",
+        "oplogRetriedFindMaxSeconds",
+    ]
+    .iter()
+    .fold(ReplicaSetOptions::new(3), |options, parameter| {
+        options.argument(format!("--setParameter={parameter}=1"))
+    })
+    .election_timeout(Duration::from_secs(1));
     let mut set = ReplicaSet::start_with(fast).await.unwrap();
     let database = elsewhere(&set, "test").await;
     let load = Load::new();
@@ -178,7 +189,9 @@ async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
         let last = subset_load::last_write(&past).await;
         let there = reached.wait_for(|at| at.up_to.is_some_and(|up_to| up_to >= last));
         let there = tokio::time::timeout(LAST_CALLS, there).await;
-        there.expect("the follower stands still").unwrap();
+        if there.expect("the follower stands still").is_err() {
+            panic!("the follower ended: {:?}", follower.await.unwrap());
+        }
         stop.send_replace(true);
         let followed = follower.await.unwrap().unwrap();
         subset_load::assert_right(&past).await;
@@ -219,6 +232,7 @@ async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
         levels,
     };
     println!("{}", report.text());
+    taken_back::show(&mut set, &ledgers[0], &database).await;
     check_readers(&report.levels);
     check_work(&report);
     if is_long {

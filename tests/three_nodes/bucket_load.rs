@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::{BucketRepositoryBuilder, Finding};
@@ -17,6 +18,8 @@ use crate::support::{Trade, Trades, violations};
 /// How many keys are written at a time, and how many items each gets before the next ones are begun.
 const KEYS: i64 = 2;
 const OF_A_KEY: i64 = 200;
+/// Most calls are writes.
+const PACE: Duration = Duration::from_millis(80);
 /// How many of the newest items are read.
 const NEWEST: u32 = 15;
 
@@ -54,9 +57,18 @@ impl Level {
         }
     }
 
-    /// Whether a read may show this while nothing is wrong.
-    pub fn allows(self, _wrong: &str) -> bool {
-        false
+    /// Whether a read may show this while nothing is wrong, when the primary changes.
+    pub fn allows(self, wrong: &str) -> bool {
+        let allowed: &[&str] = match self {
+            // An item that is not acknowledged yet may be shown, and then be taken back.
+            Self::Default => &["vanished", "backwards"],
+            // Besides, this client may not know of the new primary while others do.
+            Self::Elsewhere => &["vanished", "backwards", "missing"],
+            // A new primary knows only after a moment how far the majority is.
+            Self::Majority => &["backwards", "missing"],
+            Self::Linearizable | Self::Session => &[],
+        };
+        allowed.contains(&wrong)
     }
 
     fn read_concern(self) -> Option<ReadConcern> {
@@ -185,6 +197,7 @@ impl Ledger {
     pub async fn read(self: Arc<Self>, trades: Trades, level: Level) {
         while self.load.goes_on().await {
             self.look(&trades, level, None).await;
+            tokio::time::sleep(PACE).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What happens to the primary.
 
 use std::fmt;
+use std::time::Instant;
 
 use mongo_patterns_testkit::ReplicaSet;
 
@@ -56,28 +57,31 @@ impl fmt::Display for Faults {
 }
 
 /// Takes the primary away again and again, each time after the load has been healthy for some hundred milliseconds, and
-/// brings the node back.
+/// brings the node back. It prints how long each took, for the case that one fails.
 pub async fn torment(set: &mut ReplicaSet, load: &Load, faults: Faults) {
     for (number, fault) in faults.in_turns().into_iter().enumerate() {
         load.progress(HEALTHY).await;
-        match fault {
-            Fault::Kill => {
-                let node = set.kill_primary().await.unwrap();
-                load.progress(AWAY).await;
-                set.restart(node).await.unwrap();
-            }
-            Fault::Freeze => {
-                let node = set.freeze_primary().await.unwrap();
-                // Sometimes it is back while its clients still wait for it.
-                if number % 2 == 0 {
-                    load.progress(AWAY).await;
-                }
-                set.thaw(node).await.unwrap();
-            }
-            Fault::StepDown => {
-                set.step_down().await.unwrap();
-            }
+        let started = Instant::now();
+        let gone = match fault {
+            Fault::Kill => set.kill_primary().await,
+            Fault::Freeze => set.freeze_primary().await,
+            Fault::StepDown => set.step_down().await,
+        };
+        let (node, elected) = (gone.unwrap(), started.elapsed());
+        // A frozen node is sometimes back while its clients still wait for it.
+        if fault == Fault::Kill || fault == Fault::Freeze && number % 2 == 0 {
+            load.progress(AWAY).await;
         }
+        let worked = started.elapsed();
+        match fault {
+            Fault::Kill => set.restart(node).await.unwrap(),
+            Fault::Freeze => set.thaw(node).await.unwrap(),
+            Fault::StepDown => {}
+        }
+        println!(
+            "{number} {fault:?}: elected after {elected:.1?}, {AWAY} calls after {worked:.1?}, all nodes after {:.1?}",
+            started.elapsed()
+        );
     }
     load.progress(HEALTHY).await;
 }

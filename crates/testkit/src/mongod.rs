@@ -321,13 +321,19 @@ impl Drop for Mongod {
 /// Makes a replica set of these nodes.
 pub(crate) async fn initiate(nodes: &[&Mongod], election_timeout: Duration) -> Result<(), String> {
     let election = i64::try_from(election_timeout.as_millis()).unwrap_or(i64::MAX);
+    // Until a heartbeat has timed out, the others may go on to follow a node that stands still.
+    let heartbeat_timeout = i64::try_from(election_timeout.as_secs()).unwrap_or(i64::MAX).max(1);
     let members = (0..)
         .zip(nodes)
         .map(|(id, node)| doc! { "_id": id, "host": format!("127.0.0.1:{}", node.port) });
     let config = doc! {
         "_id": "rs0",
         "members": members.collect::<Vec<Document>>(),
-        "settings": { "electionTimeoutMillis": election, "heartbeatIntervalMillis": (election / 2).max(1) },
+        "settings": {
+            "electionTimeoutMillis": election,
+            "heartbeatIntervalMillis": (election / 2).max(1),
+            "heartbeatTimeoutSecs": heartbeat_timeout,
+        },
     };
     let initiated = async {
         let admin = nodes[0].direct_client().await?.database("admin");
