@@ -101,17 +101,7 @@ async fn quiet(database: &Database) {
 async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let faults = if is_long { LONG } else { SHORT };
-    // A secondary waits for a frozen node, too, and the majority with it.
-    let fast = [
-        "oplogNetworkTimeoutBufferSeconds",
-        "oplogInitialFindMaxSeconds",
-        "oplogRetriedFindMaxSeconds",
-    ]
-    .iter()
-    .fold(ReplicaSetOptions::new(3), |options, parameter| {
-        options.argument(format!("--setParameter={parameter}=1"))
-    })
-    .election_timeout(Duration::from_secs(1));
+    let fast = ReplicaSetOptions::new(3).election_timeout(Duration::from_secs(1));
     let mut set = ReplicaSet::start_with(fast).await.unwrap();
     let database = elsewhere(&set, "test").await;
     let load = Load::new();

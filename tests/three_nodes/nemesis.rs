@@ -1,15 +1,18 @@
 //! What happens to the primary.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mongo_patterns_testkit::ReplicaSet;
+use tokio::time::timeout;
 
 use super::calls::Load;
 
 /// How many calls are done before the next fault, and while a node is away.
 const HEALTHY: u64 = 40;
 const AWAY: u64 = 20;
+/// For how long a node is frozen at most, once there is another primary.
+const FROZEN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -68,9 +71,12 @@ pub async fn torment(set: &mut ReplicaSet, load: &Load, faults: Faults) {
             Fault::StepDown => set.step_down().await,
         };
         let (node, elected) = (gone.unwrap(), started.elapsed());
-        // A frozen node is sometimes back while its clients still wait for it.
-        if fault == Fault::Kill || fault == Fault::Freeze && number % 2 == 0 {
-            load.progress(AWAY).await;
+        match fault {
+            Fault::Kill => load.progress(AWAY).await,
+            // Half of them are back while their clients still wait for them. A secondary that follows a frozen node does so
+            // for some 20 seconds, and without it there is no majority.
+            Fault::Freeze if number % 2 == 0 => drop(timeout(FROZEN, load.progress(AWAY)).await),
+            _ => {}
         }
         let worked = started.elapsed();
         match fault {
@@ -79,7 +85,7 @@ pub async fn torment(set: &mut ReplicaSet, load: &Load, faults: Faults) {
             Fault::StepDown => {}
         }
         println!(
-            "{number} {fault:?}: elected after {elected:.1?}, {AWAY} calls after {worked:.1?}, all nodes after {:.1?}",
+            "{number} {fault:?}: another primary after {elected:.1?}, brought back after {worked:.1?}, there after {:.1?}",
             started.elapsed()
         );
     }
