@@ -60,6 +60,31 @@ async fn a_primary_that_steps_down_is_retried_by_the_driver() {
     .await;
 }
 
+/// The driver has tried twice, and tells the second error alone: the first may have been a connection that broke after
+/// the item was stored. From MongoDB 6.0 on a server says when it was not.
+#[tokio::test]
+async fn a_server_that_is_no_primary_any_more_leaves_the_outcome_unknown_unless_it_says_that_nothing_was_written() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let labels: [&[&str]; 2] = [&["RetryableWriteError"], &["RetryableWriteError", "NoWritesPerformed"]];
+        for (code, labels) in [10107, 13435, 13436]
+            .into_iter()
+            .flat_map(|code| labels.map(|labels| (code, labels)))
+        {
+            let fault = FailPoint::on(&["update"]).error_code(code).error_labels(labels);
+            let fault = fault.enable(db).await;
+            let error = trades.append(&123, &spread(0)).await.unwrap_err();
+            fault.disable().await;
+            assert_eq!(
+                error.is_outcome_unknown(),
+                labels.len() == 1,
+                "{code} {labels:?}: {error:?}"
+            );
+        }
+    })
+    .await;
+}
+
 /// The item is stored, and the error says so: trying again would store it twice.
 #[tokio::test]
 async fn a_write_concern_that_is_not_met_is_reported_and_not_retried() {

@@ -277,7 +277,8 @@ impl Error {
     }
 
     /// Whether a write may have been stored although it ended in this error: the connection broke under it, it ran
-    /// into a time limit, or its write concern was not met. Trying it again can store it twice.
+    /// into a time limit, its server was no longer the primary, or its write concern was not met. Trying it again can
+    /// store it twice.
     pub fn is_outcome_unknown(&self) -> bool {
         match self.0.kind {
             ErrorKind::Network | ErrorKind::WriteConcern => true,

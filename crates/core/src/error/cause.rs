@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use mongodb::bson::RawDocument;
-use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
+use mongodb::error::{
+    Error as DriverError, ErrorKind as DriverKind, NO_WRITES_PERFORMED, TRANSIENT_TRANSACTION_ERROR,
+    UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
+};
 
 use super::ErrorKind;
 
@@ -23,6 +26,9 @@ const WRITE_CONCERN_ADVICE: &str =
 const WRITE_CONFLICT: i32 = 112;
 /// Ended by a time limit, an interruption or a step-down, perhaps after it was done.
 const INTERRUPTED: [i32; 7] = [50, 91, 189, 262, 11600, 11601, 11602];
+/// Not the primary, or not any more. The driver tries twice and tells the second error, and the first may have been a
+/// connection that broke after the write was done.
+const NOT_PRIMARY: [i32; 4] = [10058, 10107, 13435, 13436];
 
 /// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
 /// leaves out the server's messages and response, which quote keys and documents.
@@ -40,8 +46,13 @@ impl DriverCause {
     }
 
     pub(crate) fn outcome_unknown(&self) -> bool {
-        code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code))
-            || self.0.contains_label(mongodb::error::UNKNOWN_TRANSACTION_COMMIT_RESULT)
+        let code = code(&self.0);
+        // From MongoDB 6.0 on a server says that nothing was written, and the driver tells the first error then.
+        let is_nothing_written =
+            self.0.contains_label(NO_WRITES_PERFORMED) || self.0.contains_label(TRANSIENT_TRANSACTION_ERROR);
+        code.is_some_and(|code| INTERRUPTED.contains(&code))
+            || code.is_some_and(|code| NOT_PRIMARY.contains(&code)) && !is_nothing_written
+            || self.0.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)
     }
 }
 
