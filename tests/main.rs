@@ -82,6 +82,7 @@ mod subset_values;
 mod subset_writes;
 mod support;
 mod testkit;
+mod three_nodes;
 mod tracing_spans;
 mod transaction_bounds;
 mod transactions;

@@ -32,7 +32,7 @@
 //! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary folder, with test
 //! commands enabled. It ends with the process, also when the process is killed, and the folder goes with it.
 //! [`Mongod`] starts further ones of your own, such as a standalone, or one to kill and start again, and [`ReplicaSet`]
-//! one whose primary can be killed.
+//! one whose primary can be killed, frozen or made to step down.
 //!
 //! # A database per test
 //!
@@ -58,5 +58,5 @@ pub use fail_point::{FailPoint, FailPointGuard};
 pub use mongod::{Mongod, MongodOptions};
 pub use planned::PlannedFault;
 pub use recorder::{CommandRecorder, RecordedCommand};
-pub use replica_set::ReplicaSet;
+pub use replica_set::{ReplicaSet, ReplicaSetOptions};
 pub use server::{Server, server};

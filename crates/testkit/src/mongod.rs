@@ -17,6 +17,8 @@ use crate::locate::locate;
 /// How long a start may take. It takes under a second on a quiet machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const POLL: Duration = Duration::from_millis(20);
+/// For how long a member is not heard from before another is elected.
+pub(crate) const ELECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the program that its arguments name, and ends it when its own standard input ends: the only thing that a
 /// process is sure to leave behind, however it ends. Then it removes the folder. Nothing in there is worth a clean
@@ -51,6 +53,8 @@ rm -rf "$folder"
 #[derive(Clone, Debug, Default)]
 pub struct MongodOptions {
     standalone: bool,
+    /// Of a replica set of several nodes, which share the machine's memory.
+    of_several: bool,
     arguments: Vec<String>,
 }
 
@@ -64,6 +68,11 @@ impl MongodOptions {
     #[must_use]
     pub fn standalone(mut self) -> Self {
         self.standalone = true;
+        self
+    }
+
+    pub(crate) fn of_several(mut self) -> Self {
+        self.of_several = true;
         self
     }
 
@@ -109,7 +118,7 @@ impl Mongod {
         let mongod = Self::start_process(&options).await?;
         let ready = async {
             if !options.standalone {
-                initiate(&[&mongod]).await?;
+                initiate(&[&mongod], ELECTION_TIMEOUT).await?;
             }
             mongod.wait_until_primary().await
         };
@@ -168,18 +177,35 @@ impl Mongod {
     /// # Errors
     /// When it does not start; with the end of its log. Another process may have taken its port meanwhile.
     pub async fn restart(&mut self) -> Result<(), StartError> {
+        if !self.start_again().await? {
+            return Err(self.failure("another process has taken its port"));
+        }
+        self.wait_until_primary()
+            .await
+            .map_err(|problem| self.failure(&problem))
+    }
+
+    /// Starts it after [`kill`](Self::kill), and waits until it listens; `false` when its port was taken.
+    pub(crate) async fn start_again(&mut self) -> Result<bool, StartError> {
         for of_last_run in ["ended.txt", "log.txt"] {
             // What is not there cannot mislead.
             let _ = fs::remove_file(self.folder.join(of_last_run));
         }
         self.tell_keeper()?;
         self.pid = read_pid(&mut self.pids).map_err(|error| self.failure(&error.to_string()))?;
-        if !self.wait_until_it_listens().await? {
-            return Err(self.failure("another process has taken its port"));
+        self.wait_until_it_listens().await
+    }
+
+    /// Sends it a signal, such as `STOP`.
+    pub(crate) fn signal(&self, signal: &str) -> Result<(), StartError> {
+        let sent = Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(self.pid.to_string())
+            .status();
+        match sent {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(self.failure(&format!("mongod could not be sent SIG{signal}"))),
         }
-        self.wait_until_primary()
-            .await
-            .map_err(|problem| self.failure(&problem))
     }
 
     /// A line, at which the keeper ends mongod, or starts it again.
@@ -208,7 +234,10 @@ impl Mongod {
         keeper.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string()]);
         // One that is killed would leave its socket's file behind.
         keeper.arg("--nounixsocket");
-        keeper.args(["--wiredTigerCacheSizeGB", "0.5"]);
+        keeper.args([
+            "--wiredTigerCacheSizeGB",
+            if options.of_several { "0.25" } else { "0.5" },
+        ]);
         // 5 MB on disk, and not 300
         keeper.args(["--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=4MB)"]);
         keeper.args(["--setParameter", "enableTestCommands=1"]);
@@ -310,14 +339,21 @@ impl Drop for Mongod {
 }
 
 /// Makes a replica set of these nodes.
-pub(crate) async fn initiate(nodes: &[&Mongod]) -> Result<(), String> {
+pub(crate) async fn initiate(nodes: &[&Mongod], election_timeout: Duration) -> Result<(), String> {
+    let election = i64::try_from(election_timeout.as_millis()).unwrap_or(i64::MAX);
+    // Until a heartbeat has timed out, the others may go on to follow a node that stands still.
+    let heartbeat_timeout = i64::try_from(election_timeout.as_secs()).unwrap_or(i64::MAX).max(1);
     let members = (0..)
         .zip(nodes)
         .map(|(id, node)| doc! { "_id": id, "host": format!("127.0.0.1:{}", node.port) });
     let config = doc! {
         "_id": "rs0",
         "members": members.collect::<Vec<Document>>(),
-        "settings": { "electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 1000 },
+        "settings": {
+            "electionTimeoutMillis": election,
+            "heartbeatIntervalMillis": (election / 2).max(1),
+            "heartbeatTimeoutSecs": heartbeat_timeout,
+        },
     };
     let initiated = async {
         let admin = nodes[0].direct_client().await?.database("admin");

@@ -28,7 +28,7 @@ const WRITE_CONFLICT: i32 = 112;
 /// to a shard.
 const INTERRUPTED: [i32; 10] = [6, 50, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
 /// Refused by a server that is no primary, or cannot serve the read yet.
-const NOT_NOW: [i32; 5] = [133, 134, 10107, 13435, 13436];
+const NOT_NOW: [i32; 6] = [133, 134, 10058, 10107, 13435, 13436];
 
 /// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
 /// leaves out the server's messages and response, which quote keys and documents.

@@ -1,0 +1,93 @@
+//! What happens to the primary.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use mongo_patterns_testkit::ReplicaSet;
+use tokio::time::timeout;
+
+use super::calls::Load;
+
+/// How many calls are done before the next fault, and while a node is away.
+const HEALTHY: u64 = 40;
+const AWAY: u64 = 20;
+/// For how long a node is frozen at most, once there is another primary.
+const FROZEN: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Kill,
+    Freeze,
+    StepDown,
+}
+
+/// How often each.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub kills: usize,
+    pub freezes: usize,
+    pub step_downs: usize,
+}
+
+impl Faults {
+    /// All of them, well mixed.
+    fn in_turns(self) -> Vec<Fault> {
+        let kinds = [
+            (Fault::Kill, self.kills),
+            (Fault::Freeze, self.freezes),
+            (Fault::StepDown, self.step_downs),
+        ];
+        let spread =
+            |(fault, times): (Fault, usize)| (0..times).map(move |time| ((time as f64 + 0.5) / times as f64, fault));
+        let mut faults: Vec<(f64, Fault)> = kinds.into_iter().flat_map(spread).collect();
+        faults.sort_by(|a, b| a.0.total_cmp(&b.0));
+        faults.into_iter().map(|(_, fault)| fault).collect()
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kills,
+            freezes,
+            step_downs,
+        } = self;
+        write!(
+            f,
+            "{kills} kills, {freezes} freezes, {step_downs} step-downs of the primary"
+        )
+    }
+}
+
+/// Takes the primary away again and again, each time after the load has been healthy for some hundred milliseconds, and
+/// brings the node back. It prints how long each took, for the case that one fails.
+pub async fn torment(set: &mut ReplicaSet, load: &Load, faults: Faults) {
+    for (number, fault) in faults.in_turns().into_iter().enumerate() {
+        load.progress(HEALTHY).await;
+        let started = Instant::now();
+        let gone = match fault {
+            Fault::Kill => set.kill_primary().await,
+            Fault::Freeze => set.freeze_primary().await,
+            Fault::StepDown => set.step_down().await,
+        };
+        let (node, elected) = (gone.unwrap(), started.elapsed());
+        match fault {
+            Fault::Kill => load.progress(AWAY).await,
+            // Half of them are back while their clients still wait for them. A secondary that follows a frozen node does so
+            // for some 20 seconds, and without it there is no majority.
+            Fault::Freeze if number % 2 == 0 => drop(timeout(FROZEN, load.progress(AWAY)).await),
+            _ => {}
+        }
+        let worked = started.elapsed();
+        match fault {
+            Fault::Kill => set.restart(node).await.unwrap(),
+            Fault::Freeze => set.thaw(node).await.unwrap(),
+            Fault::StepDown => {}
+        }
+        println!(
+            "{number} {fault:?}: another primary after {elected:.1?}, brought back after {worked:.1?}, there after {:.1?}",
+            started.elapsed()
+        );
+    }
+    load.progress(HEALTHY).await;
+}

@@ -1,0 +1,87 @@
+//! What a run came to, as the text of a page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::bucket_load::{Judged, Level};
+use super::calls::Counts;
+use super::nemesis::Faults;
+
+/// All that is told of a run.
+#[derive(Debug)]
+pub struct Report {
+    pub version: String,
+    pub faults: Faults,
+    pub elections: i64,
+    pub time: Duration,
+    pub calls: BTreeMap<&'static str, Counts>,
+    /// Of each kind: acknowledged, unknown, unknown but stored.
+    pub stored: Vec<(&'static str, (usize, usize, usize))>,
+    pub reviews: usize,
+    pub mended: usize,
+    pub followed: u64,
+    pub moves: (u64, u64),
+    pub levels: BTreeMap<Level, Judged>,
+}
+
+impl Report {
+    /// As Markdown.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).unwrap();
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let done: u64 = self.calls.values().map(|counts| counts.done).sum();
+        writeln!(text, "# Three nodes\n")?;
+        writeln!(
+            text,
+            "{} in {} seconds, {} elections, MongoDB {}. {done} calls done.\n",
+            self.faults,
+            self.time.as_secs(),
+            self.elections,
+            self.version
+        )?;
+        writeln!(text, "## What callers were told\n")?;
+        writeln!(
+            text,
+            "| call | done | unknown | dropped | errors |\n|---|---:|---:|---:|---|"
+        )?;
+        for (kind, counts) in &self.calls {
+            let errors = counts.errors.iter().map(|(error, times)| format!("{error}: {times}"));
+            let errors: Vec<String> = errors.collect();
+            let Counts {
+                done, unknown, dropped, ..
+            } = counts;
+            writeln!(
+                text,
+                "| {kind} | {done} | {unknown} | {dropped} | {} |",
+                errors.join(", ")
+            )?;
+        }
+        writeln!(text, "\n## What is stored\n")?;
+        writeln!(
+            text,
+            "| what | acknowledged | lost | doubled | unknown at the end | of these stored |\n|---|---:|---:|---:|---:|---:|"
+        )?;
+        for (what, (acknowledged, unknown, found)) in &self.stored {
+            writeln!(text, "| {what} | {acknowledged} | 0 | 0 | {unknown} | {found} |")?;
+        }
+        writeln!(
+            text,
+            "\nOf {} reviews none is lost or another than it should be. {} products of eventual writers were stale at the end and repaired, none of the transactional ones. The follower took {} changes, and all its subsets were right when it had caught up. {} moves from flat collections, {} of them in several calls, each with all items once.\n",
+            self.reviews, self.mended, self.followed, self.moves.0, self.moves.1
+        )?;
+        writeln!(text, "## What readers saw\n")?;
+        let names = ["foreign", "doubled", "moved", "missing", "vanished", "backwards"];
+        writeln!(text, "| reads | number | {} |", names.join(" | "))?;
+        writeln!(text, "|---|---:|{}", "---:|".repeat(names.len()))?;
+        for (level, judged) in &self.levels {
+            let times = names.map(|name| judged.wrong.get(name).copied().unwrap_or(0).to_string());
+            writeln!(text, "| {} | {} | {} |", level.name(), judged.reads, times.join(" | "))?;
+        }
+        Ok(())
+    }
+}
