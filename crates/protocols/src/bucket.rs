@@ -1,0 +1,351 @@
+//! The bucket pattern: appending, opening buckets, batches, and removing with pages that move up.
+//!
+//! Mirrors `crates/bucket/src/store.rs`, `store_many.rs`, `write.rs`, `action/remove_item.rs`, `rewrite.rs` and
+//! `layout.rs`: the filters, what the unique indexes refuse, the order of the commands, and what is done about a
+//! collision. Whoever changes those changes [`append`] or [`remove`] here, too.
+//!
+//! All is about one key. The `_id` of a bucket is a second and a suffix; seconds are 0 and 1. An item is a number whose
+//! tens are its second. Left out: sessions, `Monotonic` ids, damage by others, and what tasks of one process spare each
+//! other, so that each client is a process of its own.
+
+pub mod append;
+pub mod remove;
+
+use stateright::Property;
+
+use crate::transactions::Transactions;
+use crate::world::{Protocol, Ran, State, Stored, World};
+use append::{Append, Ended};
+use remove::Remove;
+
+/// The commands that are modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// This project's.
+    Ours,
+    /// The manual's: no index but `_id`, the second alone as `_id`, and an error is an error. A removal is a `$pull`.
+    Manual,
+}
+
+/// Buckets of one key, and clients that write to them.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    /// Whose commands.
+    pub form: Form,
+    /// How many items a page has.
+    pub page_size: usize,
+    /// Whether items have ids, so that they may be appended again.
+    pub item_ids: bool,
+    /// The buckets and clients at the start.
+    pub starts: Vec<(Buckets, Vec<Client>)>,
+}
+
+/// The buckets of the key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Buckets {
+    /// In the order of their ids.
+    pub pages: Vec<Page>,
+    pub(crate) transactions: Transactions,
+}
+
+/// A bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// Ten times its second, and the suffix.
+    pub id: u8,
+    /// Its items.
+    pub items: Vec<u8>,
+}
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// `append` or `append_many`.
+    Append(Append),
+    /// `remove_item`.
+    Remove(Remove),
+}
+
+/// The unique index on which a write met another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Collision {
+    /// The `_id` is taken.
+    Id,
+    /// The key has an open bucket.
+    Open,
+    /// A bucket has the item.
+    Item,
+}
+
+/// The key's entry in the index of open buckets, among the names of what is written.
+const OPEN: u64 = 1 << 40;
+
+/// A bucket, as the name of what is written.
+fn name(id: u8) -> u64 {
+    1 << id
+}
+
+impl Buckets {
+    /// With these pages.
+    pub fn of(pages: &[(u8, &[u8])]) -> Self {
+        let page = |&(id, items): &(u8, &[u8])| Page {
+            id,
+            items: items.to_vec(),
+        };
+        Self {
+            pages: pages.iter().map(page).collect(),
+            transactions: Transactions::default(),
+        }
+    }
+
+    /// How often an item is stored.
+    pub fn count(&self, item: u8) -> usize {
+        let items = self.pages.iter().flat_map(|page| &page.items);
+        items.filter(|stored| **stored == item).count()
+    }
+
+    fn page_of(&self, item: u8) -> Option<usize> {
+        self.pages.iter().position(|page| page.items.contains(&item))
+    }
+
+    fn open(&self, page_size: usize) -> usize {
+        self.pages.iter().filter(|page| page.items.len() < page_size).count()
+    }
+
+    /// The suffix after the last one of a second.
+    fn free_suffix(&self, second: u8) -> u8 {
+        let of_second = self.pages.iter().filter(|page| page.id / 10 == second);
+        of_second.map(|page| page.id % 10 + 1).max().unwrap_or(0)
+    }
+}
+
+impl Bucket {
+    fn has_removals(&self) -> bool {
+        let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
+        clients.any(|client| matches!(client, Client::Remove(_)))
+    }
+
+    /// The items of a call to the open bucket that has none of them, as many as there is room for. `None` where there is
+    /// no such bucket.
+    fn push(&self, buckets: &mut Buckets, items: &[u8]) -> Option<Result<usize, Collision>> {
+        let fits = |page: &Page| {
+            page.items.len() < self.page_size && !(self.item_ids && items.iter().any(|item| page.items.contains(item)))
+        };
+        let at = buckets.pages.iter().position(fits)?;
+        let taken = (self.page_size - buckets.pages[at].items.len()).min(items.len());
+        if self.item_ids && items[..taken].iter().any(|item| buckets.page_of(*item).is_some()) {
+            return Some(Err(Collision::Item));
+        }
+        buckets.pages[at].items.extend(&items[..taken]);
+        let id = buckets.pages[at].id;
+        buckets.transactions.wrote(name(id));
+        Some(Ok(taken))
+    }
+
+    /// Whether a command must wait that writes to the open bucket, as it is found now.
+    fn open_is_held(&self, buckets: &Buckets) -> bool {
+        let mut open = buckets.pages.iter().filter(|page| page.items.len() < self.page_size);
+        open.any(|page| buckets.transactions.is_held(name(page.id)))
+    }
+
+    /// A new bucket. The indexes are looked at in the order in which they were made.
+    fn insert(&self, buckets: &mut Buckets, page: Page) -> Result<(), Collision> {
+        let is_open = page.items.len() < self.page_size;
+        if buckets.pages.iter().any(|other| other.id == page.id) {
+            return Err(Collision::Id);
+        }
+        if self.form == Form::Ours && is_open && buckets.open(self.page_size) > 0 {
+            return Err(Collision::Open);
+        }
+        if self.item_ids && page.items.iter().any(|item| buckets.page_of(*item).is_some()) {
+            return Err(Collision::Item);
+        }
+        buckets.transactions.wrote(names_of(&page, self.page_size));
+        buckets.pages.push(page);
+        buckets.pages.sort_unstable_by_key(|page| page.id);
+        Ok(())
+    }
+}
+
+/// What a new bucket writes.
+fn names_of(page: &Page, page_size: usize) -> u64 {
+    let entry = if page.items.len() < page_size { OPEN } else { 0 };
+    name(page.id) | entry
+}
+
+impl Stored for Buckets {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+}
+
+/// The documents and clients at a moment.
+type Moment = State<Buckets, Client>;
+
+impl Protocol for Bucket {
+    type Documents = Buckets;
+    type Client = Client;
+
+    fn starts(&self) -> Vec<(Buckets, Vec<Client>)> {
+        self.starts.clone()
+    }
+
+    fn run(&self, buckets: &mut Buckets, me: usize, client: &mut Client) -> Ran {
+        match client {
+            Client::Append(call) => call.run(self, buckets),
+            Client::Remove(call) => call.run(self, buckets, me),
+        }
+    }
+
+    fn has_ended(&self, client: &Client) -> bool {
+        match client {
+            Client::Append(call) => call.ended().is_some(),
+            Client::Remove(call) => call.has_ended(),
+        }
+    }
+
+    fn may_run_late(&self, client: &Client) -> bool {
+        match client {
+            Client::Append(call) => call.writes(),
+            Client::Remove(call) => call.writes(),
+        }
+    }
+
+    fn is_within(&self, client: &Client) -> bool {
+        matches!(client, Client::Append(call) if call.is_within())
+    }
+
+    fn unknown(&self, client: &Client) -> Client {
+        match client {
+            Client::Append(call) => Client::Append(call.unknown(self)),
+            Client::Remove(call) => Client::Remove(call.again()),
+        }
+    }
+
+    fn properties() -> Vec<Property<World<Self>>> {
+        vec![
+            Property::always("an acknowledged item is stored once", |_, state: &Moment| {
+                appends(state).all(|call| match call.ended() {
+                    Some(Ended::Stored | Ended::Repeated) => call
+                        .items
+                        .iter()
+                        .all(|item| is_removed(state, *item) || state.documents.count(*item) == 1),
+                    _ => true,
+                })
+            }),
+            Property::always("no item is stored twice", |_, state: &Moment| {
+                let stored = state.documents.pages.iter().flat_map(|page| &page.items);
+                let mut stored: Vec<u8> = stored.copied().collect();
+                stored.sort_unstable();
+                stored.windows(2).all(|two| two[0] != two[1])
+            }),
+            Property::always("what was there stays, in its order", |world, state: &Moment| {
+                // The first items are numbered in their order, below those that clients append.
+                let stored = state.documents.pages.iter().flat_map(|page| &page.items);
+                let first: Vec<u8> = stored.copied().filter(|item| is_first(*item)).collect();
+                let in_order = first.windows(2).all(|two| two[0] < two[1]);
+                let (buckets, _) = &world.protocol.starts[state.start];
+                let mut then = buckets.pages.iter().flat_map(|page| &page.items);
+                in_order && then.all(|item| is_removed(state, *item) || first.contains(item))
+            }),
+            Property::always("a removed item is gone", |_, state: &Moment| {
+                removals(state).all(|call| !call.has_ended() || state.documents.count(call.item) == 0)
+            }),
+            Property::always("a key has one open bucket at most", |world, state: &Moment| {
+                state.documents.open(world.protocol.page_size) <= 1
+            }),
+            Property::always(
+                "a bucket has a page of items at most, and one at least",
+                |world, state: &Moment| {
+                    let mut pages = state.documents.pages.iter();
+                    pages.all(|page| (1..=world.protocol.page_size).contains(&page.items.len()))
+                },
+            ),
+            Property::always("a batch is stored from its first item on", |_, state: &Moment| {
+                // Where it has the items for itself.
+                let is_own = |item: &u8| appends(state).filter(|call| call.items.contains(item)).count() == 1;
+                appends(state).filter(|call| call.items.iter().all(is_own)).all(|call| {
+                    let is_stored = |item: &u8| state.documents.count(*item) > 0;
+                    let first = call.items.iter().take_while(|item| is_stored(item)).count();
+                    !call.items[first..].iter().any(|item| is_stored(item))
+                })
+            }),
+            Property::always("no call is refused", |_, state: &Moment| {
+                appends(state).all(|call| call.ended() != Some(Ended::Refused))
+            }),
+            Property::always(
+                "without faults all is stored when all have ended",
+                |world, state: &Moment| {
+                    !world.is_quiet(state)
+                        || !state.is_without_faults(world.faults)
+                        || appends(state)
+                            .flat_map(|call| &call.items)
+                            .all(|item| is_removed(state, *item) || state.documents.count(*item) == 1)
+                },
+            ),
+            Property::sometimes("a second bucket is opened", |_, state: &Moment| {
+                state.documents.pages.len() > 2
+            }),
+            Property::sometimes("two clients open a bucket at once", |_, state: &Moment| {
+                appends(state).any(|call| call.has_met(Collision::Open))
+            }),
+            Property::sometimes("an `_id` is taken", |world, state: &Moment| {
+                world.protocol.has_removals() || appends(state).any(|call| call.has_met(Collision::Id))
+            }),
+            Property::sometimes("an item is recognised", |world, state: &Moment| {
+                !world.protocol.item_ids || appends(state).any(|call| call.ended() == Some(Ended::Repeated))
+            }),
+            Property::sometimes("a client dies in the middle of a batch", |_, state: &Moment| {
+                let mut clients = state.clients.iter().enumerate();
+                clients.any(|(at, client)| {
+                    state.is_dead(at) && matches!(client, Client::Append(call) if call.is_between())
+                })
+            }),
+            Property::sometimes("a command is left that may run late", |_, state: &Moment| {
+                !state.late.is_empty()
+            }),
+            Property::sometimes("a removal loses to another writer", |world, state: &Moment| {
+                !world.protocol.has_removals() || removals(state).any(Remove::has_lost)
+            }),
+            Property::sometimes(
+                "a client dies in the middle of a transaction",
+                |world, state: &Moment| {
+                    let mut clients = state.clients.iter().enumerate();
+                    !world.protocol.has_removals()
+                        || clients.any(|(at, client)| {
+                            state.is_dead(at) && matches!(client, Client::Remove(call) if call.commits())
+                        })
+                },
+            ),
+        ]
+    }
+}
+
+/// Items from this number on, in each second, are those of clients.
+const OF_CLIENTS: u8 = 4;
+
+fn is_first(item: u8) -> bool {
+    item % 10 < OF_CLIENTS
+}
+
+fn is_removed(state: &Moment, item: u8) -> bool {
+    removals(state).any(|call| call.item == item)
+}
+
+fn appends(state: &Moment) -> impl Iterator<Item = &Append> {
+    state.clients.iter().filter_map(|client| match client {
+        Client::Append(call) => Some(call),
+        Client::Remove(_) => None,
+    })
+}
+
+fn removals(state: &Moment) -> impl Iterator<Item = &Remove> {
+    state.clients.iter().filter_map(|client| match client {
+        Client::Append(_) => None,
+        Client::Remove(call) => Some(call),
+    })
+}
