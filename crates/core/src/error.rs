@@ -74,6 +74,8 @@ pub enum ErrorKind {
     ChildrenDiffer,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
     Contention,
+    /// The server does not know the user, or the user lacks a privilege for a command, which did nothing.
+    Unauthorized,
     /// No suitable server could be found. Nothing was sent.
     Unreachable,
     /// The connection broke. The server may or may not have done what was asked.

@@ -26,6 +26,9 @@ pub mod document_id;
 pub mod error;
 pub mod field;
 pub mod find;
+#[cfg(feature = "__fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gates;
 pub mod index;
 pub mod key;

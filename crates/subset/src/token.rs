@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{self, Bson, Document, RawDocument, doc};
 use serde::{Deserialize, Serialize};
 
@@ -43,9 +43,16 @@ impl ChildToken {
     /// The values of the order.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a place
+    /// where no child can be: the server would refuse it, too, but not say why.
     pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
-        if self.values.len() == settings.order.len() {
+        let is_array = |value: &Bson| matches!(value, Bson::Array(_));
+        // The order ends with the id. A child that another program stored may have none.
+        let is_id = |id: &Bson| *id == Bson::Null || DocumentId::new(id.clone()).is_ok();
+        if self.values.len() == settings.order.len()
+            && !self.values.iter().any(is_array)
+            && self.values.last().is_some_and(is_id)
+        {
             Ok(&self.values)
         } else {
             Err(no_token())
