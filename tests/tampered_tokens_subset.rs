@@ -113,9 +113,7 @@ fn values() -> Vec<Bson> {
         doc! { "$where": "true" }.into(),
         doc! { "product_id": 1 }.into(),
         doc! { "": { "$exists": false } }.into(),
-        deep(50),
-        deep(190),
-        deep(400),
+        deep(15),
     ]
 }
 
