@@ -235,7 +235,7 @@ impl Queues {
 fn is_of_an_item(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::TooLarge | ErrorKind::DuplicateKey | ErrorKind::Driver
+        ErrorKind::TooLarge | ErrorKind::DuplicateKey | ErrorKind::InvalidArgument | ErrorKind::Driver
     ) && !error.is_outcome_unknown()
 }
 

@@ -235,6 +235,9 @@ mod check;
 mod combine;
 mod document;
 mod finding;
+#[cfg(feature = "__fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod id;
 mod item_id;

@@ -122,11 +122,12 @@ impl From<io::Error> for Failure {
 
 fn exit_of(kind: ErrorKind) -> Exit {
     use ErrorKind::{
-        Configuration, Contention, Driver, InvalidArgument, Network, Unreachable, Unsupported, WriteConcern,
+        Configuration, Contention, Driver, InvalidArgument, Network, Unauthorized, Unreachable, Unsupported,
+        WriteConcern,
     };
     match kind {
         Configuration | InvalidArgument => Exit::Usage,
-        Unreachable | Network | WriteConcern | Driver | Contention | Unsupported => Exit::Server,
+        Unreachable | Unauthorized | Network | WriteConcern | Driver | Contention | Unsupported => Exit::Server,
         _ => Exit::Findings,
     }
 }

@@ -57,6 +57,30 @@ where
     })
 }
 
+/// Any bytes as a profile: it is refused, or it comes back as it was, and options that say nothing change nothing. For
+/// the test, and the fuzz target.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check(input: &[u8]) {
+    fn unchanged<T: Clone + Default + Serialize + DeserializeOwned>(profile: Option<&T>) {
+        let Some(settings) = profile else { return };
+        let merged = overlay(profile, &T::default()).expect("a profile without options");
+        assert_eq!(written(&merged), written(settings));
+    }
+    fn written<T: Serialize>(value: &T) -> String {
+        toml::to_string(value).expect("what was read can be written")
+    }
+    let Ok(profile) = toml::from_str::<Profile>(&String::from_utf8_lossy(input)) else {
+        return;
+    };
+    let text = written(&profile);
+    let again: Profile = toml::from_str(&text).expect("what was written can be read");
+    assert_eq!(written(&again), text);
+    unchanged(profile.bucket.as_ref());
+    unchanged(profile.outlier.as_ref());
+    unchanged(profile.subset.as_ref());
+    unchanged(profile.embedded.as_ref());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +101,24 @@ mod tests {
     fn an_unknown_name_is_refused() {
         let error = toml::from_str::<Profile>("[bucket]\npagesize = 20").unwrap_err();
         assert!(error.to_string().contains("pagesize"), "{error}");
+    }
+
+    #[test]
+    fn any_file_is_a_profile_or_is_refused() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/profile");
+        for seed in fs::read_dir(seeds).unwrap() {
+            let text = fs::read_to_string(seed.unwrap().path()).unwrap();
+            assert!(toml::from_str::<Profile>(&text).is_ok(), "a seed is a profile");
+            let seed = text.into_bytes();
+            check(&seed);
+            for _ in 0..500 {
+                let mut changed = seed.clone();
+                for _ in 0..fastrand::usize(1..4) {
+                    changed[fastrand::usize(..seed.len())] = fastrand::u8(..);
+                }
+                changed.truncate(fastrand::usize(..=seed.len()));
+                check(&changed);
+            }
+        }
     }
 }

@@ -25,6 +25,9 @@ pub mod error;
 pub mod field;
 #[doc(hidden)] // reads with or without the caller's session
 pub mod find;
+#[cfg(feature = "__fuzzing")]
+#[doc(hidden)] // checks that take any bytes
+pub mod fuzzing;
 #[doc(hidden)] // keeps the writes of this process away from a transaction of our own
 pub mod gates;
 pub mod index;

@@ -113,13 +113,16 @@ impl Finding {
             "array" => {
                 let (children, documents) = (number("size"), number("documents"));
                 let (with_id, different) = (number("withId"), number("different"));
-                let some = |children: u64, problem: fn(u64) -> Problem| (children > 0).then(|| problem(children));
+                let some = |of: u64, well: u64, problem: fn(u64) -> Problem| {
+                    let wrong = of.saturating_sub(well);
+                    (wrong > 0).then(|| problem(wrong))
+                };
                 let over = (children > u64::from(max_children)).then_some(Problem::OverFull { children });
                 [
                     over,
-                    some(children - documents, |children| Problem::ChildNotDocument { children }),
-                    some(documents - with_id, |children| Problem::ChildIdMissing { children }),
-                    some(with_id - different, |children| Problem::ChildIdDoubled { children }),
+                    some(children, documents, |children| Problem::ChildNotDocument { children }),
+                    some(documents, with_id, |children| Problem::ChildIdMissing { children }),
+                    some(with_id, different, |children| Problem::ChildIdDoubled { children }),
                 ]
                 .into_iter()
                 .flatten()

@@ -168,6 +168,9 @@ pub mod action;
 mod builder;
 mod document;
 mod finding;
+#[cfg(feature = "__fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod ids;
 mod migrate;
 mod query;

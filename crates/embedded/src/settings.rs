@@ -19,7 +19,7 @@ impl Settings {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "__fuzzing"))]
 impl Settings {
     /// Those of the manual's example, of at most five addresses.
     pub(crate) fn example() -> Self {

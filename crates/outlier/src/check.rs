@@ -138,7 +138,8 @@ impl Look {
     /// How many elements there are, as far as they are in arrays.
     pub(crate) fn elements(&self) -> u64 {
         let inline = self.main.as_ref().and_then(|main| main.elements).unwrap_or(0);
-        inline + self.extras.iter().filter_map(|extra| extra.elements).sum::<u64>()
+        let of_extras = self.extras.iter().filter_map(|extra| extra.elements);
+        of_extras.fold(inline, u64::saturating_add)
     }
 
     /// Whether nothing is to be gained by writing it anew: the array is full where there are extras, and so are all of

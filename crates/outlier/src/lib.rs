@@ -158,6 +158,9 @@ mod builder;
 mod check;
 mod extras;
 mod finding;
+#[cfg(feature = "__fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod layout;
 mod mend;
 mod mend_query;

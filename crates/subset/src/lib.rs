@@ -234,6 +234,9 @@ mod builder;
 mod child;
 mod finding;
 mod follower;
+#[cfg(feature = "__fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod known;
 mod migrate;
 mod neighbour;

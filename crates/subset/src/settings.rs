@@ -71,7 +71,7 @@ impl Settings {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "__fuzzing"))]
 impl Settings {
     /// Those of the manual's example.
     pub(crate) fn example() -> Self {

@@ -1,14 +1,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Document, RawDocument, doc};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
 
 /// How long a token may be: what an index takes of one entry, and what its encoding adds.
 const MAX_TEXT: usize = 8192;
+/// How deep documents in a token may be. Children are ordered by numbers, dates and texts, rarely by documents.
+const MAX_DEPTH: usize = 20;
 
 /// A place among the children of a parent, to go on reading from; from [`ChildrenPage`](crate::ChildrenPage).
 ///
@@ -54,9 +56,16 @@ impl ChildToken {
     /// The values of the order.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a place
+    /// where no child can be: the server would refuse it, too, but not say why.
     pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
-        if self.values.len() == settings.order.len() {
+        let is_array = |value: &Bson| matches!(value, Bson::Array(_));
+        // The order ends with the id. A child that another program stored may have none.
+        let is_id = |id: &Bson| *id == Bson::Null || DocumentId::new(id.clone()).is_ok();
+        if self.values.len() == settings.order.len()
+            && !self.values.iter().any(is_array)
+            && self.values.last().is_some_and(is_id)
+        {
             Ok(&self.values)
         } else {
             Err(no_token())
@@ -71,7 +80,12 @@ impl ChildToken {
             .step_by(2)
             .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
             .collect();
-        let mut document: Document = bson::deserialize_from_slice(&bytes?).ok()?;
+        let bytes = bytes?;
+        let raw = RawDocument::from_bytes(&bytes).ok()?;
+        if !is_shallow(raw) {
+            return None;
+        }
+        let mut document = Document::try_from(raw).ok()?;
         let Some(Bson::Array(values)) = document.remove("v") else {
             return None;
         };
@@ -79,6 +93,28 @@ impl ChildToken {
         // `+f` parses as a byte too, and fields after the values would be passed over
         (token.to_string() == text).then_some(token)
     }
+}
+
+/// Whether no document in it is too deep. To decode one takes stack for each level, and a service may get any text for a
+/// token: without a limit, one of 8 KB would end its process.
+fn is_shallow(document: &RawDocument) -> bool {
+    let mut level = vec![document];
+    for _ in 0..MAX_DEPTH {
+        let values = level
+            .iter()
+            .flat_map(|document| document.iter().map_while(std::result::Result::ok));
+        let inner = values.filter_map(|(_, value)| match value {
+            RawBsonRef::Document(document) => Some(document),
+            RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes()).ok(),
+            RawBsonRef::JavaScriptCodeWithScope(code) => Some(code.scope),
+            _ => None,
+        });
+        level = inner.collect();
+        if level.is_empty() {
+            return true;
+        }
+    }
+    false
 }
 
 fn no_token() -> Error {
@@ -112,8 +148,8 @@ impl From<ChildToken> for String {
 
 impl fmt::Display for ChildToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let encoded = bson::serialize_to_vec(&doc! { "v": &self.values }).map_err(|_| fmt::Error)?;
-        encoded.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let encoded = RawDocumentBuf::try_from(&doc! { "v": &self.values }).map_err(|_| fmt::Error)?;
+        encoded.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -139,6 +175,31 @@ mod tests {
             values: vec![Bson::Null],
         };
         assert_eq!(short.values(&settings).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    /// A token with a value so deep, made without recursion.
+    fn nested(levels: usize) -> String {
+        let wrapped = |kind: u8, name: u8, inner: &[u8]| {
+            let length = i32::try_from(inner.len() + 8).unwrap();
+            [&length.to_le_bytes()[..], &[kind, name, 0], inner, &[0]].concat()
+        };
+        let value = (0..levels).fold(vec![5, 0, 0, 0, 0], |inner, _| wrapped(3, b'a', &inner));
+        let token = wrapped(4, b'v', &wrapped(3, b'0', &value));
+        token.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn a_token_that_would_take_all_stack_is_refused() {
+        let deepest = nested(509);
+        assert!(deepest.len() <= MAX_TEXT);
+        // With less stack than any service gives its threads.
+        let parse = move || {
+            assert!(nested(MAX_DEPTH - 3).parse::<ChildToken>().is_ok());
+            assert!(nested(MAX_DEPTH - 2).parse::<ChildToken>().is_err());
+            assert!(deepest.parse::<ChildToken>().is_err());
+        };
+        let thread = std::thread::Builder::new().stack_size(256 * 1024);
+        thread.spawn(parse).unwrap().join().unwrap();
     }
 
     proptest! {

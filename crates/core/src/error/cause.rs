@@ -14,12 +14,19 @@ use super::ErrorKind;
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 const BAD_VALUE: i32 = 2;
+/// The user lacks a privilege, or is nobody.
+const UNAUTHORIZED: i32 = 13;
+const AUTHENTICATION_FAILED: i32 = 18;
 /// An index or the collection was dropped under a query, or a write before it wrote.
 const QUERY_PLAN_KILLED: i32 = 175;
 /// A document over 16 MiB: as it is parsed, or as the result of an update.
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
 const TOO_LARGE_ADVICE: &str =
     "the document would pass MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer a document";
+/// A name of a field that starts with a dollar, or has a dot.
+const FIELD_NAMES: [i32; 2] = [52, 57];
+const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: names that start with `$` need MongoDB 5.0, and cannot be in an `_id`; rename the field";
+const AUTHENTICATION_ADVICE: &str = "the server does not know the user by this password, nothing was done: check user, password and authSource in the connection string";
 const WRITE_CONCERN_ADVICE: &str =
     "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
 /// A lost race that is over: a write conflict, or a snapshot that is too old.
@@ -110,12 +117,13 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
     let (kind, text) = match &*error.kind {
         DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
             ErrorKind::Unreachable,
-            "no MongoDB server could be reached: check that it runs, and the address in the connection string",
+            "no MongoDB server could be reached: check that it runs, and the address and the TLS settings in the connection string",
         ),
         DriverKind::Io(_) | DriverKind::ConnectionPoolCleared { .. } => (
             ErrorKind::Network,
             "the connection broke: a write may or may not have been done",
         ),
+        DriverKind::Authentication { .. } => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
         // The driver's own limit is that of a message, 48 MB. It has no error of its own for it.
         DriverKind::InvalidArgument { message, .. } if message.starts_with("Message length") => {
             (ErrorKind::TooLarge, TOO_LARGE_ADVICE)
@@ -129,12 +137,26 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
                 ErrorKind::Contention,
                 "another writer was faster: run the operation, or the whole transaction, again",
             ),
+            Some(UNAUTHORIZED) => (
+                ErrorKind::Unauthorized,
+                "the user lacks a privilege for this command, which did nothing: reads and verify need the role `read` on the database, all else needs `readWrite`",
+            ),
+            Some(AUTHENTICATION_FAILED) => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
+            Some(code) if FIELD_NAMES.contains(&code) || is_field_name(error) => {
+                (ErrorKind::InvalidArgument, FIELD_NAME_ADVICE)
+            }
             Some(code) if TOO_LARGE.contains(&code) => (ErrorKind::TooLarge, TOO_LARGE_ADVICE),
             Some(_) => (ErrorKind::Driver, "the server refused the command"),
             None => (ErrorKind::Driver, "the driver reported an error"),
         },
     };
     (kind, Cow::Borrowed(text))
+}
+
+/// Inserts before MongoDB 5.0 have no code of their own for the name of a field.
+fn is_field_name(error: &DriverError) -> bool {
+    const TEXT: &str = "prefixed field names";
+    server_error(error).is_some_and(|(code, message)| code == BAD_VALUE && message.contains(TEXT))
 }
 
 /// The server's error code, if the server reported the error.

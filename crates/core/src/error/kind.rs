@@ -58,6 +58,8 @@ pub enum ErrorKind {
     ChildrenDiffer,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
     Contention,
+    /// The server does not know the user, or the user lacks a privilege for a command, which did nothing.
+    Unauthorized,
     /// No suitable server could be found. Nothing was sent.
     Unreachable,
     /// The connection broke. The server may or may not have done what was asked.
@@ -107,6 +109,7 @@ impl ErrorKind {
             | Self::CountMismatch
             | Self::NotMoved
             | Self::HistoryLost
+            | Self::Unauthorized
             | Self::Dropped => Class::Operator,
             Self::Driver => Class::ByDriver,
         }
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 29] = [
+    const KINDS: [ErrorKind; 30] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -147,6 +150,7 @@ mod tests {
         Full,
         ChildrenDiffer,
         Contention,
+        Unauthorized,
         Unreachable,
         Network,
         WriteConcern,

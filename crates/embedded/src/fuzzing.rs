@@ -1,0 +1,55 @@
+//! Checks that take any bytes, and panic where a promise does not hold: see [`mongo_patterns_core::fuzzing`].
+
+use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::fuzzing::documents;
+use mongodb::bson::{Bson, Document};
+use serde::Deserialize;
+
+use crate::Finding;
+use crate::document::{check_parent, decode_child, decode_parent};
+use crate::ids::ChildId;
+use crate::settings::Settings;
+
+/// A parent type as services have them.
+#[derive(Deserialize)]
+#[allow(dead_code)] // it is only decoded
+struct Patron {
+    name: String,
+    addresses: Vec<Document>,
+}
+
+/// Any documents as parents: they are read and checked without a panic, and what is taken for a parent keeps the rules.
+pub fn stored(input: &[u8]) {
+    let settings = Settings::example();
+    for document in documents(input) {
+        let _ = (decode_parent::<Patron>(&document), decode_parent::<Document>(&document));
+        let _ = decode_child::<Document>(&settings, &document);
+        for finding in Finding::of_row(&document, settings.max_children) {
+            let _ = finding.problem.to_string();
+        }
+        let Ok(document) = Document::try_from(document.as_ref()) else {
+            continue;
+        };
+        for value in document.values() {
+            if let Ok(id) = ChildId::new(value.clone()) {
+                let again = ChildId::new(id.to_bson()).expect("an id");
+                assert_eq!(again.form(), id.form());
+            }
+        }
+        if check_parent(&settings, &document).is_ok() {
+            let children = document.get_array(settings.children.as_str()).expect("an array");
+            assert!(children.len() <= settings.max_children as usize);
+            let ids = children.iter().map(|child| {
+                let child = child.as_document().expect("a document");
+                ChildId::of_child(&settings, child).expect("an id").form().to_vec()
+            });
+            let mut ids: Vec<Vec<u8>> = ids.collect();
+            ids.sort_unstable();
+            assert!(ids.is_sorted_by(|a, b| a < b), "no two children have the same id");
+        }
+        let wrapped = Bson::Document(document);
+        if let Err(error) = ChildId::new(wrapped) {
+            assert_eq!(error.kind(), ErrorKind::InvalidItemId);
+        }
+    }
+}

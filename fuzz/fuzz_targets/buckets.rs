@@ -1,0 +1,7 @@
+//! Documents as buckets: read, checked and mended.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mongo_patterns_bucket::fuzzing;
+
+fuzz_target!(|input: &[u8]| fuzzing::stored(input));

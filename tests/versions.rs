@@ -1,0 +1,134 @@
+//! What an older server lacks: a typed error says so, and nothing is stored. On a newer one the same call does it.
+
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::embedded_moving::{addresses, can_embed, index_reference, patrons, referring};
+use crate::embedded_support::{self, patron, plant};
+use crate::moving::{can_move, fill, flat, histories};
+use crate::outlier_support;
+use crate::subset_follower_support::{NAME, followed};
+use crate::subset_support::{self, product};
+use crate::support::*;
+
+#[tokio::test]
+async fn a_move_into_buckets_needs_five() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, &[doc! { "customerId": 1, "date": at(SECOND) }]).await;
+        let trades = histories::<u32>(db).build().unwrap();
+        assert_eq!(trades.move_from_flat(&flat(db)).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_move_into_parents_needs_five() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        embedded_support::stored(db)
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        addresses(db).insert_one(referring(1, 1)).await.unwrap();
+        index_reference(db).await;
+        let moved = patrons(db).move_from_references(&addresses(db), "patron_id").await;
+        assert_eq!(moved.unwrap().children, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_follower_needs_six() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 1).await else { return };
+        let run = products.follow(NAME).enable_pre_images().until_caught_up().await;
+        assert_eq!(run.unwrap().changes, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_page_size_at_the_same_time_needs_five() {
+    testkit::run(async |db| {
+        trades(db).await;
+        let other = builder(db).page_size(20).build().unwrap();
+        match other.ensure_indexes().await {
+            Ok(_) => assert!(at_least(db, 5)),
+            Err(error) => {
+                assert!(
+                    !at_least(db, 5) && error.kind() == ErrorKind::IndexMismatch,
+                    "{error:?}"
+                );
+            }
+        }
+    })
+    .await;
+}
+
+/// The call stored what it was to store, or said that names with a dollar are not stored here.
+fn stores_names_with_dollars<T>(db: &TestDatabase, outcome: Result<T, Error>) {
+    match outcome {
+        Ok(_) => assert!(at_least(db, 5)),
+        Err(error) => {
+            assert!(!at_least(db, 5), "{error:?}");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+            assert!(
+                error.is_invalid_input() && error.to_string().contains("MongoDB 5.0"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn names_with_a_dollar_need_five() {
+    testkit::run(async |db| {
+        let hostile = doc! { "id": 9, "a": { "$b": 1 } };
+        let trades = mongo_patterns::bucket::BucketRepository::<u32, Document>::builder(plain(db))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        stores_names_with_dollars(db, trades.append(&1, &hostile).at(at(SECOND)).await);
+        stores_names_with_dollars(db, trades.append_many(&2, &[hostile.clone()]).at(at(SECOND)).await);
+
+        let books = outlier_support::builder::<Document, Document>(db).threshold(1);
+        let books = outlier_support::ready(db, books).await;
+        stores_names_with_dollars(db, books.insert(&doc! { "_id": 1, "x": { "$b": 1 } }).await);
+        books.insert(&doc! { "_id": 2 }).await.unwrap();
+        let plain_one = doc! { "id": 1 };
+        stores_names_with_dollars(db, books.push(2, &hostile).await);
+        books.push(2, &plain_one).await.unwrap();
+        stores_names_with_dollars(db, books.push(2, &hostile).await);
+
+        let reviews = subset_support::builder::<Document, Document>(db.database());
+        let reviews = subset_support::ready(db, reviews).await;
+        let review = |id: i32| doc! { "product_id": 1, "review_id": id, "x": { "$b": 1 } };
+        stores_names_with_dollars(db, reviews.insert(&review(1)).await);
+        stores_names_with_dollars(db, reviews.insert_many(&[review(2), review(3)]).await);
+
+        plant(db, &patron("joe", [])).await;
+        let patrons = embedded_support::patrons(db);
+        stores_names_with_dollars(db, patrons.add_child("joe", &hostile).await);
+        stores_names_with_dollars(db, patrons.insert(&patron("zoe", [hostile])).await);
+
+        if !at_least(db, 5) {
+            assert_eq!(all(&plain(db)).await, []);
+            assert_eq!(books.elements(2).await.unwrap(), [plain_one]);
+            assert_eq!(all(&outlier_support::sales(db)).await.len(), 1);
+            assert_eq!(all(&outlier_support::extra_sales(db)).await, []);
+            assert_eq!(all(&subset_support::reviews(db)).await, []);
+            let reviews = product(db).find_one(doc! {}).await.unwrap().unwrap();
+            assert_eq!(reviews.get_array("reviews").unwrap().len(), 0);
+            assert_eq!(embedded_support::ids(db, "joe").await, []);
+        }
+    })
+    .await;
+}
