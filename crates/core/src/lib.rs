@@ -18,10 +18,13 @@
 //! | [`gates`] | keeps the writes of this process away from such a transaction |
 //! | [`array`](mod@array) | values that are encoded once, into arrays of documents |
 //! | [`moves`] | a record of how far a move is |
+//! | [`chunks`] | the documents of a collection, some at a time |
+//! | [`progress`] | how far a call is |
 //! | [`rewrite`] | arrays over several documents, written anew |
 
 pub mod action;
 pub mod array;
+pub mod chunks;
 pub mod document_id;
 pub mod error;
 pub mod field;
@@ -31,6 +34,7 @@ pub mod index;
 pub mod key;
 pub mod moves;
 pub mod plan;
+pub mod progress;
 pub mod retry;
 pub mod rewrite;
 pub mod transaction;
@@ -40,4 +44,5 @@ pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
 pub use key::{EncodeKey, EncodedKey, Key};
 pub use plan::PlannedCommand;
+pub use progress::Progress;
 pub use retry::RetryPolicy;
