@@ -277,12 +277,45 @@ impl Command {
     pub(crate) fn advice(&self) -> &'static str {
         match self {
             Self::Bucket(Bucket {
-                verb: BucketVerb::Load(_),
+                verb: BucketVerb::Load(options),
                 ..
-            }) => {
+            }) if !options.is_dry_run() => {
                 "items may be stored up to here: run it again only where --item-id is set, by which none is stored twice"
             }
-            _ => "what is done stays, and the same command goes on from there",
+            _ if self.writes() => "what is done stays, and the same command goes on from there",
+            _ => "nothing was changed",
+        }
+    }
+
+    /// Whether it writes to the database.
+    fn writes(&self) -> bool {
+        let wet = |dry_run: &DryRun| !dry_run.dry_run;
+        match self {
+            Self::Bucket(Bucket { verb, .. }) => match verb {
+                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => wet(dry_run),
+                BucketVerb::Indexes(create) => create.create,
+                BucketVerb::Load(options) => !options.is_dry_run(),
+                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
+            },
+            Self::Outlier(Outlier { verb, .. }) => match verb {
+                OutlierVerb::Migrate(dry_run) | OutlierVerb::Repair { dry_run, .. } => wet(dry_run),
+                OutlierVerb::Indexes(create) => create.create,
+                OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
+            },
+            Self::Subset(Subset { verb, .. }) => match verb {
+                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => wet(dry_run),
+                SubsetVerb::Indexes(create) => create.create,
+                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
+            },
+            Self::Embedded(Embedded { verb, .. }) => match verb {
+                EmbeddedVerb::Migrate { dry_run, .. } => wet(dry_run),
+                EmbeddedVerb::Analyze(_)
+                | EmbeddedVerb::Plan(_)
+                | EmbeddedVerb::Verify
+                | EmbeddedVerb::Repair(_)
+                | EmbeddedVerb::Indexes(_) => false,
+            },
+            Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
         }
     }
 }

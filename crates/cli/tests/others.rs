@@ -148,6 +148,7 @@ async fn references_become_embedded_children() {
             (Some(1), &2.into()),
             "{moved:?}"
         );
+        assert!(moved.err.contains("2 of 2 parents"), "{}", moved.err);
         let joe = all(db, "patron").await.remove(1);
         let addresses = [1, 2].map(|id| Bson::Document(doc! { "_id": id, "zip": "12345" }));
         assert_eq!(joe.get_array("addresses").unwrap(), &addresses);

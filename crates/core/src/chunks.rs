@@ -46,7 +46,8 @@ pub struct Chunk {
 impl Walk {
     /// Through all documents that match, so many at a time.
     pub fn by_number(filter: Document, most: u64) -> Self {
-        let weight = Bson::Int64(1);
+        // A plain number in a projection would include a field of that name.
+        let weight = doc! { "$literal": 1_i64 }.into();
         Self { filter, weight, most }
     }
 

@@ -103,7 +103,7 @@ impl<'a> Adopt<'a> {
         self
     }
 
-    /// Every command that it would send, one document after the other. It writes nothing, and works on a standalone
+    /// Every command that it would send, one document after the other, in the server's order. It writes nothing, and works on a standalone
     /// server, too. A transaction that other writers were faster than is run again, which no plan can know.
     ///
     /// ```no_run
