@@ -62,6 +62,7 @@ mod outlier_support;
 mod outlier_verify;
 mod page_size;
 mod pages;
+mod plans;
 mod repair;
 mod repair_live;
 mod secured;

@@ -9,12 +9,13 @@ use crate::moving::*;
 use crate::support::*;
 
 /// A command by what it does: without the number of this call, and without what the driver adds or leaves out.
-fn essence(command: &Document) -> Document {
+pub fn essence(command: &Document) -> Document {
     let mut essence = Document::new();
     let name = command.keys().next().unwrap();
     essence.insert(name, command.get(name));
     for field in [
         "pipeline",
+        "documents",
         "filter",
         "sort",
         "skip",
@@ -28,6 +29,15 @@ fn essence(command: &Document) -> Document {
         if let Some(value) = command.get(field) {
             essence.insert(field, as_int64(value));
         }
+    }
+    for delete in command
+        .get_array("deletes")
+        .into_iter()
+        .flatten()
+        .filter_map(Bson::as_document)
+    {
+        essence.insert("q", as_int64(delete.get("q").unwrap()));
+        essence.insert("delete_limit", as_int64(delete.get("limit").unwrap()));
     }
     for update in command
         .get_array("updates")

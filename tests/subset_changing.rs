@@ -36,12 +36,6 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
     testkit::run(async |db| {
         load(db).await;
         let products: Products = builder(db.database()).build().unwrap();
-        let plan = products.adopt().plan().to_string();
-        assert_eq!(
-            (plan.matches("createIndex").count(), db.recorder().round_trips()),
-            (2, 0),
-            "{plan}"
-        );
         let database = db.plain_client().database(db.database().name());
         let other: Products = builder(&database).build().unwrap();
         other.ensure_indexes().await.unwrap();
@@ -229,11 +223,12 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
     while written.load(Ordering::Relaxed) < 20 {
         tokio::task::yield_now().await;
     }
-    let plan = new.change_from(&old).plan().to_string();
-    assert!(
-        plan.contains(r#"dropIndex("product_id_1_published_date_-1_review_id_-1")"#),
-        "{plan}"
-    );
+    let plan = new.change_from(&old).plan().await.unwrap();
+    let drops = |planned: &mongo_patterns_core::PlannedCommand| {
+        let index = planned.command.get_str("index").unwrap_or_default();
+        planned.command.contains_key("dropIndexes") && index == "product_id_1_published_date_-1_review_id_-1"
+    };
+    assert_eq!(plan.commands.iter().filter(|planned| drops(planned)).count(), 1);
     let changed = new.change_from(&old).await.unwrap();
     done.store(true, Ordering::Relaxed);
     for writer in writers {
@@ -332,9 +327,10 @@ async fn another_size_and_other_fields() {
                 Some(fields) => new.embed(fields),
             };
             let new = new.build().unwrap();
-            let change = new.change_from(&old);
-            assert!(!change.plan().to_string().contains("dropIndex"));
-            let changed = change.await.unwrap();
+            let plan = new.change_from(&old).plan().await.unwrap();
+            let drops = |command: &Document| command.contains_key("dropIndexes");
+            assert!(!plan.commands.iter().any(|planned| drops(&planned.command)));
+            let changed = new.change_from(&old).await.unwrap();
             assert_eq!((changed.parents, changed.dropped_index), (PARENTS as u64, None));
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             let shown = found.get_array("reviews").unwrap();

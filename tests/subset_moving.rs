@@ -69,11 +69,6 @@ async fn all_reviews_move_and_each_product_keeps_the_first() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
         let products = unmoved(db);
-        let plan = products.move_from_embedded().plan().to_string();
-        assert_eq!(db.recorder().round_trips(), 0);
-        assert_eq!(plan.matches("createIndex").count(), 2, "{plan}");
-        assert_eq!(plan.matches(r#""$merge":"#).count(), 2, "{plan}");
-
         let mut progress = Vec::new();
         let moved = products
             .move_from_embedded()

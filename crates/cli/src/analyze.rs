@@ -4,6 +4,8 @@ mod advice;
 mod designs;
 mod groups;
 mod report;
+mod sizes;
+pub(crate) mod subset;
 
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
@@ -64,7 +66,7 @@ pub(crate) async fn run(context: &Context, pattern: &'static str, question: &Que
     };
     progress.end();
     let recommended = advice::recommend(&spread);
-    report::print(context.output, pattern, &spread, recommended.as_ref())?;
+    report::print(context.output, pattern, &spread, &[], recommended.as_ref())?;
     Ok(Exit::Well)
 }
 

@@ -117,7 +117,7 @@ pub(crate) struct Outlier {
 pub(crate) enum OutlierVerb {
     /// Says how long the lists are, and what each threshold would make of them
     Analyze(Sample),
-    /// Prints what migrate would send
+    /// Prints every command that migrate would send
     Plan,
     /// Brings all documents into form: splits long arrays, for any threshold and cap
     Migrate(DryRun),
@@ -145,14 +145,74 @@ pub(crate) struct Subset {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SubsetVerb {
-    /// Says how the children are spread over parents, and what follows
+    /// Says how many children parents have, and what subsets of each size would give
     Analyze(Sample),
+    /// Prints every command that migrate would send
+    Plan(SubsetMove),
+    /// Brings parents and children into form, on the server
+    Migrate {
+        #[command(flatten)]
+        options: SubsetMove,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
     /// Finds subsets that are not the first of the children, and children without a parent
     Verify,
     /// Mends what verify finds
     Repair(DryRun),
     /// Shows the indexes that the pattern relies on
     Indexes(Create),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubsetMove {
+    /// What there is now.
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub(crate) from: SubsetForm,
+    /// Of embedded children: moves also where their collection has some already.
+    #[arg(long)]
+    pub(crate) into_non_empty: bool,
+    /// Of embedded children: about how many go at a time. [default: 100000]
+    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk_children: Option<u64>,
+    /// Of a collection: gives up embedded children that are not in it, where no repository embedded them.
+    #[arg(long)]
+    pub(crate) discard_embedded: bool,
+    /// Of settings: the order until now, where it changes.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) old_order: Option<Vec<String>>,
+    /// Of settings: the size until now, where it changes.
+    #[arg(long, value_name = "CHILDREN")]
+    pub(crate) old_size: Option<u32>,
+    /// Of settings: the embedded fields until now, where they change; * for all but _id and the parent's.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) old_embed: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SubsetForm {
+    /// All children are embedded in their parents
+    Embedded,
+    /// All children are in their collection, and subsets are missing or were kept by hand
+    Collection,
+    /// Another order, other embedded fields or another size than now
+    Settings,
+}
+
+impl SubsetForm {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Collection => "collection",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+impl SubsetMove {
+    pub(crate) fn chunk_children(&self) -> u64 {
+        self.chunk_children.unwrap_or(100_000)
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -168,14 +228,13 @@ pub(crate) enum EmbeddedVerb {
     /// Says how the children are spread over parents, and what follows
     Analyze(Sample),
     /// Prints every command that migrate would send
-    Plan,
+    Plan(EmbeddedMove),
     /// Moves children that are documents of their own into their parents, on the server
     Migrate {
         #[command(flatten)]
+        options: EmbeddedMove,
+        #[command(flatten)]
         dry_run: DryRun,
-        /// Makes documents of their own of the children instead.
-        #[arg(long, conflicts_with = "dry_run")]
-        back: bool,
     },
     /// Finds what is wrong with the parents, and documents that refer to none
     Verify,
@@ -183,6 +242,13 @@ pub(crate) enum EmbeddedVerb {
     Repair(DryRun),
     /// Shows the indexes that the pattern relies on: none
     Indexes(Create),
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct EmbeddedMove {
+    /// Makes documents of their own of the children instead.
+    #[arg(long)]
+    pub(crate) back: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -211,12 +277,45 @@ impl Command {
     pub(crate) fn advice(&self) -> &'static str {
         match self {
             Self::Bucket(Bucket {
-                verb: BucketVerb::Load(_),
+                verb: BucketVerb::Load(options),
                 ..
-            }) => {
+            }) if !options.is_dry_run() => {
                 "items may be stored up to here: run it again only where --item-id is set, by which none is stored twice"
             }
-            _ => "what is done stays, and the same command goes on from there",
+            _ if self.writes() => "what is done stays, and the same command goes on from there",
+            _ => "nothing was changed",
+        }
+    }
+
+    /// Whether it writes to the database.
+    fn writes(&self) -> bool {
+        let wet = |dry_run: &DryRun| !dry_run.dry_run;
+        match self {
+            Self::Bucket(Bucket { verb, .. }) => match verb {
+                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => wet(dry_run),
+                BucketVerb::Indexes(create) => create.create,
+                BucketVerb::Load(options) => !options.is_dry_run(),
+                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
+            },
+            Self::Outlier(Outlier { verb, .. }) => match verb {
+                OutlierVerb::Migrate(dry_run) | OutlierVerb::Repair { dry_run, .. } => wet(dry_run),
+                OutlierVerb::Indexes(create) => create.create,
+                OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
+            },
+            Self::Subset(Subset { verb, .. }) => match verb {
+                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => wet(dry_run),
+                SubsetVerb::Indexes(create) => create.create,
+                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
+            },
+            Self::Embedded(Embedded { verb, .. }) => match verb {
+                EmbeddedVerb::Migrate { dry_run, .. } => wet(dry_run),
+                EmbeddedVerb::Analyze(_)
+                | EmbeddedVerb::Plan(_)
+                | EmbeddedVerb::Verify
+                | EmbeddedVerb::Repair(_)
+                | EmbeddedVerb::Indexes(_) => false,
+            },
+            Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
         }
     }
 }

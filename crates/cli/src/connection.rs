@@ -55,8 +55,14 @@ impl Connection {
         let mut options = ClientOptions::parse(uri).await.map_err(|error| refused(uri, &error))?;
         options.app_name.get_or_insert_with(|| "mongo-patterns".to_owned());
         self.set_user(&mut options)?;
-        self.set_tls(&mut options);
-        Client::with_options(options).map_err(|error| refused(uri, &error))
+        self.set_tls(&mut options)?;
+        Client::with_options(options).map_err(|error| match *error.kind {
+            ErrorKind::InvalidTlsConfig { .. } => Failure::usage(format!(
+                "a file of --tls-ca-file, --tls-certificate-key-file or the connection string cannot be used: {}",
+                error.kind
+            )),
+            _ => refused(uri, &error),
+        })
     }
 
     fn set_user(&self, options: &mut ClientOptions) -> Result<(), Failure> {
@@ -86,10 +92,20 @@ impl Connection {
         Ok(())
     }
 
-    fn set_tls(&self, options: &mut ClientOptions) {
-        let files = self.tls_ca_file.is_some() || self.tls_certificate_key_file.is_some();
-        if !self.tls && !files {
-            return;
+    fn set_tls(&self, options: &mut ClientOptions) -> Result<(), Failure> {
+        let files = [
+            ("--tls-ca-file", &self.tls_ca_file),
+            ("--tls-certificate-key-file", &self.tls_certificate_key_file),
+        ];
+        // The driver would say neither the option nor the file.
+        for (option, file) in files {
+            if let Some(file) = file {
+                let failed = |error| Failure::usage(format!("{option} {}: {error}", file.display()));
+                fs::read(file).map_err(failed)?;
+            }
+        }
+        if !self.tls && files.iter().all(|(_, file)| file.is_none()) {
+            return Ok(());
         }
         let mut tls = match options.tls.take() {
             Some(Tls::Enabled(tls)) => tls,
@@ -102,6 +118,7 @@ impl Connection {
             tls.cert_key_file_path = Some(file.clone());
         }
         options.tls = Some(Tls::Enabled(tls));
+        Ok(())
     }
 }
 

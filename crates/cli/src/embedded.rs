@@ -3,6 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::Error;
 use mongo_patterns_embedded::EmbeddedRepository;
+use mongo_patterns_embedded::action::MoveFromReferences;
 use mongodb::Collection;
 use mongodb::bson::Document;
 use serde_json::json;
@@ -12,7 +13,7 @@ use crate::args::{Embedded, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Record, Summary, to_json, variant};
 use crate::profile::overlay;
-use crate::progress::Progress;
+use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, need};
 use crate::{Context, indexes, plan};
 
@@ -36,9 +37,9 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     };
     work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
-        EmbeddedVerb::Plan => work.plan(false).await,
-        EmbeddedVerb::Migrate { dry_run, .. } if dry_run.dry_run => work.plan(true).await,
-        EmbeddedVerb::Migrate { back, .. } => work.migrate(*back).await,
+        EmbeddedVerb::Plan(options) => work.plan(options.back, false).await,
+        EmbeddedVerb::Migrate { options, dry_run } if dry_run.dry_run => work.plan(options.back, true).await,
+        EmbeddedVerb::Migrate { options, .. } => work.migrate(options.back).await,
         EmbeddedVerb::Verify => work.verify("embedded verify").await,
         EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
         EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) => {
@@ -71,11 +72,14 @@ impl Work<'_> {
         if matches!(verb, EmbeddedVerb::Indexes(_)) {
             return Ok(());
         }
-        if matches!(verb, EmbeddedVerb::Plan | EmbeddedVerb::Migrate { .. }) {
+        if matches!(verb, EmbeddedVerb::Plan(_) | EmbeddedVerb::Migrate { .. }) {
             self.source()?;
         }
         self.context.must_exist(self.parents.collection().name()).await?;
-        let makes_source = matches!(verb, EmbeddedVerb::Migrate { back: true, .. });
+        let makes_source = match verb {
+            EmbeddedVerb::Plan(options) | EmbeddedVerb::Migrate { options, .. } => options.back,
+            _ => false,
+        };
         match &self.settings.source {
             Some(source) if !makes_source => self.context.must_exist(source).await,
             _ => Ok(()),
@@ -88,13 +92,14 @@ impl Work<'_> {
         Ok((self.context.database.collection(source), reference))
     }
 
-    async fn plan(&self, summary_only: bool) -> Outcome {
+    async fn plan(&self, back: bool, summary_only: bool) -> Outcome {
         let (source, reference) = self.source()?;
-        let mut moving = self.parents.move_from_references(&source, reference);
-        if let Some(field) = &self.settings.sort {
-            moving = moving.sort_by(field);
-        }
-        let planned = moving.plan().await.map_err(|error| self.at_fault(error))?;
+        let planned = if back {
+            self.parents.move_to_references(&source, reference).plan().await
+        } else {
+            self.moving(&source, reference).plan().await
+        };
+        let planned = planned.map_err(|error| self.at_fault(error))?;
         if !summary_only {
             return plan::print(self.context.output, &self.context.database, &planned.commands);
         }
@@ -111,15 +116,15 @@ impl Work<'_> {
 
     async fn migrate(&self, back: bool) -> Outcome {
         let (source, reference) = self.source()?;
-        let progress = Progress::new(self.context.output, "migrate", "children", None);
+        let unit = if back { "children" } else { "parents" };
+        let progress = SharedProgress::new(self.context.output, "migrate", unit, None);
+        progress.say("checks before anything is written");
         let moved = if back {
-            self.parents.move_to_references(&source, reference).await
+            let moving = self.parents.move_to_references(&source, reference);
+            moving.on_progress(progress.told()).await
         } else {
-            let mut moving = self.parents.move_from_references(&source, reference);
-            if let Some(field) = &self.settings.sort {
-                moving = moving.sort_by(field);
-            }
-            moving.await
+            let moving = self.moving(&source, reference);
+            moving.on_progress(progress.told()).await
         };
         progress.end();
         let moved = moved.map_err(|error| self.at_fault(error))?;
@@ -137,12 +142,20 @@ impl Work<'_> {
         Ok(exit)
     }
 
+    fn moving(&self, source: &Collection<Document>, reference: &str) -> MoveFromReferences<'_> {
+        let moving = self.parents.move_from_references(source, reference);
+        match &self.settings.sort {
+            Some(field) => moving.sort_by(field),
+            None => moving,
+        }
+    }
+
     /// The parents, and where a source is set, the documents that refer to none.
     async fn verify(&self, command: &'static str) -> Outcome {
         let output = self.context.output;
-        let mut progress = Progress::new(output, "verify", "findings", None);
+        let progress = SharedProgress::new(output, "verify", "parents", None);
         let mut found = 0;
-        let mut findings = self.parents.verify().stream();
+        let mut findings = self.parents.verify().on_progress(progress.told()).stream();
         while let Some(finding) = findings.try_next().await? {
             found += 1;
             progress.suspend(|| {
@@ -154,25 +167,26 @@ impl Work<'_> {
                     fields: vec![("problem", json!(variant(&finding.problem)))],
                 })
             })?;
-            progress.at(found, 0);
         }
+        progress.end();
         let mut summary =
             Summary::new(command, self.parents.collection().namespace().to_string()).row("findings", found);
         let mut orphans = 0;
         if self.settings.source.is_some() {
-            orphans = self.orphans(&mut progress).await?;
+            orphans = self.orphans().await?;
             summary = summary.row("orphans", orphans);
         }
-        progress.end();
         let exit = Exit::of_findings(found + orphans);
         output.summary(&summary, exit)?;
         Ok(exit)
     }
 
-    async fn orphans(&self, progress: &mut Progress) -> Result<u64, Failure> {
+    async fn orphans(&self) -> Result<u64, Failure> {
         let (source, reference) = self.source()?;
+        let progress = SharedProgress::new(self.context.output, "verify", "references", None);
         let mut found = 0;
-        let mut orphans = self.parents.orphans(&source, reference).stream();
+        let orphans = self.parents.orphans(&source, reference);
+        let mut orphans = orphans.on_progress(progress.told()).stream();
         while let Some(orphan) = orphans.try_next().await? {
             found += 1;
             progress.suspend(|| {
@@ -188,6 +202,7 @@ impl Work<'_> {
                 })
             })?;
         }
+        progress.end();
         Ok(found)
     }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use mongo_patterns_core::{Error, ErrorKind, error};
 use mongodb::bson::Bson;
+use mongodb::error::ErrorKind as DriverKind;
 
 /// The exit code, or why there is another one.
 pub(crate) type Outcome = Result<Exit, Failure>;
@@ -135,15 +136,14 @@ fn exit_of(kind: ErrorKind) -> Exit {
 /// The same in words of the command line, where the library speaks of calls.
 fn advice(error: &Error) -> Option<&'static str> {
     const UNAUTHORIZED: i32 = 13;
-    const AUTHENTICATION_FAILED: i32 = 18;
-    match error.as_driver_error().and_then(error::code) {
-        Some(UNAUTHORIZED) => {
-            return Some(
-                "the user lacks a privilege: analyze, plan, verify, indexes and all dry runs need `read` on the database, and the others `readWrite`",
-            );
-        }
-        Some(AUTHENTICATION_FAILED) => return Some("check user, password and --auth-source"),
-        _ => {}
+    let of_driver = error.as_driver_error();
+    if of_driver.is_some_and(|error| matches!(*error.kind, DriverKind::Authentication { .. })) {
+        return Some("check user, password and --auth-source, or what the connection string has of them");
+    }
+    if of_driver.and_then(error::code) == Some(UNAUTHORIZED) {
+        return Some(
+            "the user lacks a privilege, or there is no --username: analyze, plan, verify, indexes and all dry runs need `read` on the database, and the others `readWrite`",
+        );
     }
     match error.kind() {
         ErrorKind::TargetNotEmpty if error.pattern() == Some("bucket") => {
@@ -153,6 +153,9 @@ fn advice(error: &Error) -> Option<&'static str> {
             Some("ensure_indexes() is the command `indexes --create`")
         }
         ErrorKind::Contention => Some("run the command again"),
+        ErrorKind::Unreachable => Some(
+            "check the hosts of --uri or MONGODB_URI, and whether the server asks for --tls, --tls-ca-file or --tls-certificate-key-file",
+        ),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Writes a profile by looking at a collection.
 
+mod children;
 mod look;
 
 use std::fs::OpenOptions;
@@ -42,7 +43,15 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
             "{namespace} is empty or does not exist: name a collection with documents"
         )));
     }
-    let seen = look::look(&options.collection, &documents);
+    let mut seen = look::look(&options.collection, &documents);
+    if let Some(array) = seen.array.clone() {
+        children::of_array(&mut seen, &options.collection, &array, &documents);
+    }
+    if seen.is_flat
+        && let Some(parents) = children::parents_of(context, &options.collection, &documents).await?
+    {
+        children::of_references(&mut seen, &options.collection, &documents, parents);
+    }
     let profile = Profile {
         database: Some(context.database.name().to_owned()),
         ..seen.profile
@@ -62,10 +71,9 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
         return Ok(Exit::Well);
     }
     write(options, &text)?;
-    let mut summary = Summary::new("init", namespace.to_string()).row("file", options.out.display().to_string());
-    for pattern in seen.patterns {
-        summary = summary.row("pattern", pattern);
-    }
+    let summary = Summary::new("init", namespace.to_string())
+        .row("file", options.out.display().to_string())
+        .row("patterns", seen.patterns.join(", "));
     context.output.summary(&summary, Exit::Well)?;
     Ok(Exit::Well)
 }

@@ -42,6 +42,12 @@ pub(crate) struct LoadOptions {
     dry_run: bool,
 }
 
+impl LoadOptions {
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// Comma-separated values, with the names of the columns in the first line. Empty ones are left out.

@@ -48,17 +48,21 @@ pub(crate) struct Context {
 impl Context {
     /// Refuses a collection that is not there: in an empty one all would seem well, and a name is easily mistyped.
     pub(crate) async fn must_exist(&self, collection: &str) -> Result<(), Failure> {
-        let named = self
-            .database
-            .list_collection_names()
-            .filter(doc! { "name": collection });
-        if named.await?.is_empty() {
+        if !self.exists(collection).await? {
             let database = self.database.name();
             return Err(Failure::usage(format!(
                 "there is no collection {database}.{collection}: check --db, and the names in the options and the profile"
             )));
         }
         Ok(())
+    }
+
+    pub(crate) async fn exists(&self, collection: &str) -> Result<bool, Failure> {
+        let named = self
+            .database
+            .list_collection_names()
+            .filter(doc! { "name": collection });
+        Ok(!named.await?.is_empty())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The commands of the outlier pattern.
 
 use futures::TryStreamExt;
-use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository};
+use mongo_patterns_outlier::{Finding, FoundIn, Left, OutlierRepository};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
@@ -10,9 +10,9 @@ use crate::args::{Outlier, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, to_json, variant};
 use crate::profile::overlay;
-use crate::progress::Progress;
+use crate::progress::SharedProgress;
 use crate::settings::{OutlierSettings, need};
-use crate::{Context, indexes};
+use crate::{Context, indexes, plan};
 
 const PATTERN: &str = "outlier";
 
@@ -27,7 +27,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     }
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Question::Lists(&lists), *sample).await,
-        OutlierVerb::Plan => plan(output, &lists).await,
+        OutlierVerb::Plan => print_plan(context, &lists).await,
         OutlierVerb::Migrate(dry_run) => migrate(output, &lists, dry_run.dry_run).await,
         OutlierVerb::Verify => verify(output, &lists).await,
         OutlierVerb::Repair {
@@ -76,29 +76,24 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
     Ok(builder.build()?)
 }
 
-/// The indexes that are missing, and what is written in a transaction for each document.
-async fn plan(output: Output, lists: &Lists) -> Outcome {
-    let progress = Progress::new(output, "plan", "documents", None);
-    let would = lists.adopt().dry_run().await?;
-    let missing = lists.indexes().missing(lists.extras_collection()).await?;
-    progress.end();
-    output.text("// a transaction for each document that is not in form: its array, its flag and its extras")?;
-    if !missing.is_empty() {
-        output.text(&lists.indexes().to_string())?;
-        let command = lists.indexes().create_command(&missing);
-        output.object(&json!({ "type": "command", "writes": true, "command": to_json(&command.into()) }))?;
+/// One document after the other, as only one is held at a time.
+async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
+    let output = context.output;
+    plan::print_database(output, &context.database)?;
+    let mut commands = lists.adopt().plan();
+    while let Some(planned) = commands.try_next().await? {
+        plan::print_one(output, &planned)?;
     }
-    let summary = Summary::new("outlier plan", lists.collection().namespace().to_string())
-        .row("documents", would.documents)
-        .row("extras_written", would.extras)
-        .row("indexes", missing.len());
-    output.summary(&summary, Exit::Well)?;
+    for planned in lists.indexes().ensure_commands(lists.overflow_collection()).await? {
+        plan::print_one(output, &planned)?;
+    }
     Ok(Exit::Well)
 }
 
 async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
-    let mut progress = Progress::new(output, "migrate", "documents written", None);
-    let mut adopting = lists.adopt().on_progress(|adopted| progress.at(adopted.documents, 0));
+    let progress = SharedProgress::new(output, "migrate", "long lists", None);
+    progress.say("the server looks for long lists, and groups all extras");
+    let mut adopting = lists.adopt().on_progress(progress.told());
     if dry_run {
         adopting = adopting.dry_run();
     }
@@ -121,13 +116,13 @@ async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
 }
 
 async fn verify(output: Output, lists: &Lists) -> Outcome {
-    let mut progress = Progress::new(output, "verify", "findings", None);
-    let mut findings = lists.verify().stream();
+    let progress = SharedProgress::new(output, "verify", "long lists", None);
+    progress.say("the server looks for long lists, and groups all extras");
+    let mut findings = lists.verify().on_progress(progress.told()).stream();
     let mut found = 0;
     while let Some(finding) = findings.try_next().await? {
         found += 1;
         progress.suspend(|| print(output, lists, &finding))?;
-        progress.at(found, 0);
     }
     progress.end();
     let exit = Exit::of_findings(found);
@@ -137,8 +132,9 @@ async fn verify(output: Output, lists: &Lists) -> Outcome {
 }
 
 async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bool) -> Outcome {
-    let mut progress = Progress::new(output, "repair", "documents", None);
-    let mut repair = lists.repair();
+    let progress = SharedProgress::new(output, "repair", "long lists", None);
+    progress.say("the server looks for long lists, and groups all extras");
+    let mut repair = lists.repair().on_progress(progress.told());
     if dry_run {
         repair = repair.dry_run();
     }
@@ -152,6 +148,9 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
         left += u64::from(document.left.is_some());
         let (written, removed) = (document.written, document.removed);
         let text = match (&document.left, dry_run) {
+            (Some(Left::Orphaned), _) => {
+                "left: the extras belong to no document: `outlier repair --delete-orphans` deletes them, or insert it again without its array, and repair it".to_owned()
+            }
             (Some(left), _) => format!("left: {left}"),
             (None, true) => format!("would write {written} extras documents, and remove {removed}"),
             (None, false) => format!("{written} extras documents were written, and {removed} removed"),
@@ -173,7 +172,6 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
                 ],
             })
         })?;
-        progress.at(documents, 0);
     }
     progress.end();
     let exit = Exit::of_findings(if dry_run { documents } else { left });

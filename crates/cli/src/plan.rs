@@ -10,18 +10,27 @@ use crate::output::{Output, to_json};
 use crate::shell;
 
 pub(crate) fn print(output: Output, database: &Database, commands: &[PlannedCommand]) -> Outcome {
-    output.text(&format!("use {}", shell::name(database.name())))?;
+    print_database(output, database)?;
     for planned in commands {
         print_one(output, planned)?;
     }
     Ok(Exit::Well)
 }
 
-fn print_one(output: Output, planned: &PlannedCommand) -> std::io::Result<()> {
+pub(crate) fn print_database(output: Output, database: &Database) -> std::io::Result<()> {
+    output.text(&format!("use {}", shell::name(database.name())))
+}
+
+pub(crate) fn print_one(output: Output, planned: &PlannedCommand) -> std::io::Result<()> {
     let writes = if planned.writes { "writes: " } else { "" };
+    let admin = if planned.on_admin {
+        ".getSiblingDB(\"admin\")"
+    } else {
+        ""
+    };
     let command = Bson::Document(planned.command.clone());
     output.text(&format!(
-        "\n// {writes}{}\ndb.runCommand({})",
+        "\n// {writes}{}\ndb{admin}.runCommand({})",
         planned.purpose,
         shell::pretty(&command)
     ))?;
@@ -29,6 +38,7 @@ fn print_one(output: Output, planned: &PlannedCommand) -> std::io::Result<()> {
         "type": "command",
         "purpose": planned.purpose,
         "writes": planned.writes,
+        "on_admin": planned.on_admin,
         "command": to_json(&command),
     }))
 }

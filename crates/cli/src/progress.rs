@@ -1,9 +1,11 @@
 //! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use mongo_patterns_core::Progress as Told;
 
 use crate::output::{Output, grouped};
 
@@ -55,8 +57,11 @@ impl Progress {
 
     /// Now it is known how many there are.
     pub(crate) fn set_total(&mut self, total: u64) {
-        if self.total.replace(total).is_none() {
+        let before = self.total.replace(total);
+        if before.is_none() {
             self.bar.set_style(style(BAR));
+        }
+        if before != Some(total) {
             self.bar.set_length(total);
         }
     }
@@ -90,6 +95,12 @@ impl Progress {
         }
     }
 
+    /// It is so far, as a call says.
+    pub(crate) fn told(&mut self, at: Told) {
+        self.set_total(at.total);
+        self.at(at.done, 0);
+    }
+
     /// Prints something while the bar is away.
     pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
@@ -114,6 +125,44 @@ impl Progress {
             text.push_str(&format!(", {} left", duration(left)));
         }
         text
+    }
+}
+
+/// The progress of a call that streams its findings: it says how far it is while these are printed.
+#[derive(Clone)]
+pub(crate) struct SharedProgress(Arc<Mutex<Progress>>);
+
+impl SharedProgress {
+    pub(crate) fn new(output: Output, what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
+        Self(Arc::new(Mutex::new(Progress::new(output, what, unit, total))))
+    }
+
+    /// What it does before there is anything to count.
+    pub(crate) fn say(&self, what: &'static str) {
+        self.lock().say(what);
+    }
+
+    /// For the `on_progress` of a call.
+    pub(crate) fn told(&self) -> impl FnMut(Told) + Send + use<> {
+        let progress = self.clone();
+        move |at| progress.lock().told(at)
+    }
+
+    pub(crate) fn at(&self, position: u64) {
+        self.lock().at(position, 0);
+    }
+
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.lock().suspend(print)
+    }
+
+    pub(crate) fn end(&self) {
+        self.lock().end();
+    }
+
+    /// It is held for no longer than a line takes.
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

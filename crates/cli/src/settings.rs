@@ -138,6 +138,9 @@ pub(crate) struct SubsetSettings {
     /// The field of a parent that counts the writes to its subset. [default: the subset's with _version after it]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) version: Option<String>,
+    /// The field of a parent that holds the number of its children. [default: none]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) total: Option<String>,
 }
 
 /// How children stand in their parents.

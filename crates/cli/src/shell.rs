@@ -3,9 +3,12 @@
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Bson, Document};
 
-use crate::output::WIDTH;
+use crate::output::{WIDTH, grouped};
 
-/// On one line where it fits, and else with a line for each field or element.
+/// How many elements of a long array are shown. What is left out makes a command that no shell takes.
+const SHOWN: usize = 20;
+
+/// On one line where it fits, and else with a line for each field or element. Of a long array the first ones.
 pub(crate) fn pretty(value: &Bson) -> String {
     let mut text = String::new();
     write(&mut text, value, 0);
@@ -42,15 +45,26 @@ fn write(text: &mut String, value: &Bson, depth: usize) {
         }
         Bson::Array(values) if !values.is_empty() => {
             text.push('[');
-            for value in values {
+            let shown = if values.len() > SHOWN { SHOWN / 2 } else { values.len() };
+            for value in &values[..shown] {
                 text.push_str(&format!("\n{pad}"));
                 write(text, value, depth + 1);
                 text.push(',');
+            }
+            if shown < values.len() {
+                text.push_str(&format!(
+                    "\n{pad}... {} more in --json,",
+                    grouped_len(values.len() - shown)
+                ));
             }
             close(text, depth, ']');
         }
         _ => text.push_str(&line),
     }
+}
+
+fn grouped_len(length: usize) -> String {
+    grouped(u64::try_from(length).unwrap_or(u64::MAX))
 }
 
 fn close(text: &mut String, depth: usize, bracket: char) {
@@ -60,12 +74,20 @@ fn close(text: &mut String, depth: usize, bracket: char) {
     text.push(bracket);
 }
 
+/// On one line.
 fn inline(value: &Bson) -> String {
     match value {
         Bson::Document(document) => inline_document(document),
         Bson::Array(values) => {
-            let values: Vec<String> = values.iter().map(inline).collect();
-            format!("[{}]", values.join(", "))
+            let mut shown: Vec<String> = values.iter().take(SHOWN).map(inline).collect();
+            if values.len() > SHOWN {
+                shown.truncate(SHOWN / 2);
+                shown.push(format!(
+                    "... {} more in --json",
+                    grouped_len(values.len() - shown.len())
+                ));
+            }
+            format!("[{}]", shown.join(", "))
         }
         Bson::String(text) => quoted(text),
         Bson::Int64(number) => format!("Long({})", quoted(&number.to_string())),
@@ -132,6 +154,20 @@ mod tests {
         let expected =
             r#"{ _id: Long("5"), "a.b": "x\"y", $set: { t: ISODate("1970-01-01T00:00:00Z") }, e: [1, null, {}] }"#;
         assert_eq!(inline(&value.into()), expected);
+    }
+
+    #[test]
+    fn a_long_array_is_shown_by_its_first_elements() {
+        let ids: Vec<i32> = (0..1030).collect();
+        let text = pretty(&Bson::from(doc! { "$in": ids }));
+        assert_eq!(
+            text,
+            "{ $in: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... 1,020 more in --json] }"
+        );
+        let long: Vec<String> = (0..30).map(|n| format!("{n}{}", "x".repeat(40))).collect();
+        let text = pretty(&Bson::from(long));
+        assert_eq!(text.lines().count(), 1 + 10 + 1 + 1, "{text}");
+        assert!(text.contains("  ... 20 more in --json\n]"), "{text}");
     }
 
     #[test]

@@ -5,8 +5,11 @@
 mod analyze;
 mod bucket;
 mod errors;
+mod killed;
 mod load;
 mod others;
 mod read_only;
+mod secure;
 mod stopped;
+mod subset;
 mod support;

@@ -1,4 +1,4 @@
-//! The commands of the outlier, subset and embedded patterns.
+//! The commands of the outlier and embedded patterns.
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -36,8 +36,24 @@ async fn long_arrays_become_outliers() {
             (&1.into(), &4.into()),
             "{dry:?}"
         );
-        assert_eq!(outlier(db, &["plan"]).code, Some(0));
+        let planned = outlier(db, &["plan"]);
+        assert_eq!(planned.code, Some(0), "{planned:?}");
+        for text in [
+            "// writes: write the document",
+            "// writes: write extras",
+            "db.getSiblingDB(\"admin\").runCommand({ commitTransaction: 1",
+            "// writes: create indexes",
+        ] {
+            assert!(planned.out.contains(text), "{text}: {}", planned.out);
+        }
         assert!(all(db, "sales_extras").await.is_empty());
+        let planned = outlier(db, &["plan", "--json"]);
+        let extras = planned
+            .json()
+            .into_iter()
+            .find(|line| line["purpose"] == "write extras");
+        let documents = extras.unwrap()["command"]["documents"].clone();
+        assert_eq!(documents.as_array().unwrap().len(), 4);
 
         let moved = outlier(db, &["migrate", "--json"]);
         assert_eq!(
@@ -132,6 +148,7 @@ async fn references_become_embedded_children() {
             (Some(1), &2.into()),
             "{moved:?}"
         );
+        assert!(moved.err.contains("2 of 2 parents"), "{}", moved.err);
         let joe = all(db, "patron").await.remove(1);
         let addresses = [1, 2].map(|id| Bson::Document(doc! { "_id": id, "zip": "12345" }));
         assert_eq!(joe.get_array("addresses").unwrap(), &addresses);
@@ -141,65 +158,30 @@ async fn references_become_embedded_children() {
             (Some(1), &"Orphan".into()),
             "{found:?}"
         );
+        assert!(
+            found.err.contains("2 of 2 parents") && found.err.contains("3 of 3 references"),
+            "{}",
+            found.err
+        );
+        let back = |arguments: &[&str]| {
+            let arguments: Vec<&str> = ["--source", "back"].iter().chain(arguments).copied().collect();
+            embedded(db, &arguments)
+        };
+        let planned = back(&["plan", "--back"]);
+        assert!(planned.out.contains("make documents of the children"), "{planned:?}");
+        let dry = back(&["migrate", "--back", "--dry-run", "--json"]);
+        assert_eq!((dry.code, &dry.summary()["children"]), (Some(0), &2.into()), "{dry:?}");
+        assert!(all(db, "back").await.is_empty());
+        let moved = back(&["migrate", "--back", "--json"]);
+        assert_eq!(
+            (moved.code, &moved.summary()["children"]),
+            (Some(0), &2.into()),
+            "{moved:?}"
+        );
+        let two: Vec<Document> = [1, 2].map(|id| refers(id, "joe")).to_vec();
+        assert_eq!(all(db, "back").await, two);
         address.delete_one(doc! { "_id": 3 }).await.unwrap();
         assert_eq!(embedded(db, &["verify"]).code, Some(0));
-    })
-    .await;
-}
-
-fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
-    let settings = [
-        "--collection",
-        "product",
-        "--children-collection",
-        "review",
-        "--subset",
-        "reviews",
-        "--parent",
-        "product_id",
-        "--child-id",
-        "review_id",
-        "--order",
-        "-date",
-        "--size",
-        "2",
-    ];
-    ran(on(db).arg("subset").args(settings).args(arguments))
-}
-
-#[tokio::test]
-async fn a_stale_subset_is_found_and_made_anew() {
-    testkit::run(async |db| {
-        db.plain_collection::<Document>("product")
-            .insert_one(doc! { "_id": 1 })
-            .await
-            .unwrap();
-        let review = |id: i32| doc! { "review_id": id, "product_id": 1, "date": id };
-        db.plain_collection::<Document>("review")
-            .insert_many((0..5).map(review))
-            .await
-            .unwrap();
-        let missing = subset(db, &["verify"]);
-        assert_eq!(missing.code, Some(1), "{missing:?}");
-        assert!(missing.err.contains("indexes --create"), "{}", missing.err);
-        assert_eq!(subset(db, &["indexes", "--create"]).code, Some(0));
-        let found = subset(db, &["verify", "--json"]);
-        assert_eq!(
-            (found.code, &found.json()[0]["problem"]),
-            (Some(1), &"Stale".into()),
-            "{found:?}"
-        );
-        assert_eq!(subset(db, &["repair", "--dry-run"]).code, Some(1));
-        assert_eq!(subset(db, &["repair"]).code, Some(0));
-        assert_eq!(subset(db, &["verify"]).code, Some(0));
-        let product = all(db, "product").await.remove(0);
-        let dates: Vec<i32> = product
-            .get_array("reviews")
-            .unwrap()
-            .iter()
-            .map(|review| review.as_document().unwrap().get_i32("date").unwrap())
-            .collect();
-        assert_eq!(dates, [4, 3]);
     })
     .await;
 }

@@ -49,12 +49,26 @@ async fn fill_shop(shop: &Database) {
         .insert_one(doc! { "_id": 1 })
         .await
         .unwrap();
+    let product = doc! { "_id": 1, "reviews": [{ "review_id": 1, "date": 1 }, { "review_id": 2, "date": 2 }] };
+    for collection in ["product", "unmoved"] {
+        let products = shop.collection::<Document>(collection);
+        products.insert_one(product.clone()).await.unwrap();
+    }
+    let reviews = (1..9).map(|n| doc! { "product_id": n % 2, "review_id": n, "date": n });
+    shop.collection::<Document>("review")
+        .insert_many(reviews)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn read_only_commands_send_no_write() {
     let (mongod, shop) = server().await;
     fill_shop(&shop).await;
+    let root = mongod.uri().replace("//", "//root:r00t@");
+    let mut indexes = program();
+    indexes.env("MONGODB_URI", root).args(["--db", "shop", "subset"]);
+    assert_eq!(ran(indexes.args(REVIEWS).args(["indexes", "--create"])).code, Some(0));
     shop.run_command(doc! { "profile": 2 }).await.unwrap();
     let uri = mongod
         .uri()
@@ -103,6 +117,8 @@ async fn read_only_commands_send_no_write() {
         "--reference",
         "customerId",
     ];
+    let mut unmoved = REVIEWS;
+    (unmoved[1], unmoved[3]) = ("unmoved", "not_yet");
     let mut runs: Vec<(&str, &[&str], Vec<&str>, i32)> = vec![
         ("bucket", &old, vec!["verify"], 1),
         ("bucket", &old, vec!["repair", "--dry-run"], 1),
@@ -114,14 +130,53 @@ async fn read_only_commands_send_no_write() {
         ("outlier", &lists, vec!["migrate", "--dry-run"], 0),
         ("outlier", &lists, vec!["verify"], 1),
         ("outlier", &lists, vec!["repair", "--dry-run"], 1),
+        ("outlier", &lists, vec!["indexes"], 1),
+        ("subset", &REVIEWS, vec!["analyze"], 0),
+        ("subset", &REVIEWS, vec!["analyze", "--sample", "5"], 0),
+        ("subset", &REVIEWS, vec!["plan", "--from", "collection"], 0),
+        (
+            "subset",
+            &REVIEWS,
+            vec!["plan", "--from", "settings", "--old-order", "date"],
+            0,
+        ),
+        (
+            "subset",
+            &REVIEWS,
+            vec!["migrate", "--from", "collection", "--dry-run"],
+            0,
+        ),
+        ("subset", &unmoved, vec!["analyze"], 0),
+        ("subset", &unmoved, vec!["plan", "--from", "embedded"], 0),
+        (
+            "subset",
+            &unmoved,
+            vec!["migrate", "--from", "embedded", "--dry-run"],
+            0,
+        ),
+        ("subset", &REVIEWS, vec!["verify"], 1),
+        ("subset", &REVIEWS, vec!["repair", "--dry-run"], 1),
+        ("subset", &REVIEWS, vec!["indexes"], 0),
         ("embedded", &parents, vec!["verify"], 1),
+        ("embedded", &parents, vec!["repair", "--dry-run"], 1),
+        ("embedded", &parents, vec!["indexes"], 0),
         ("embedded", &parents, vec!["analyze"], 0),
+        ("embedded", &parents, vec!["--source", "back", "plan", "--back"], 0),
+        (
+            "embedded",
+            &parents,
+            vec!["--source", "back", "migrate", "--back", "--dry-run"],
+            0,
+        ),
+        ("init", &[], vec!["review", "--out", "-"], 0),
+        ("init", &[], vec!["unmoved", "--out", "-"], 0),
         ("init", &[], vec!["flat", "--out", "-"], 0),
     ];
     if can_move {
         runs.push(("bucket", &moved, vec!["plan"], 0));
         runs.push(("bucket", &moved, vec!["migrate", "--dry-run"], 0));
         runs.push(("embedded", &parents, vec!["plan"], 0));
+        runs.push(("embedded", &parents, vec!["migrate", "--dry-run"], 0));
     }
     for (pattern, settings, verb, code) in runs {
         let arguments: Vec<&str> = [pattern]
@@ -162,7 +217,7 @@ async fn only_reads(shop: &Database) {
     let noted = shop.collection::<Document>("system.profile");
     let of_program = noted.find(doc! { "appName": "mongo-patterns" }).await.unwrap();
     let noted: Vec<Document> = of_program.try_collect().await.unwrap();
-    assert!(noted.len() > 20, "{}", noted.len());
+    assert!(noted.len() > 60, "{}", noted.len());
     for noted in noted {
         let command = noted.get_document("command").unwrap();
         let name = command.keys().next().unwrap().as_str();

@@ -28,6 +28,24 @@ pub const BUCKETS: [&str; 12] = [
     "int",
 ];
 
+/// Those of the products and reviews of the tests.
+pub const REVIEWS: [&str; 14] = [
+    "--collection",
+    "product",
+    "--children-collection",
+    "review",
+    "--subset",
+    "reviews",
+    "--parent",
+    "product_id",
+    "--child-id",
+    "review_id",
+    "--order",
+    "-date",
+    "--size",
+    "2",
+];
+
 /// How a run of the program ended.
 #[derive(Debug)]
 pub struct Ran {

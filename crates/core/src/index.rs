@@ -9,6 +9,7 @@ use mongodb::options::IndexOptions;
 use mongodb::{ClientSession, Collection, IndexModel};
 
 use crate::error::{self, Error, ErrorKind, Result};
+use crate::plan::{PlannedCommand, list_indexes as list_command};
 
 #[doc(hidden)]
 pub use existing::{list_indexes, serves};
@@ -107,18 +108,42 @@ impl PlannedIndex {
 /// [`IndexMismatch`](ErrorKind::IndexMismatch) when the index of that name has another definition: it is not dropped.
 #[doc(hidden)]
 pub async fn drop_exactly<T: Send + Sync>(collection: &Collection<T>, index: &PlannedIndex) -> Result<bool> {
-    let present = existing::list_indexes(collection, None).await?;
-    let namesake = present
-        .iter()
-        .find(|present| present.get_str("name").ok() == Some(index.name.as_str()));
-    let Some(namesake) = namesake else { return Ok(false) };
-    if !existing::same_document(namesake, &index.definition()) {
-        return Err(mismatch(namesake, index));
+    if !is_there(collection, index).await? {
+        return Ok(false);
     }
     match collection.drop_index(index.name.as_str()).await {
         Ok(()) => Ok(true),
         Err(error) if error::code(&error) == Some(INDEX_NOT_FOUND) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What [`drop_exactly`] sends. One round trip.
+///
+/// # Errors
+/// Those of [`drop_exactly`].
+pub async fn drop_commands<T: Send + Sync>(
+    collection: &Collection<T>,
+    index: &PlannedIndex,
+) -> Result<Vec<PlannedCommand>> {
+    let name = collection.name();
+    let mut commands = vec![PlannedCommand::read("look for the old index", list_command(name))];
+    if is_there(collection, index).await? {
+        let drop = doc! { "dropIndexes": name, "index": &index.name };
+        commands.push(PlannedCommand::write("drop the old index", drop));
+    }
+    Ok(commands)
+}
+
+/// Whether there is an index of this name, which must have this definition.
+async fn is_there<T: Send + Sync>(collection: &Collection<T>, index: &PlannedIndex) -> Result<bool> {
+    let present = existing::list_indexes(collection, None).await?;
+    let namesake = present
+        .iter()
+        .find(|present| present.get_str("name").ok() == Some(index.name.as_str()));
+    match namesake {
+        Some(namesake) if !existing::same_document(namesake, &index.definition()) => Err(mismatch(namesake, index)),
+        namesake => Ok(namesake.is_some()),
     }
 }
 
@@ -258,6 +283,24 @@ impl IndexPlan {
     pub async fn missing<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedIndex>> {
         let present = existing::list_indexes(collection, None).await?;
         Ok(self.compare(&present)?.1.into_iter().cloned().collect())
+    }
+
+    /// What [`ensure`](Self::ensure) sends. Two round trips.
+    ///
+    /// # Errors
+    /// Those of [`ensure`](Self::ensure), but for documents that violate an index.
+    pub async fn ensure_commands<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedCommand>> {
+        existing::check_collection(collection, None).await?;
+        let missing = self.missing(collection).await?;
+        let options = doc! { "listCollections": 1, "filter": { "name": collection.name() } };
+        let mut commands = vec![
+            PlannedCommand::read("check the collation", options),
+            PlannedCommand::read("look for the indexes", list_command(collection.name())),
+        ];
+        if !missing.is_empty() {
+            commands.push(PlannedCommand::write("create indexes", self.create_command(&missing)));
+        }
+        Ok(commands)
     }
 
     /// The command that creates some indexes of the plan, as `runCommand` takes it.

@@ -18,6 +18,8 @@ pub mod action;
 pub mod array;
 #[doc(hidden)] // changes of single fields
 pub mod change;
+#[doc(hidden)] // the documents of a collection, some at a time
+pub mod chunks;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
 pub mod error;
@@ -35,6 +37,7 @@ pub mod key;
 #[doc(hidden)] // a record of how far a move is
 pub mod moves;
 pub mod plan;
+pub mod progress;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;
@@ -50,4 +53,5 @@ pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
 pub use key::{EncodeKey, EncodedKey, Key};
 pub use plan::PlannedCommand;
+pub use progress::Progress;
 pub use retry::RetryPolicy;

@@ -6,6 +6,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan;
 
 /// The collection of the records, in the database of the collections that are moved into.
 pub const COLLECTION: &str = "mongo_patterns_moves";
@@ -184,6 +185,6 @@ fn finished() -> Document {
     doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } }
 }
 
-fn update_command(update: Document) -> Document {
-    doc! { "update": COLLECTION, "ordered": true, "updates": [update] }
+fn update_command(statement: Document) -> Document {
+    plan::update(COLLECTION, statement)
 }

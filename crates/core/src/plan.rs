@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mongodb::bson::Document;
+use mongodb::bson::{Document, doc};
 
 /// A command that a call would send to its database.
 ///
@@ -21,6 +21,8 @@ pub struct PlannedCommand {
     pub purpose: &'static str,
     /// Whether it writes.
     pub writes: bool,
+    /// Whether it goes to the database `admin`, and not to that of the collections.
+    pub on_admin: bool,
     /// The command, as `runCommand` takes it. It can hold user values, such as the keys between which a chunk is.
     pub command: Document,
 }
@@ -32,6 +34,7 @@ impl PlannedCommand {
         Self {
             purpose,
             writes: false,
+            on_admin: false,
             command,
         }
     }
@@ -42,9 +45,39 @@ impl PlannedCommand {
         Self {
             purpose,
             writes: true,
+            on_admin: false,
             command,
         }
     }
+
+    /// It goes to the database `admin`.
+    #[must_use]
+    pub fn on_admin(mut self) -> Self {
+        self.on_admin = true;
+        self
+    }
+}
+
+/// An aggregation as moves send it: on the primary as it is now, and ids compared by their bytes.
+pub fn aggregation(collection: &str, stages: impl IntoIterator<Item = Document>) -> Document {
+    doc! {
+        "aggregate": collection,
+        "pipeline": stages.into_iter().collect::<Vec<_>>(),
+        "cursor": {},
+        "allowDiskUse": true,
+        "collation": { "locale": "simple" },
+        "readConcern": { "level": "local" },
+    }
+}
+
+/// An update as the driver sends it.
+pub fn update(collection: &str, statement: Document) -> Document {
+    doc! { "update": collection, "ordered": true, "updates": [statement] }
+}
+
+/// The command that lists the indexes of a collection.
+pub fn list_indexes(collection: &str) -> Document {
+    doc! { "listIndexes": collection, "cursor": { "batchSize": 1000 } }
 }
 
 /// Does not show the command, which can hold user values.
@@ -59,8 +92,6 @@ impl fmt::Debug for PlannedCommand {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::doc;
-
     use super::*;
 
     #[test]

@@ -25,6 +25,15 @@ impl Changes {
         self.removed.is_empty() && self.written.is_empty()
     }
 
+    /// The filters of the deletes that [`apply`](Self::apply) sends.
+    pub fn deletions(&self) -> impl Iterator<Item = Document> {
+        self.removed.chunks(DELETED_AT_ONCE).map(|ids| {
+            let mut filter = doc! { "_id": { "$in": ids } };
+            filter.extend(self.filter.clone());
+            filter
+        })
+    }
+
     /// Writes them, in the transaction that is under way in the session. What goes away goes first, so that unique
     /// indexes hold at every statement. Two round trips, or more for thousands of documents.
     ///
@@ -32,9 +41,7 @@ impl Changes {
     /// Those of the driver: a conflict, or a duplicate key, when other writers were faster. Then the transaction must be
     /// run again.
     pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut ClientSession) -> Result<()> {
-        for ids in self.removed.chunks(DELETED_AT_ONCE) {
-            let mut filter = doc! { "_id": { "$in": ids } };
-            filter.extend(self.filter.clone());
+        for (ids, filter) in self.removed.chunks(DELETED_AT_ONCE).zip(self.deletions()) {
             let deleted = collection.delete_many(filter).session(&mut *session).await?;
             if deleted.deleted_count != ids.len() as u64 {
                 return Err(Error::new(

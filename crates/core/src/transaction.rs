@@ -12,6 +12,7 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, Transacti
 use mongodb::{ClientSession, Collection};
 
 use crate::error::{self, Error, ErrorKind, Result};
+use crate::plan::update;
 use crate::retry::{Attempts, RetryPolicy};
 
 const ILLEGAL_OPERATION: i32 = 20;
@@ -177,6 +178,15 @@ pub async fn hold(
     let unset = doc! { "$unset": { HELD: true } };
     collection.update_many(documents, unset).session(session).await?;
     Ok(())
+}
+
+/// What [`hold`] sends.
+pub fn hold_commands(collection: &str, documents: &Document) -> [Document; 2] {
+    let change = |change: Document| doc! { "q": documents.clone(), "u": change, "multi": true };
+    [
+        update(collection, change(doc! { "$set": { HELD: true } })),
+        update(collection, change(doc! { "$unset": { HELD: true } })),
+    ]
 }
 
 /// Whether a transaction is under way in a caller's session. It sends nothing: the driver tells by refusing to start a

@@ -101,8 +101,8 @@
 //! | ... that are refused | 2: the write, and a look for the reason | 1, each |
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 2 | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for some thousands of findings | all |
-//! | [`move_from_references`](EmbeddedRepository::move_from_references) | 6 or 7 | the parents and the children three times |
-//! | [`move_to_references`](EmbeddedRepository::move_to_references) | 9 to 11 | the parents five times |
+//! | [`move_from_references`](EmbeddedRepository::move_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, and the children three times |
+//! | [`move_to_references`](EmbeddedRepository::move_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for some thousands of orphans | the children, and their parents |
 //!
 //! The server reads and writes a parent as a whole, so keep the bound where a parent stays a matter of some kilobytes.
@@ -157,7 +157,7 @@
 //! ```
 //!
 //! **From references.** Stop the writers, give the children's collection an index that starts with the reference, and
-//! call [`move_from_references`](EmbeddedRepository::move_from_references). Nothing passes through the client, what
+//! call [`move_from_references`](EmbeddedRepository::move_from_references). Only ids pass through the client, what
 //! cannot be embedded is refused before anything is written, children of no parent are counted and
 //! [listed](EmbeddedRepository::orphans), and when it is interrupted, run it again.
 //! [`move_to_references`](EmbeddedRepository::move_to_references) is the way back.
@@ -183,4 +183,5 @@ pub use action::{Inserted, Orphan, Removed, Updated};
 pub use builder::EmbeddedRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use migrate::{MovePlan, Moved};
+pub use mongo_patterns_core::Progress;
 pub use repository::EmbeddedRepository;

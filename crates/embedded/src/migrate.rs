@@ -1,5 +1,5 @@
 //! Moves between references, where each child is a document that names its parent, and embedded children. The server
-//! does the work, and nothing passes through the client.
+//! does the work, and nothing but the ids of parents passes through the client.
 //!
 //! A move keeps no record of how far it is: what is done can be seen. A parent that has its children is passed over, and
 //! a document that is there stays.
@@ -12,8 +12,9 @@ pub(crate) mod to_references;
 
 use mongo_patterns_core::PlannedCommand;
 
-/// What a move into parents would do, and every command that it would send; from
-/// [`MoveFromReferences::plan`](crate::action::MoveFromReferences::plan).
+/// What a move would do, and every command that it would send; from
+/// [`MoveFromReferences::plan`](crate::action::MoveFromReferences::plan) and
+/// [`MoveToReferences::plan`](crate::action::MoveToReferences::plan).
 ///
 /// ```no_run
 /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -32,11 +33,11 @@ use mongo_patterns_core::PlannedCommand;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MovePlan {
-    /// How many documents of the source refer to a parent.
+    /// How many children it would move.
     pub children: u64,
-    /// How many do not, and stay; [`orphans`](crate::EmbeddedRepository::orphans) lists them.
+    /// How many documents of the source refer to no parent, and stay; [`orphans`](crate::EmbeddedRepository::orphans) lists them.
     pub orphans: u64,
-    /// The commands, in order, as they go to the database of both collections.
+    /// The commands, in order, as they go to the database of both collections, without the `getMore` of cursors.
     pub commands: Vec<PlannedCommand>,
 }
 

@@ -137,6 +137,18 @@ pub(crate) fn look(settings: &Settings, child: Option<&ChildId>, listed: Option<
 
 /// The parents in which something is wrong, with the numbers that tell what.
 pub(crate) fn faults(settings: &Settings) -> [Document; 2] {
+    let (look, is_sound) = checked(settings);
+    [look, doc! { "$match": { "$expr": { "$not": [is_sound] } } }]
+}
+
+/// The same, and an empty row for each parent in which nothing is wrong: so the client sees how far the server is.
+pub(crate) fn faults_and_sound(settings: &Settings) -> [Document; 2] {
+    let (look, is_sound) = checked(settings);
+    [look, doc! { "$replaceWith": { "$cond": [is_sound, {}, "$$ROOT"] } }]
+}
+
+/// What is looked at in a parent, and whether all of it is right, as an expression.
+fn checked(settings: &Settings) -> (Document, Document) {
     let array = format!("${}", settings.children);
     let such = |condition: Document| doc! { "$filter": { "input": &array, "as": "child", "cond": condition } };
     let is_document = doc! { "$eq": [{ "$type": "$$child" }, "object"] };
@@ -158,10 +170,7 @@ pub(crate) fn faults(settings: &Settings) -> [Document; 2] {
         { "$lte": ["$size", settings.max_bson()] },
         { "$eq": ["$size", "$different"] },
     ] };
-    [
-        doc! { "$project": look },
-        doc! { "$match": { "$expr": { "$not": [sound] } } },
-    ]
+    (doc! { "$project": look }, sound)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod remove;
 mod repair;
 mod verify;
 
+pub use crate::planned::CommandStream;
 pub use adopt::{Adopt, Adopted};
 pub use analyze::Analyze;
 pub use contains::Contains;

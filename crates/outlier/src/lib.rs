@@ -118,7 +118,8 @@
 //!
 //! **An existing collection, another threshold or cap.** Build the repository as it shall be, call
 //! [`adopt`](OutlierRepository::adopt), then [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate
-//! may go on meanwhile. When it is interrupted, call it again.
+//! may go on meanwhile. When it is interrupted, call it again. [`plan`](action::Adopt::plan) lists every command that it
+//! would send.
 //!
 //! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the extras again, and clears
 //! the flag when none are left.
@@ -165,6 +166,7 @@ mod layout;
 mod mend;
 mod mend_query;
 mod open;
+mod planned;
 mod query;
 mod read;
 mod repository;
@@ -181,5 +183,6 @@ pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, R
 pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
 pub use builder::OutlierRepositoryBuilder;
 pub use finding::{Finding, FoundIn, Problem};
+pub use mongo_patterns_core::Progress;
 pub use read::Found;
 pub use repository::OutlierRepository;

@@ -57,7 +57,7 @@ pub(crate) fn looks(settings: &Settings, overflow: &str) -> [Document; 4] {
 }
 
 /// A main document with a flag, or with an array over the threshold, or with what is no array or no flag.
-fn seems_special(settings: &Settings) -> Document {
+pub(crate) fn seems_special(settings: &Settings) -> Document {
     let (flag, path) = (settings.flag.as_str(), format!("${}", settings.array));
     let is_over = doc! { "$gt": [{ "$size": &path }, settings.threshold_bson()] };
     let is_there = doc! { "$ne": [{ "$ifNull": [&path, null] }, null] };

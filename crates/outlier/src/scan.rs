@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::stream::once;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::progress::{OnProgress, Reporter};
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::action::Find;
@@ -36,6 +37,21 @@ pub(crate) fn looks(shared: &Shared) -> Looks<'_> {
         let rows = main.aggregate(pipeline).allow_disk_use(true);
         let rows = rows.with_type::<RawDocumentBuf>().await?;
         Ok::<_, Error>(rows.map_ok(|row| Look::of_row(&row)).map_err(Error::from))
+    };
+    Box::pin(once(start).try_flatten())
+}
+
+/// The same, and tells how many of them were looked at, where somebody asked.
+pub(crate) fn looks_told<'a>(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Looks<'a> {
+    let mut reporter = Reporter::new(on_progress);
+    if !reporter.is_asked() {
+        return looks(shared);
+    }
+    let start = async move {
+        check_databases(shared)?;
+        let special = mend_query::seems_special(&shared.settings);
+        reporter.begin(shared.main.count_documents(special).await?);
+        Ok::<_, Error>(looks(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
 }

@@ -77,7 +77,7 @@ pub fn stored(input: &[u8]) {
             if let Ok(child) = Child::of(&settings, &document) {
                 assert!(DocumentId::new(child.parent).is_ok() && DocumentId::new(child.id).is_ok());
             }
-            if let Ok(update) = checked_update(&settings, document, &[]) {
+            if let Ok(update) = checked_update(&settings, document, Vec::new()) {
                 assert_eq!(update.keys().collect::<Vec<_>>(), ["$set"]);
             }
         }

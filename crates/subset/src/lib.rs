@@ -216,7 +216,7 @@
 //! - Another order, size, or other embedded fields: [`change_from`](SubsetRepository::change_from).
 //!
 //! All work on the server, while writers of this crate go on, and are called again where they were interrupted. `plan()`
-//! says what they would write.
+//! lists every command that they would send.
 //!
 //! A parent with children and without a version was not written by a repository. What is embedded there may be nowhere
 //! else, so its first write looks whether all of it is in the collection, which costs up to four round trips. Where it is
@@ -257,8 +257,9 @@ pub use action::{
 pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use follower::Followed;
+pub use migrate::Moved;
 pub use migrate::plan::MovePlan;
-pub use migrate::{MoveProgress, Moved};
+pub use mongo_patterns_core::Progress;
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;
 pub use token::ChildToken;

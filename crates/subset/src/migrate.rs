@@ -2,7 +2,6 @@
 //! of parents passes through the client.
 
 pub(crate) mod check;
-pub(crate) mod chunks;
 pub(crate) mod from_embedded;
 pub(crate) mod moving;
 pub(crate) mod plan;
@@ -32,26 +31,3 @@ pub struct Moved {
     /// Whether an earlier call had begun this move.
     pub resumed: bool,
 }
-
-/// How far a move is.
-///
-/// ```no_run
-/// # use mongo_patterns_subset::{MoveProgress, SubsetRepository};
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let report = |at: MoveProgress| println!("{} of {}", at.done, at.total);
-/// products.move_from_embedded().on_progress(report).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MoveProgress {
-    /// How much is done by this call.
-    pub done: u64,
-    /// How much there was to do when it began.
-    pub total: u64,
-}
-
-/// Is called after each chunk.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(MoveProgress) + Send + 'a>;

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::Direction;
 use crate::settings::Settings;
 
-pub(crate) use whole::{Rebuilt, ids_of_children, orphans, rebuild_all, stale};
+pub(crate) use whole::{Rebuilt, ids_of_children, orphans, rebuild_all, stale, stale_and_right};
 
 /// The parent. `$eq`, since an id may be a document with operators.
 pub(crate) fn by_id(id: &Bson) -> Document {

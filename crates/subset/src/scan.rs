@@ -3,15 +3,22 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::key::stored_integer;
-use mongodb::Cursor;
+use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongodb::action::Aggregate;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::{Collection, Cursor};
 
 use crate::repository::Shared;
 use crate::{Finding, Problem, query};
 
 /// How often a parent that is written to all the time is looked at.
 const LOOKS: usize = 10;
+/// The bytes of a document without fields: a parent that is right.
+const EMPTY: usize = 5;
+
+/// How many parents the server looks at between two answers, where somebody wants to know how far it is.
+const BATCH: u32 = 1000;
 
 /// A walk through all parents, and then through all children.
 pub(crate) struct Scan<'a> {
@@ -21,12 +28,14 @@ pub(crate) struct Scan<'a> {
     /// Whether it goes on to them.
     with_children: bool,
     cursor: Option<Cursor<RawDocumentBuf>>,
+    reporter: Reporter<'a>,
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared) -> Self {
+    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
         Self {
             with_children: true,
+            reporter: Reporter::new(on_progress),
             ..Self::of_parents(shared)
         }
     }
@@ -38,6 +47,7 @@ impl<'a> Scan<'a> {
             at_children: false,
             with_children: false,
             cursor: None,
+            reporter: Reporter::default(),
         }
     }
 
@@ -60,6 +70,12 @@ impl<'a> Scan<'a> {
                 self.cursor = None;
                 continue;
             };
+            if !self.at_children {
+                self.reporter.advance(1);
+                if row.as_bytes().len() == EMPTY {
+                    continue;
+                }
+            }
             let parent = value(&row, "_id");
             let problem = if self.at_children {
                 orphans(self.shared, &parent).await?
@@ -90,8 +106,15 @@ impl<'a> Scan<'a> {
             }
             None => {
                 self.shared.check_indexes().await?;
-                let stale = query::stale(settings, children.name(), None);
-                self.cursor.insert(look(self.shared, false, stale).await?)
+                if self.reporter.is_asked() {
+                    self.reporter.begin(parents.estimated_document_count().await?);
+                    let each = query::stale_and_right(settings, children.name());
+                    let rows = aggregate(parents, each).batch_size(BATCH);
+                    self.cursor.insert(rows.with_type::<RawDocumentBuf>().await?)
+                } else {
+                    let stale = query::stale(settings, children.name(), None);
+                    self.cursor.insert(look(self.shared, false, stale).await?)
+                }
             }
         };
         Ok(cursor.try_next().await?)
@@ -137,10 +160,13 @@ async fn look(
     stages: Vec<Document>,
 ) -> mongodb::error::Result<Cursor<RawDocumentBuf>> {
     let collection = if at_children { &shared.children } else { &shared.parents };
-    let aggregate = collection.aggregate(stages).allow_disk_use(true);
+    aggregate(collection, stages).with_type::<RawDocumentBuf>().await
+}
+
+fn aggregate(collection: &Collection<RawDocumentBuf>, stages: Vec<Document>) -> Aggregate<'_> {
     let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    let aggregate = aggregate.selection_criteria(primary).read_concern(ReadConcern::local());
-    aggregate.with_type::<RawDocumentBuf>().await
+    let aggregate = collection.aggregate(stages).allow_disk_use(true);
+    aggregate.selection_criteria(primary).read_concern(ReadConcern::local())
 }
 
 fn value(row: &RawDocument, field: &str) -> Bson {

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mongo_patterns_core::moves::{Place, Record};
+use mongo_patterns_core::plan::{aggregation, list_indexes};
 use mongo_patterns_core::{PlannedCommand, Result};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use super::run::{Direction, Move, Start};
 use super::walk::Range;
-use mongo_patterns_core::moves::{Place, Record};
 
 /// What a move would do, and every command that it would send; from [`MoveFromFlat::plan`](crate::action::MoveFromFlat)
 /// and [`MoveToFlat::plan`](crate::action::MoveToFlat).
@@ -50,7 +51,7 @@ pub(crate) struct Transcript(Mutex<Vec<PlannedCommand>>);
 
 impl Transcript {
     pub(crate) fn read(&self, collection: &Collection<RawDocumentBuf>, stages: &[Document]) {
-        let command = aggregation(collection.name(), stages);
+        let command = aggregation(collection.name(), stages.to_vec());
         self.lock().push(PlannedCommand::read("check", command));
     }
 
@@ -102,7 +103,7 @@ impl Move<'_> {
         };
         let before = place.moved;
         let chunks = self.plan_chunks(&record, place, &mut commands).await?;
-        let comparing = aggregation(self.flat.name(), &self.comparing(self.moved_keys()));
+        let comparing = aggregation(self.flat.name(), self.comparing(self.moved_keys()));
         commands.push(PlannedCommand::read("count both sides", comparing));
         commands.push(PlannedCommand::write(
             "note that the move is finished",
@@ -121,15 +122,8 @@ impl Move<'_> {
         let Direction::ToBuckets(form) = &self.direction else {
             return Ok(());
         };
-        let name = self.buckets.name();
-        let collation = doc! { "listCollections": 1, "filter": { "name": name } };
-        commands.push(PlannedCommand::read("check the collation", collation));
-        commands.push(PlannedCommand::read("look for the indexes", list_indexes(name)));
-        let plan = form.settings.index_plan(name);
-        let missing = plan.missing(self.buckets).await?;
-        if !missing.is_empty() {
-            commands.push(PlannedCommand::write("create indexes", plan.create_command(&missing)));
-        }
+        let plan = form.settings.index_plan(self.buckets.name());
+        commands.append(&mut plan.ensure_commands(self.buckets).await?);
         Ok(())
     }
 
@@ -151,12 +145,12 @@ impl Move<'_> {
                 }
                 command
             };
-            let merging = hinted(aggregation(source, &self.merging(&range, field, "fail".into())));
+            let merging = hinted(aggregation(source, self.merging(&range, field, "fail".into())));
             commands.push(PlannedCommand::write("move a chunk", self.with_concern(merging)));
             chunks += 1;
             let Range { through, .. } = &range;
             if let Some(through) = through {
-                let counting = hinted(aggregation(source, &self.counting(&range, field)));
+                let counting = hinted(aggregation(source, self.counting(&range, field)));
                 commands.push(PlannedCommand::read("count a chunk", counting));
                 moved += self.count(&walk, &range, field).await?;
                 let advance = record.advance_command(through, moved);
@@ -179,20 +173,4 @@ impl Move<'_> {
         }
         command
     }
-}
-
-/// As [`aggregate`](super::run) sends it.
-fn aggregation(collection: &str, stages: &[Document]) -> Document {
-    doc! {
-        "aggregate": collection,
-        "pipeline": stages.to_vec(),
-        "cursor": {},
-        "allowDiskUse": true,
-        "collation": { "locale": "simple" },
-        "readConcern": { "level": "local" },
-    }
-}
-
-fn list_indexes(collection: &str) -> Document {
-    doc! { "listIndexes": collection, "cursor": { "batchSize": 1000 } }
 }

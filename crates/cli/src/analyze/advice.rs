@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::designs::longest;
+use super::designs::{PAGE, longest};
 use super::{Spread, ratio};
 use crate::output::grouped;
 
@@ -87,6 +87,43 @@ pub(crate) fn recommend(spread: &Spread) -> Option<Recommendation> {
     })
 }
 
+/// Which size a subset should have, or that none is needed. `None` when there is nothing to tell it by.
+pub(crate) fn subset(spread: &Spread) -> Option<Recommendation> {
+    let general = recommend(spread)?;
+    if general.pattern == "embedded" {
+        return Some(general);
+    }
+    let bytes = |items: u64| spread.item_bytes * ratio(items, 1);
+    let fits = |size: &u64| bytes(*size) <= SMALL;
+    let chosen = [PAGE, 5, 3, 1].into_iter().find(fits).unwrap_or(1);
+    let lists = spread.analysis.lengths.iter();
+    let longer: u64 = lists
+        .filter(|lists| lists.length > chosen)
+        .map(|lists| lists.documents)
+        .sum();
+    let share = percent(ratio(longer, spread.analysis.documents));
+    let first = match chosen {
+        PAGE => format!("a page of {PAGE} is in the parent, which needs no second read"),
+        _ => format!(
+            "more than {chosen} would pass {}, so a page of {PAGE} takes a second read",
+            size(SMALL)
+        ),
+    };
+    Some(Recommendation {
+        pattern: "subset",
+        settings: vec![("size", json!(chosen))],
+        why: vec![
+            first,
+            format!(
+                "{chosen} children are about {}, and {share} of the parents have more",
+                size(bytes(chosen))
+            ),
+            "a page that shows more children, or parents whose children are written all the time, ask for another size"
+                .to_owned(),
+        ],
+    })
+}
+
 /// What the data cannot tell.
 pub(crate) const CAVEAT: &str = "Where a page shows only the newest or the best few of a list, whatever its length, take the subset pattern instead. Where items are found and changed one by one, by their own fields, keep one document each.";
 
@@ -115,7 +152,7 @@ pub(crate) fn size(bytes: f64) -> String {
     format!("{bytes:.decimals$} {}", UNITS[unit])
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = if percent > 0.0 && percent < 9.95 { 1 } else { 0 };
     format!("{percent:.decimals$}%")
@@ -138,6 +175,19 @@ mod tests {
         assert_eq!(pattern(&[(5, 99), (900, 1)]), ("outlier", json!(5)));
         assert_eq!(pattern(&[(300, 50), (400, 50)]), ("bucket", json!(100)));
         assert!(recommend(&spread(&[])).is_none());
+    }
+
+    #[test]
+    fn a_subset_has_a_page_unless_children_are_large() {
+        let size = |spread: &Spread| {
+            let recommended = subset(spread).unwrap();
+            (recommended.pattern, recommended.settings[0].1.clone())
+        };
+        let mut many = spread(&[(300, 50), (400, 50)]);
+        assert_eq!(size(&many), ("subset", json!(10)));
+        many.item_bytes = 5000.0;
+        assert_eq!(size(&many), ("subset", json!(3)));
+        assert_eq!(size(&spread(&[(1, 50), (7, 10)])), ("embedded", json!(20)));
     }
 
     #[test]

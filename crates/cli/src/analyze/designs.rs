@@ -6,11 +6,11 @@ use super::{Spread, ratio};
 pub(crate) const PAGE: u64 = 10;
 
 /// What a bucket, extras or a parent has beside its items.
-const DOCUMENT: f64 = 90.0;
+pub(super) const DOCUMENT: f64 = 90.0;
 /// Type, place and end of an element in an array.
-const ELEMENT: f64 = 4.0;
+pub(super) const ELEMENT: f64 = 4.0;
 /// What an item has in a collection of its own: `_id` and the field of its group.
-const OWN: f64 = 36.0;
+pub(super) const OWN: f64 = 36.0;
 
 /// A way to store the items.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,7 +175,7 @@ pub(crate) fn longest(spread: &Spread) -> u64 {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an estimate from 0 on
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 

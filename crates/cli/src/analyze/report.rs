@@ -7,9 +7,10 @@ use console::style;
 use mongo_patterns_outlier::LengthRange;
 use serde_json::json;
 
-use super::Spread;
 use super::advice::{CAVEAT, Recommendation, size};
 use super::designs::{Design, PAGE, designs};
+use super::sizes::SubsetSize;
+use super::{Spread, sizes};
 use crate::failure::Exit;
 use crate::output::{Output, Summary, WIDTH, grouped, wrapped};
 
@@ -20,15 +21,22 @@ pub(super) fn print(
     output: Output,
     pattern: &'static str,
     spread: &Spread,
+    subset_sizes: &[SubsetSize],
     recommended: Option<&Recommendation>,
 ) -> io::Result<()> {
+    let is_subset = !subset_sizes.is_empty();
     let analysis = &spread.analysis;
     let of = spread
         .sample
         .map(|sample| format!(", by a sample of {} documents", grouped(sample.into())));
     output.text(&style(&spread.namespace).bold().to_string())?;
+    let (items, lists) = if is_subset {
+        ("children of", "parents that have any")
+    } else {
+        ("items in", "lists")
+    };
     output.text(&format!(
-        "{} items in {} lists{}",
+        "{} {items} {} {lists}{}",
         grouped(analysis.elements),
         grouped(analysis.documents),
         of.unwrap_or_default()
@@ -45,6 +53,11 @@ pub(super) fn print(
     if left_out > 0 {
         output.text(&format!("{} documents {why}: they count nowhere", grouped(left_out)))?;
     }
+    output.heading(if is_subset {
+        "Parents by their number of children"
+    } else {
+        "Lists by their number of items"
+    })?;
     histogram(output, &analysis.ranges(), analysis.documents)?;
     for (percent, length) in analysis.percentiles() {
         output.object(&json!({ "type": "percentile", "percent": percent, "length": length }))?;
@@ -55,6 +68,9 @@ pub(super) fn print(
         .map(|(percent, length)| format!("{percent}% {}", grouped(*length)))
         .collect();
     output.text(&format!("\nup to so many items have: {}", percentiles.join(", ")))?;
+    if is_subset {
+        sizes::print(output, subset_sizes)?;
+    }
     table(output, &designs(spread))?;
     advise(output, recommended)?;
     if output.json {
@@ -72,7 +88,6 @@ pub(super) fn print(
 }
 
 fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<()> {
-    output.heading("Lists by their number of items")?;
     let most = ranges.iter().map(|range| range.documents).max().unwrap_or(0).max(1);
     let first = ranges.iter().position(|range| range.documents > 0).unwrap_or(0);
     for range in &ranges[first.min(ranges.len())..] {
@@ -159,7 +174,9 @@ fn advise(output: Output, recommended: Option<&Recommendation>) -> io::Result<()
         let reason = wrapped(reason, 2);
         output.text(&format!("- {}", reason.trim_start()))?;
     }
-    output.text(&wrapped(CAVEAT, 0))?;
+    if *pattern != "subset" {
+        output.text(&wrapped(CAVEAT, 0))?;
+    }
     let settings: serde_json::Map<_, _> = settings
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone()))

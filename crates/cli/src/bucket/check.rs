@@ -1,7 +1,5 @@
 //! What is wrong with buckets, and mending it.
 
-use std::sync::Mutex;
-
 use futures::TryStreamExt;
 use mongo_patterns_bucket::{Finding, Repaired};
 use mongo_patterns_core::Key;
@@ -11,23 +9,19 @@ use super::Work;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
 use crate::output::{Record, Summary, printable, to_json, variant};
-use crate::progress::Progress;
+use crate::progress::SharedProgress;
 
 impl<K: Key + FromText> Work<'_, K> {
     pub(super) async fn verify(&self) -> Outcome {
         let progress = self.progress("verify").await?;
-        let mut findings = self
-            .buckets
-            .verify()
-            .on_progress(|at| lock(&progress).at(at, 0))
-            .stream();
+        let mut findings = self.buckets.verify().on_progress(|at| progress.at(at)).stream();
         let mut found = 0;
         while let Some(finding) = findings.try_next().await? {
             found += 1;
-            lock(&progress).suspend(|| self.print(&finding))?;
+            progress.suspend(|| self.print(&finding))?;
         }
         drop(findings);
-        lock(&progress).end();
+        progress.end();
         let exit = Exit::of_findings(found);
         let summary = Summary::new("bucket verify", self.namespace()).row("findings", found);
         self.context.output.summary(&summary, exit)?;
@@ -36,7 +30,7 @@ impl<K: Key + FromText> Work<'_, K> {
 
     pub(super) async fn repair(&self, dry_run: bool) -> Outcome {
         let progress = self.progress("repair").await?;
-        let mut repair = self.buckets.repair().on_progress(|at| lock(&progress).at(at, 0));
+        let mut repair = self.buckets.repair().on_progress(|at| progress.at(at));
         if dry_run {
             repair = repair.dry_run();
         }
@@ -45,10 +39,10 @@ impl<K: Key + FromText> Work<'_, K> {
         while let Some(key) = repaired.try_next().await? {
             keys += 1;
             left += u64::from(key.left.is_some());
-            lock(&progress).suspend(|| self.print_repaired(&key, dry_run))?;
+            progress.suspend(|| self.print_repaired(&key, dry_run))?;
         }
         drop(repaired);
-        lock(&progress).end();
+        progress.end();
         let exit = Exit::of_findings(if dry_run { keys } else { left });
         let command = if dry_run {
             "bucket repair --dry-run"
@@ -63,14 +57,11 @@ impl<K: Key + FromText> Work<'_, K> {
         Ok(exit)
     }
 
-    async fn progress(&self, what: &'static str) -> Result<Mutex<Progress>, Failure> {
+    async fn progress(&self, what: &'static str) -> Result<SharedProgress, Failure> {
         let buckets = self.buckets.collection().estimated_document_count().await?;
-        Ok(Mutex::new(Progress::new(
-            self.context.output,
-            what,
-            "buckets",
-            Some(buckets),
-        )))
+        let progress = SharedProgress::new(self.context.output, what, "buckets", Some(buckets));
+        progress.say("the server reads and sorts the buckets");
+        Ok(progress)
     }
 
     fn print(&self, finding: &Finding) -> std::io::Result<()> {
@@ -113,9 +104,4 @@ impl<K: Key + FromText> Work<'_, K> {
             ],
         })
     }
-}
-
-/// It is held for no longer than a line takes.
-fn lock(progress: &Mutex<Progress>) -> std::sync::MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

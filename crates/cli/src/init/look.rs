@@ -14,6 +14,10 @@ pub(super) struct Seen {
     pub(super) patterns: Vec<&'static str>,
     /// One line each, with names of fields and no values.
     pub(super) notes: Vec<String>,
+    /// The array that lists are in, where they are.
+    pub(super) array: Option<String>,
+    /// Whether each document is an item.
+    pub(super) is_flat: bool,
 }
 
 /// A field in the documents.
@@ -100,6 +104,8 @@ fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTree
             ..Profile::default()
         },
         patterns: vec!["bucket"],
+        array: None,
+        is_flat: false,
     }
 }
 
@@ -124,6 +130,8 @@ fn outlier(collection: &str, array: &str, fields: &BTreeMap<&str, Field>) -> See
             ..Profile::default()
         },
         patterns: vec!["outlier"],
+        array: Some(array.to_owned()),
+        is_flat: false,
     }
 }
 
@@ -158,12 +166,17 @@ fn flat(collection: &str, all: usize, fields: &BTreeMap<&str, Field>) -> Seen {
             ..Profile::default()
         },
         patterns: vec!["bucket"],
+        array: None,
+        is_flat: true,
     }
+}
+
+pub(super) fn is_called_id(name: &str) -> bool {
+    name.ends_with("Id") || name.ends_with("_id") || name.ends_with("ID")
 }
 
 /// The field of all documents that can be a key: one that is called an id, and of such that with the fewest values.
 fn key_field<'f>(all: usize, fields: &BTreeMap<&'f str, Field>, but: &[&str]) -> Option<&'f str> {
-    let is_called_id = |name: &str| name.ends_with("Id") || name.ends_with("_id") || name.ends_with("ID");
     let candidates = fields.iter().filter(|(name, field)| {
         **name != "_id" && !but.contains(name) && field.keys == all && field.dates == 0 && field.arrays == 0
     });

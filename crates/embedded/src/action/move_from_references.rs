@@ -1,4 +1,7 @@
+use std::fmt;
+
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
 use mongo_patterns_core::{FieldName, Result};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
@@ -11,7 +14,7 @@ use crate::{EmbeddedRepository, MovePlan, Moved};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Embeds the children of a collection, where each is a document that holds the `_id` of its parent in a field, in
-    /// their parents. The server does it, and nothing passes through the client.
+    /// their parents. The server does it, and nothing but the parents' ids passes through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -38,8 +41,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Calling it once more changes nothing.
     ///
     /// # Cost
-    /// Six round trips, and one more where the child's id is not `_id`. The server reads the source three times, by index
-    /// where it gathers the children of a parent, and the parents three times.
+    /// Six round trips, one more where the child's id is not `_id`, and two for each 1000 parents. The server reads the
+    /// source three times, by index where it gathers the children of a parent, and the parents four times.
     ///
     /// # Errors
     /// Nothing is written when an error is one of these. It names a [document](mongo_patterns_core::Error::document_id).
@@ -73,9 +76,13 @@ impl<P, C> EmbeddedRepository<P, C> {
             source: source.clone_with_type(),
             reference: reference.into(),
             sort: None,
+            chunk_parents: CHUNK_PARENTS,
+            on_progress: None,
         }
     }
 }
+
+const CHUNK_PARENTS: u64 = 1000;
 
 /// Embeds children that are documents of their own; made by [`EmbeddedRepository::move_from_references`].
 ///
@@ -93,13 +100,14 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveFromReferences<'a> {
     shared: &'a Shared,
     source: Collection<RawDocumentBuf>,
     reference: String,
     sort: Option<String>,
+    chunk_parents: u64,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 impl<'a> MoveFromReferences<'a> {
@@ -109,10 +117,23 @@ impl<'a> MoveFromReferences<'a> {
         self
     }
 
+    /// How many parents get their children by one command; 1000 by default.
+    pub fn chunk_parents(mut self, parents: u64) -> Self {
+        self.chunk_parents = parents;
+        self
+    }
+
+    /// Is called after each chunk, with numbers of parents. It takes one round trip more, to count them.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
     ///
     /// # Cost
-    /// Three round trips, and one more where the child's id is not `_id`. The server reads source and parents once.
+    /// Four round trips, one more where the child's id is not `_id`, and one for each 1000 parents. The server reads source
+    /// and parents once, and this process holds the ids of the parents.
     ///
     /// # Errors
     /// Those of the move with which nothing is written.
@@ -123,9 +144,10 @@ impl<'a> MoveFromReferences<'a> {
         })
     }
 
-    async fn execute(self) -> Result<Moved> {
+    async fn execute(mut self) -> Result<Moved> {
         let (reference, sort) = self.fields()?;
-        self.moving(&reference, sort.as_ref()).run().await
+        let reporter = Reporter::new(self.on_progress.take());
+        self.moving(&reference, sort.as_ref()).run(reporter).await
     }
 
     fn fields(&self) -> Result<(FieldName, Option<FieldName>)> {
@@ -148,6 +170,7 @@ impl<'a> MoveFromReferences<'a> {
             form,
             parents: collection,
             source: &self.source,
+            chunk_parents: self.chunk_parents,
         }
     }
 }
@@ -158,5 +181,16 @@ impl<'a> IntoFuture for MoveFromReferences<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("move_from_references"), |_| self.execute())
+    }
+}
+
+impl fmt::Debug for MoveFromReferences<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MoveFromReferences")
+            .field("shared", self.shared)
+            .field("source", &self.source.namespace())
+            .field("reference", &self.reference)
+            .field("sort", &self.sort)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,8 @@
-use mongo_patterns_core::Result;
+use std::fmt;
+
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
+use mongo_patterns_core::{FieldName, Result};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
@@ -7,11 +10,11 @@ use crate::migrate::referencing::Referencing;
 use crate::migrate::run::check_settings;
 use crate::migrate::to_references::ToReferences;
 use crate::repository::Shared;
-use crate::{EmbeddedRepository, Moved};
+use crate::{EmbeddedRepository, MovePlan, Moved};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Makes a document of its own of each child, with the `_id` of its parent in a field: the way back from
-    /// [`move_from_references`](Self::move_from_references). The server does it, and nothing passes through the client.
+    /// [`move_from_references`](Self::move_from_references). The server does it, and nothing but the parents' ids passes through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -39,7 +42,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Run it again until it returns. A document that is there stays, so nothing is lost or doubled.
     ///
     /// # Cost
-    /// Nine round trips, or two more when it is run again. The server reads the parents five times.
+    /// Nine round trips, two more when it is run again, and some for each 1000 parents or 100,000 children. The server reads
+    /// the parents six times.
     ///
     /// # Errors
     /// Nothing is written when an error is one of these:
@@ -68,9 +72,13 @@ impl<P, C> EmbeddedRepository<P, C> {
             shared: self.shared(),
             target: target.clone_with_type(),
             reference: reference.into(),
+            chunk_children: CHUNK_CHILDREN,
+            on_progress: None,
         }
     }
 }
+
+const CHUNK_CHILDREN: u64 = 100_000;
 
 /// Makes documents of their own of children; made by [`EmbeddedRepository::move_to_references`].
 ///
@@ -85,30 +93,68 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct MoveToReferences<'a> {
     shared: &'a Shared,
     target: Collection<RawDocumentBuf>,
     reference: String,
+    chunk_children: u64,
+    on_progress: Option<OnProgress<'a>>,
 }
 
-impl MoveToReferences<'_> {
-    async fn execute(self) -> Result<Moved> {
+impl<'a> MoveToReferences<'a> {
+    /// About how many children go by one command, at least one parent's; 100,000 by default.
+    pub fn chunk_children(mut self, children: u64) -> Self {
+        self.chunk_children = children;
+        self
+    }
+
+    /// Is called after each chunk, with numbers of children.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
+    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    ///
+    /// # Cost
+    /// Six round trips, two more where the target is not empty, and one for each 1000 parents. The server reads the parents
+    /// three times, and this process holds their ids.
+    ///
+    /// # Errors
+    /// Those of the move with which nothing is written.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        run(self.shared.operation("move_to_references"), |_| async move {
+            let reference = self.field()?;
+            self.moving(&reference).plan().await
+        })
+    }
+
+    async fn execute(mut self) -> Result<Moved> {
+        let reference = self.field()?;
+        let reporter = Reporter::new(self.on_progress.take());
+        self.moving(&reference).run(reporter).await
+    }
+
+    fn field(&self) -> Result<FieldName> {
         let Shared { collection, settings } = self.shared;
-        let target = &self.target;
-        let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;
+        let reference = self.reference.clone();
+        check_settings(collection, &self.target, &self.target, reference, &settings.child_id)
+    }
+
+    fn moving<'m>(&'m self, reference: &'m FieldName) -> Referencing<'m> {
+        let Shared { collection, settings } = self.shared;
         let form = ToReferences {
             settings,
-            target: target.name(),
-            reference: &reference,
+            target: self.target.name(),
+            reference,
         };
-        let moving = Referencing {
+        Referencing {
             form,
             parents: collection,
-            target,
-        };
-        moving.run().await
+            target: &self.target,
+            chunk_children: self.chunk_children,
+        }
     }
 }
 
@@ -118,5 +164,15 @@ impl<'a> IntoFuture for MoveToReferences<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("move_to_references"), |_| self.execute())
+    }
+}
+
+impl fmt::Debug for MoveToReferences<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MoveToReferences")
+            .field("shared", self.shared)
+            .field("target", &self.target.namespace())
+            .field("reference", &self.reference)
+            .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,10 @@
 use std::fmt;
 use std::pin::Pin;
 
+use futures::future::ready;
 use futures::{Stream, TryStreamExt, stream};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongo_patterns_core::{Error, Progress, Result};
 use mongodb::Collection;
 use mongodb::bson::{Bson, RawDocumentBuf};
 
@@ -41,6 +43,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             shared: self.shared(),
             source: source.clone_with_type(),
             reference: reference.into(),
+            on_progress: None,
         }
     }
 }
@@ -59,12 +62,12 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Orphans<'a> {
     shared: &'a Shared,
     source: Collection<RawDocumentBuf>,
     reference: String,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 /// A document that refers to no parent. Both are user values: take care where you log them.
@@ -120,7 +123,17 @@ impl fmt::Debug for Orphan {
 /// ```
 pub type OrphanStream<'a> = Pin<Box<dyn Stream<Item = Result<Orphan>> + Send + 'a>>;
 
+/// How many documents the server looks at between two answers, where somebody wants to know how far it is.
+const BATCH: u32 = 1000;
+
 impl<'a> Orphans<'a> {
+    /// Is called with how many documents were looked at. It takes one round trip more, and one for each 1000 documents,
+    /// since the server answers for each.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> OrphanStream<'a> {
         let Shared { collection, settings } = self.shared;
@@ -128,11 +141,19 @@ impl<'a> Orphans<'a> {
         let orphans = async move {
             let child_id = &settings.child_id;
             let reference = check_settings(collection, &self.source, collection, self.reference, child_id)?;
-            let stages = FromReferences::orphans(collection.name(), &reference);
-            let cursor = aggregate(&self.source, stages).await?;
-            let orphans = cursor.map_err(Error::from).map_ok(|mut row| Orphan {
-                document_id: row.remove("_id").unwrap_or(Bson::Null),
-                reference: row.remove("r"),
+            let mut reporter = Reporter::new(self.on_progress);
+            let rows = if reporter.is_asked() {
+                reporter.begin(self.source.estimated_document_count().await?);
+                let stages = FromReferences::orphans_and_others(collection.name(), &reference);
+                aggregate(&self.source, stages).batch_size(BATCH).await?
+            } else {
+                aggregate(&self.source, FromReferences::orphans(collection.name(), &reference)).await?
+            };
+            let orphans = rows.map_err(Error::from).try_filter_map(move |mut row| {
+                reporter.advance(1);
+                let reference = row.remove("r");
+                let orphan = row.remove("_id").map(|document_id| Orphan { document_id, reference });
+                ready(Ok(orphan))
             });
             Ok::<_, Error>(orphans)
         };
@@ -141,5 +162,15 @@ impl<'a> Orphans<'a> {
                 .try_flatten()
                 .map_err(move |error: Error| operation.name(error)),
         )
+    }
+}
+
+impl fmt::Debug for Orphans<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orphans")
+            .field("shared", self.shared)
+            .field("source", &self.source.namespace())
+            .field("reference", &self.reference)
+            .finish_non_exhaustive()
     }
 }

@@ -1,9 +1,11 @@
 use std::collections::VecDeque;
+use std::fmt;
 use std::pin::Pin;
 
 use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongo_patterns_core::{Error, Progress, Result};
 use mongodb::Cursor;
 use mongodb::bson::RawDocumentBuf;
 
@@ -34,7 +36,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// Those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_> {
-        Verify { shared: self.shared() }
+        Verify {
+            shared: self.shared(),
+            on_progress: None,
+        }
     }
 }
 
@@ -49,10 +54,10 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
     shared: &'a Shared,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 /// A stream of findings; made by [`Verify::stream`].
@@ -70,30 +75,62 @@ pub struct Verify<'a> {
 /// ```
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
+/// How many parents the server looks at between two answers, where somebody wants to know how far it is.
+const BATCH: u32 = 1000;
+
+/// The bytes of a document without fields: a parent in which nothing is wrong.
+const EMPTY: usize = 5;
+
 impl<'a> Verify<'a> {
+    /// Is called with how many parents were looked at. It takes one round trip more, and one for each 1000 parents, since
+    /// the server answers for each.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> FindingStream<'a> {
         let Shared { collection, settings } = self.shared;
         let operation = self.shared.operation("verify");
         let state: (Option<Cursor<RawDocumentBuf>>, VecDeque<Finding>) = (None, VecDeque::new());
-        let findings = try_unfold(state, move |(mut cursor, mut found)| async move {
+        let state = (state, Reporter::new(self.on_progress));
+        let findings = try_unfold(state, move |((mut cursor, mut found), mut reporter)| async move {
             loop {
                 if let Some(finding) = found.pop_front() {
-                    return Ok(Some((finding, (cursor, found))));
+                    return Ok(Some((finding, ((cursor, found), reporter))));
                 }
                 let rows = match &mut cursor {
                     Some(rows) => rows,
+                    None if reporter.is_asked() => {
+                        reporter.begin(collection.estimated_document_count().await?);
+                        let aggregate = collection.aggregate(query::faults_and_sound(settings));
+                        let aggregate = aggregate.batch_size(BATCH);
+                        cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+                    }
                     None => {
                         let aggregate = collection.aggregate(query::faults(settings));
                         cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
                     }
                 };
                 match rows.try_next().await? {
-                    Some(row) => found.extend(Finding::of_row(&row, settings.max_children)),
+                    Some(row) if row.as_bytes().len() == EMPTY => reporter.advance(1),
+                    Some(row) => {
+                        reporter.advance(1);
+                        found.extend(Finding::of_row(&row, settings.max_children));
+                    }
                     None => return Ok(None),
                 }
             }
         });
         Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+    }
+}
+
+impl fmt::Debug for Verify<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verify")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,14 @@
 //! The way from references to embedded children: check, write, count.
 
 use mongo_patterns_core::index::{list_indexes, serves};
+use mongo_patterns_core::plan::{self, aggregation};
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result};
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc, serialize_to_bson};
+use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::from_references::FromReferences;
-use super::run::{command, look, number, refuse, write};
+use super::run::{check_chunk, look, number, refuse, write, write_command};
 use super::{MovePlan, Moved};
 
 /// A move of all children into their parents.
@@ -14,11 +16,14 @@ pub(crate) struct Embedding<'a> {
     pub(crate) form: FromReferences<'a>,
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) source: &'a Collection<RawDocumentBuf>,
+    /// How many parents get their children by one command.
+    pub(crate) chunk_parents: u64,
 }
 
 impl Embedding<'_> {
     /// All checks. Returns what the source has.
     async fn check(&self) -> Result<Document> {
+        check_chunk(self.chunk_parents)?;
         self.check_index().await?;
         let before = look(self.source, self.form.inspection()).await?;
         self.check_source(&before).await?;
@@ -30,25 +35,27 @@ impl Embedding<'_> {
     pub(crate) async fn plan(&self) -> Result<MovePlan> {
         let before = self.check().await?;
         let (form, parents, source) = (&self.form, self.parents.name(), self.source.name());
-        let indexes = doc! { "listIndexes": source, "cursor": { "batchSize": 1000 } };
         let mut commands = vec![
-            PlannedCommand::read("look for an index to go by", indexes),
-            PlannedCommand::read("check the references", command(source, form.inspection())),
+            PlannedCommand::read("look for an index to go by", plan::list_indexes(source)),
+            PlannedCommand::read("check the references", aggregation(source, form.inspection())),
         ];
         if form.settings.child_id.as_str() != "_id" {
-            let repeated = command(source, form.repeated_ids());
+            let repeated = aggregation(source, form.repeated_ids());
             commands.push(PlannedCommand::read("check the ids of the children", repeated));
         }
-        let mut transfer = command(parents, form.transfer());
-        let concern = self.parents.write_concern();
-        if let Some(concern) = concern.and_then(|concern| serialize_to_bson(concern).ok()) {
-            transfer.insert("writeConcern", concern);
+        let walk = form.walk(self.chunk_parents);
+        commands.extend([
+            PlannedCommand::read("check the parents", aggregation(parents, form.occupied())),
+            PlannedCommand::read("go through the parents", walk.find_command(parents)),
+        ]);
+        let mut chunks = walk.begin(self.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            let transfer = write_command(self.parents, self.parents, form.transfer(&chunk.ids));
+            commands.push(PlannedCommand::write("embed the children of a chunk", transfer));
         }
         commands.extend([
-            PlannedCommand::read("check the parents", command(parents, form.occupied())),
-            PlannedCommand::write("embed the children", transfer),
-            PlannedCommand::read("count the references", command(source, form.inspection())),
-            PlannedCommand::read("count the children", command(parents, form.totals())),
+            PlannedCommand::read("count the references", aggregation(source, form.inspection())),
+            PlannedCommand::read("count the children", aggregation(parents, form.totals())),
         ]);
         Ok(MovePlan {
             children: number(&before, "children") - number(&before, "orphans"),
@@ -57,9 +64,17 @@ impl Embedding<'_> {
         })
     }
 
-    pub(crate) async fn run(&self) -> Result<Moved> {
+    pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Moved> {
         let before = self.check().await?;
-        write(self.parents, self.parents, self.form.transfer()).await?;
+        if reporter.is_asked() {
+            let open = self.form.walk(self.chunk_parents).filter;
+            reporter.begin(self.parents.count_documents(open).await?);
+        }
+        let mut chunks = self.form.walk(self.chunk_parents).begin(self.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            write(self.parents, self.parents, self.form.transfer(&chunk.ids)).await?;
+            reporter.advance(chunk.weight);
+        }
 
         let after = look(self.source, self.form.inspection()).await?;
         let parents = look(self.parents, self.form.totals()).await?;

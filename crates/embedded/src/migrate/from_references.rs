@@ -1,6 +1,7 @@
 //! From references to embedded children: the BSON.
 
 use mongo_patterns_core::FieldName;
+use mongo_patterns_core::chunks::Walk;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::run::{MAX_BYTES, count_if};
@@ -51,13 +52,18 @@ impl FromReferences<'_> {
         } }
     }
 
-    /// Embeds the children of those parents that have none. A parent that got some in between keeps them, also when the
-    /// server goes on with the command of a client that was killed.
-    pub(crate) fn transfer(&self) -> [Document; 5] {
+    /// Through the parents that have no children.
+    pub(crate) fn walk(&self, most: u64) -> Walk {
+        Walk::by_number(doc! { "$expr": self.is_open() }, most)
+    }
+
+    /// Embeds the children of those of some parents that have none. A parent that got some in between keeps them, also
+    /// when the server goes on with the command of a client that was killed.
+    pub(crate) fn transfer(&self, parents: &[Bson]) -> [Document; 5] {
         let children = self.settings.children.as_str();
         let still = doc! { "$cond": [self.is_open(), format!("$$new.{children}"), format!("${children}")] };
         [
-            doc! { "$match": { "$expr": self.is_open() } },
+            doc! { "$match": { "_id": { "$in": parents }, "$expr": self.is_open() } },
             doc! { "$project": { "_id": 1 } },
             self.gathered(),
             doc! { "$project": { "_id": 1, children: "$c" } },
@@ -158,11 +164,30 @@ impl FromReferences<'_> {
 
     /// The documents that refer to no parent, as `_id` and reference.
     pub(crate) fn orphans(parents: &str, reference: &FieldName) -> [Document; 4] {
+        let [look, lookup] = Self::with_parent(parents, reference);
+        [
+            look,
+            lookup,
+            doc! { "$match": { "$expr": { "$not": [has_parent("$r")] } } },
+            doc! { "$project": { "r": 1 } },
+        ]
+    }
+
+    /// The same, and an empty row for each document that refers to a parent: so the client sees how far the server is.
+    pub(crate) fn orphans_and_others(parents: &str, reference: &FieldName) -> [Document; 3] {
+        let [look, lookup] = Self::with_parent(parents, reference);
+        let row = doc! { "_id": "$_id", "r": "$r" };
+        [
+            look,
+            lookup,
+            doc! { "$replaceWith": { "$cond": [has_parent("$r"), {}, row] } },
+        ]
+    }
+
+    fn with_parent(parents: &str, reference: &FieldName) -> [Document; 2] {
         [
             doc! { "$project": { "r": format!("${reference}") } },
             doc! { "$lookup": { "from": parents, "localField": "r", "foreignField": "_id", "as": "p" } },
-            doc! { "$match": { "$expr": { "$not": [has_parent("$r")] } } },
-            doc! { "$project": { "r": 1 } },
         ]
     }
 }
@@ -216,13 +241,13 @@ mod tests {
             "whenNotMatched": "discard",
         } };
         let expected = [
-            doc! { "$match": { "$expr": &open } },
+            doc! { "$match": { "_id": { "$in": ["joe"] }, "$expr": &open } },
             doc! { "$project": { "_id": 1 } },
             gathered,
             doc! { "$project": { "_id": 1, "addresses": "$c" } },
             merge,
         ];
-        assert_eq!(form.transfer(), expected);
+        assert_eq!(form.transfer(&["joe".into()]), expected);
     }
 
     #[test]

@@ -1,31 +1,77 @@
 //! The way from embedded children to references: check, write, count.
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::plan::aggregation;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use super::Moved;
-use super::run::{look, number, refuse, write};
+use super::run::{check_chunk, look, number, refuse, write, write_command};
 use super::to_references::ToReferences;
+use super::{MovePlan, Moved};
 
 /// A move of all children into a collection of their own.
 pub(crate) struct Referencing<'a> {
     pub(crate) form: ToReferences<'a>,
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) target: &'a Collection<RawDocumentBuf>,
+    /// About how many children become documents by one command.
+    pub(crate) chunk_children: u64,
 }
 
 impl Referencing<'_> {
-    pub(crate) async fn run(&self) -> Result<Moved> {
-        let before = look(self.parents, self.form.inspection()).await?;
-        self.check_parents(&before).await?;
-        self.check_target().await?;
-        let reference = self.form.reference.as_str();
-        let index = PlannedIndex::new(format!("{reference}_1"), doc! { reference: 1 });
-        let plan = IndexPlan::new(self.target.name(), vec![index]);
-        plan.ensure(self.target, None).await?;
-        write(self.parents, self.target, self.form.transfer()).await?;
+    /// Runs the checks, which only read, and lists what a move sends.
+    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+        let (before, is_empty) = self.check().await?;
+        let (form, parents, target) = (&self.form, self.parents.name(), self.target.name());
+        let inspection = || aggregation(parents, form.inspection());
+        let same = || aggregation(parents, form.same());
+        let there = || aggregation(target, [doc! { "$count": "n" }]);
+        let mut commands = vec![
+            PlannedCommand::read("check the children", inspection()),
+            PlannedCommand::read("check their ids", aggregation(parents, form.repeated_ids())),
+            PlannedCommand::read("look whether there is something", aggregation(target, any())),
+        ];
+        if !is_empty {
+            commands.push(PlannedCommand::read("compare it with the children", same()));
+            commands.push(PlannedCommand::read("count it", there()));
+        }
+        commands.append(&mut self.index().ensure_commands(self.target).await?);
+        let walk = form.walk(self.chunk_children);
+        commands.push(PlannedCommand::read(
+            "go through the parents",
+            walk.find_command(parents),
+        ));
+        let mut chunks = walk.begin(self.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            let transfer = write_command(self.parents, self.target, form.transfer(&chunk.ids));
+            commands.push(PlannedCommand::write(
+                "make documents of the children of a chunk",
+                transfer,
+            ));
+        }
+        commands.extend([
+            PlannedCommand::read("count the children", inspection()),
+            PlannedCommand::read("compare the documents with the children", same()),
+            PlannedCommand::read("count the documents", there()),
+        ]);
+        Ok(MovePlan {
+            children: number(&before, "children"),
+            orphans: 0,
+            commands,
+        })
+    }
+
+    pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Moved> {
+        let (before, _) = self.check().await?;
+        self.index().ensure(self.target, None).await?;
+        reporter.begin(number(&before, "children"));
+        let mut chunks = self.form.walk(self.chunk_children).begin(self.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            write(self.parents, self.target, self.form.transfer(&chunk.ids)).await?;
+            reporter.advance(chunk.weight);
+        }
 
         let after = look(self.parents, self.form.inspection()).await?;
         let children = number(&after, "children");
@@ -45,6 +91,22 @@ impl Referencing<'_> {
         ))
     }
 
+    /// All checks. Returns what the parents have, and whether the target is empty.
+    async fn check(&self) -> Result<(Document, bool)> {
+        check_chunk(self.chunk_children)?;
+        let before = look(self.parents, self.form.inspection()).await?;
+        self.check_parents(&before).await?;
+        let is_empty = self.check_target().await?;
+        Ok((before, is_empty))
+    }
+
+    /// By which the children of a parent are found.
+    fn index(&self) -> IndexPlan {
+        let reference = self.form.reference.as_str();
+        let index = PlannedIndex::new(format!("{reference}_1"), doc! { reference: 1 });
+        IndexPlan::new(self.target.name(), vec![index])
+    }
+
     async fn check_parents(&self, found: &Document) -> Result<()> {
         let children = self.form.settings.children.as_str();
         let what = "parents have children that are no array, or no documents with a usable id: verify() tells more";
@@ -56,14 +118,15 @@ impl Referencing<'_> {
         refuse(&repeated, "bad", ErrorKind::InvalidItemId, children, what)
     }
 
-    async fn check_target(&self) -> Result<()> {
-        let one = look(self.target, [doc! { "$limit": 1 }, doc! { "$count": "n" }]).await?;
+    /// Returns whether it is empty.
+    async fn check_target(&self) -> Result<bool> {
+        let one = look(self.target, any()).await?;
         if number(&one, "n") == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let (there, same) = self.compare().await?;
         if there == same {
-            return Ok(());
+            return Ok(false);
         }
         Err(Error::new(
             ErrorKind::TargetNotEmpty,
@@ -80,4 +143,9 @@ impl Referencing<'_> {
         let there = look(self.target, [doc! { "$count": "n" }]).await?;
         Ok((number(&there, "n"), number(&same, "n")))
     }
+}
+
+/// Counts the documents, up to one.
+fn any() -> [Document; 2] {
+    [doc! { "$limit": 1 }, doc! { "$count": "n" }]
 }

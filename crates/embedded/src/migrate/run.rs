@@ -1,10 +1,11 @@
 //! What both directions share.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::plan::aggregation;
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Acknowledgment, Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
@@ -42,6 +43,15 @@ pub(crate) fn check_settings(
     Ok(reference)
 }
 
+/// How much goes at a time.
+pub(crate) fn check_chunk(chunk: u64) -> Result<()> {
+    if chunk > 0 {
+        return Ok(());
+    }
+    let message = "a chunk must be of at least 1, nothing was moved";
+    Err(Error::new(ErrorKind::InvalidArgument, message))
+}
+
 /// All on the primary, and ids compared by their bytes, also where a collection's own collation is another.
 pub(crate) fn aggregate(
     collection: &Collection<RawDocumentBuf>,
@@ -53,18 +63,6 @@ pub(crate) fn aggregate(
         .collation(Collation::builder().locale("simple").build())
         .read_concern(ReadConcern::local())
         .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
-}
-
-/// As [`aggregate`] sends it.
-pub(crate) fn command(collection: &str, stages: impl IntoIterator<Item = Document>) -> Document {
-    doc! {
-        "aggregate": collection,
-        "pipeline": stages.into_iter().collect::<Vec<_>>(),
-        "cursor": {},
-        "allowDiskUse": true,
-        "collation": { "locale": "simple" },
-        "readConcern": { "level": "local" },
-    }
 }
 
 /// The one document that the stages make.
@@ -85,6 +83,20 @@ pub(crate) async fn write(
     let concern = target.write_concern().cloned().unwrap_or_default();
     aggregate(source, stages).write_concern(concern).await.map_err(failed)?;
     Ok(())
+}
+
+/// As [`write`] sends it.
+pub(crate) fn write_command(
+    source: &Collection<RawDocumentBuf>,
+    target: &Collection<RawDocumentBuf>,
+    stages: impl IntoIterator<Item = Document>,
+) -> Document {
+    let mut command = aggregation(source.name(), stages);
+    let concern = target.write_concern();
+    if let Some(concern) = concern.and_then(|concern| serialize_to_bson(concern).ok()) {
+        command.insert("writeConcern", concern);
+    }
+    command
 }
 
 pub(crate) fn number(document: &Document, field: &str) -> u64 {

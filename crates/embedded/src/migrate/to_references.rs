@@ -1,7 +1,8 @@
 //! From embedded children to references: the BSON.
 
 use mongo_patterns_core::FieldName;
-use mongodb::bson::{Document, doc};
+use mongo_patterns_core::chunks::Walk;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::run::count_if;
 use crate::ids::CHILD_ID_TYPES;
@@ -32,9 +33,22 @@ impl ToReferences<'_> {
         ]
     }
 
-    /// What is there stays, so it may run again, also while an earlier run of it still goes on at the server.
-    pub(crate) fn transfer(&self) -> Vec<Document> {
-        let mut stages = self.documents();
+    /// Through the parents, by the number of their children.
+    pub(crate) fn walk(&self, most: u64) -> Walk {
+        let array = format!("${}", self.settings.children);
+        let children = doc! { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] };
+        Walk {
+            filter: Document::new(),
+            weight: children.into(),
+            most,
+        }
+    }
+
+    /// The children of some parents. What is there stays, so it may run again, also while an earlier run of it still goes
+    /// on at the server.
+    pub(crate) fn transfer(&self, parents: &[Bson]) -> Vec<Document> {
+        let mut stages = vec![doc! { "$match": { "_id": { "$in": parents } } }];
+        stages.extend(self.documents());
         stages.push(doc! { "$merge": {
             "into": self.target,
             "on": "_id",
@@ -116,11 +130,12 @@ mod tests {
             { "patron_id": "$_id" },
         ] };
         let expected = [
+            doc! { "$match": { "_id": { "$in": ["joe"] } } },
             doc! { "$project": { "c": "$addresses" } },
             doc! { "$unwind": "$c" },
             doc! { "$replaceWith": document },
             doc! { "$merge": { "into": "address", "on": "_id", "whenMatched": [], "whenNotMatched": "insert" } },
         ];
-        assert_eq!(form.transfer(), expected);
+        assert_eq!(form.transfer(&["joe".into()]), expected);
     }
 }

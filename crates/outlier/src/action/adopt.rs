@@ -3,14 +3,16 @@ use std::fmt;
 use futures::TryStreamExt;
 use futures::future::ready;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::{Error, Progress, Result};
 
 use super::rebalance::refused;
 use super::verify::until_error;
 use crate::OutlierRepository;
+use crate::planned::{CommandStream, adopting};
 use crate::repository::Shared;
 use crate::rewrite::{Work, rewrite};
-use crate::scan::looks;
+use crate::scan::looks_told;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Brings all documents of a live collection into the form of the repository: arrays over the threshold are split,
@@ -21,7 +23,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # use mongo_patterns_outlier::OutlierRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let adopted = books.adopt().on_progress(|adopted| println!("{} documents", adopted.documents)).await?;
+    /// let adopted = books.adopt().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// books.ensure_indexes().await?;
     /// # Ok(())
     /// # }
@@ -55,8 +57,6 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-type OnProgress<'a> = Box<dyn FnMut(Adopted) + Send + 'a>;
-
 /// Brings all documents into form; made by [`OutlierRepository::adopt`].
 ///
 /// ```no_run
@@ -77,7 +77,7 @@ pub struct Adopt<'a> {
     on_progress: Option<OnProgress<'a>>,
 }
 
-/// What was brought into form, or has been so far.
+/// What was brought into form.
 ///
 /// ```no_run
 /// # use mongo_patterns_outlier::OutlierRepository;
@@ -117,10 +117,40 @@ impl<'a> Adopt<'a> {
         self
     }
 
-    /// Is called whenever a document has been written.
-    pub fn on_progress(mut self, call: impl FnMut(Adopted) + Send + 'a) -> Self {
+    /// Is called with how many of the documents that have extras, a flag or a long array were looked at, some of which may
+    /// be under way. It takes one round trip more, by which the server reads the main documents to count these.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
+    }
+
+    /// Every command that it would send, one document after the other, in the server's order. It writes nothing, and works on a standalone
+    /// server, too. A transaction that other writers were faster than is run again, which no plan can know.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let mut commands = books.adopt().plan();
+    /// while let Some(planned) = commands.try_next().await? {
+    ///     println!("{}", planned.purpose);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// The aggregation of [`verify`](OutlierRepository::verify), and two round trips for each document that is not in
+    /// form. One document at a time is held with its extras.
+    ///
+    /// # Errors
+    /// Those of the driver, as the last item of the stream, and
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases.
+    pub fn plan(self) -> CommandStream<'a> {
+        let operation = self.shared.operation("adopt");
+        let commands = adopting(self.shared);
+        Box::pin(commands.map_err(move |error: Error| operation.name(error)))
     }
 
     async fn execute(self) -> Result<Adopted> {
@@ -128,9 +158,9 @@ impl<'a> Adopt<'a> {
             shared,
             concurrency,
             dry_run,
-            mut on_progress,
+            on_progress,
         } = self;
-        let outcomes = looks(shared)
+        let outcomes = looks_told(shared, on_progress)
             .try_filter(move |look| ready(!look.is_in_form(&shared.settings)))
             .map_ok(move |look| async move {
                 let mending = if dry_run {
@@ -157,9 +187,6 @@ impl<'a> Adopt<'a> {
                 Outcome::Written { extras } => {
                     adopted.documents += 1;
                     adopted.extras += extras;
-                    if let Some(call) = &mut on_progress {
-                        call(adopted);
-                    }
                 }
             }
         }

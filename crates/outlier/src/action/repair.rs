@@ -1,8 +1,10 @@
+use std::fmt;
 use std::pin::Pin;
 
 use futures::future::ready;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Progress, Result};
 use mongodb::bson::Bson;
 
 use super::verify::{suspects, until_error};
@@ -71,6 +73,7 @@ impl<D, E> OutlierRepository<D, E> {
                 delete_orphans: false,
             },
             concurrency: 4,
+            on_progress: None,
         }
     }
 }
@@ -87,13 +90,13 @@ impl<D, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a> {
     shared: &'a Shared,
     id: Result<Option<DocumentId>>,
     options: Options,
     concurrency: usize,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -175,6 +178,12 @@ impl<'a> Repair<'a> {
         self
     }
 
+    /// Is called with how many documents were looked at, as [`Verify::on_progress`](super::Verify::on_progress) is.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream, in no order. It does nothing before it is read.
     pub fn stream(self) -> RepairedStream<'a> {
         let Self {
@@ -182,9 +191,10 @@ impl<'a> Repair<'a> {
             id,
             options,
             concurrency,
+            on_progress,
         } = self;
         let operation = shared.operation("repair");
-        let documents = suspects(shared, id)
+        let documents = suspects(shared, id, on_progress)
             .map_ok(move |look| mend_document(shared, look, options))
             .try_buffer_unordered(concurrency.max(1))
             .try_filter_map(|repaired| ready(Ok(repaired)))
@@ -241,4 +251,12 @@ async fn in_steps(shared: &Shared, look: Look, delete_orphans: bool) -> Result<O
         removed: steps.removed,
         left: steps.left,
     }))
+}
+
+impl fmt::Debug for Repair<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repair")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
 }

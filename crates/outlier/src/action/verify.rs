@@ -1,13 +1,15 @@
+use std::fmt;
 use std::pin::Pin;
 
 use futures::future::ready;
 use futures::stream::{iter, once};
 use futures::{Stream, StreamExt, TryStreamExt};
-use mongo_patterns_core::{DocumentId, Error, Result};
+use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::{DocumentId, Error, Progress, Result};
 use mongodb::bson::Bson;
 
 use crate::repository::Shared;
-use crate::scan::{Looks, confirm, look_at, looks};
+use crate::scan::{Looks, confirm, look_at, looks_told};
 use crate::{Finding, OutlierRepository, check};
 
 /// How many documents are looked at again at a time.
@@ -49,6 +51,7 @@ impl<D, E> OutlierRepository<D, E> {
         Verify {
             shared: self.shared(),
             id: Ok(None),
+            on_progress: None,
         }
     }
 }
@@ -64,11 +67,11 @@ impl<D, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
     shared: &'a Shared,
     id: Result<Option<DocumentId>>,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 /// A stream of findings; made by [`Verify::stream`].
@@ -93,11 +96,18 @@ impl<'a> Verify<'a> {
         self
     }
 
+    /// Is called with how many of the documents that have extras, a flag or a long array were looked at, when it looks at
+    /// all. It takes one round trip more, by which the server reads the main documents to count these.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");
-        let findings = suspects(shared, self.id)
+        let findings = suspects(shared, self.id, self.on_progress)
             .map_ok(move |look| async move { confirm(shared, &look).await })
             .try_buffered(AT_A_TIME)
             .map_ok(|findings| iter(findings.into_iter().map(Ok)))
@@ -107,9 +117,13 @@ impl<'a> Verify<'a> {
 }
 
 /// The documents in which something seems wrong: of one, or of all.
-pub(super) fn suspects(shared: &Shared, id: Result<Option<DocumentId>>) -> Looks<'_> {
+pub(super) fn suspects<'a>(
+    shared: &'a Shared,
+    id: Result<Option<DocumentId>>,
+    on_progress: Option<OnProgress<'a>>,
+) -> Looks<'a> {
     let looks: Looks<'_> = match id {
-        Ok(None) => looks(shared),
+        Ok(None) => looks_told(shared, on_progress),
         Ok(Some(id)) => Box::pin(once(async move { look_at(shared, id.value(), None).await })),
         Err(error) => Box::pin(once(ready(Err(error)))),
     };
@@ -126,4 +140,12 @@ pub(super) fn until_error<'a, T: Send + 'a>(
         failed |= item.is_err();
         ready(goes_on)
     }))
+}
+
+impl fmt::Debug for Verify<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verify")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
 }

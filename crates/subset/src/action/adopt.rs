@@ -2,12 +2,14 @@ use std::fmt;
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongodb::bson::Bson;
+use mongo_patterns_core::plan::update;
+use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
+use mongodb::bson::doc;
 
+use crate::migrate::CHUNK;
 use crate::migrate::plan::MovePlan;
 use crate::migrate::run::rebuild_in_chunks;
-use crate::migrate::{CHUNK, MoveProgress, OnProgress};
-use crate::query::{self, Rebuilt};
+use crate::query;
 use crate::repository::Shared;
 use crate::scan::Scan;
 use crate::{Problem, SubsetRepository, unwritten};
@@ -101,23 +103,41 @@ impl<'a> Adopt<'a> {
     }
 
     /// Is called after each chunk, with numbers of parents.
-    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// What it would write. Sends nothing.
-    pub fn plan(&self) -> MovePlan {
-        MovePlan::of_rebuild(self.shared, false)
+    /// What it would do, and every command that it would send. It writes nothing.
+    ///
+    /// # Cost
+    /// Two round trips, and one for each 1000 parents, whose ids this process holds.
+    ///
+    /// # Errors
+    /// Those of [`ensure_indexes`](SubsetRepository::ensure_indexes), but for children that violate them.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        run(self.shared.operation("adopt"), |_| async move {
+            let Shared { parents, settings, .. } = self.shared;
+            let mut plan = MovePlan::default();
+            plan.indexes(self.shared).await?;
+            if self.discard_embedded {
+                let change = query::count_version(settings).to_vec();
+                let discard = doc! { "q": query::unwritten(settings, None), "u": change, "multi": true };
+                plan.write("give up what is embedded alone", update(parents.name(), discard));
+            }
+            plan.rebuild_in_chunks(self.shared, false).await?;
+            plan.look_for_orphans(self.shared);
+            Ok(plan)
+        })
     }
 
-    async fn execute(mut self) -> Result<Adopted> {
+    async fn execute(self) -> Result<Adopted> {
         let Shared { children, settings, .. } = self.shared;
         let ensured = settings.index_plan(children.name()).ensure(children, None).await?;
         if self.discard_embedded {
             unwritten::discard(self.shared, None, None).await?;
         }
-        let rebuilt = rebuild_in_chunks(self.shared, false, CHUNK, &mut self.on_progress).await?;
+        let rebuilt = rebuild_in_chunks(self.shared, false, CHUNK, Reporter::new(self.on_progress)).await?;
         let mut adopted = Adopted {
             created_indexes: ensured.created,
             parents: rebuilt.parents,
@@ -149,28 +169,5 @@ impl fmt::Debug for Adopt<'_> {
             .field("shared", self.shared)
             .field("discard_embedded", &self.discard_embedded)
             .finish_non_exhaustive()
-    }
-}
-
-impl MovePlan {
-    /// Of all parents, chunk by chunk.
-    pub(crate) fn of_rebuild(shared: &Shared, every: bool) -> Self {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = shared;
-        let ids = [Bson::from("CHUNK")];
-        let which = match every {
-            true => Rebuilt::AllOf(&ids),
-            false => Rebuilt::WrongOf(&ids),
-        };
-        Self {
-            indexes: settings.index_plan(children.name()),
-            chunk: vec![query::rebuild_all(settings, parents.name(), children.name(), which)],
-            dropped_index: None,
-            collections: (parents.name().to_owned(), children.name().to_owned()),
-        }
     }
 }

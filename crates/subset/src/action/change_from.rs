@@ -1,13 +1,14 @@
 use std::fmt;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::index::{PlannedIndex, drop_exactly};
+use mongo_patterns_core::index::{PlannedIndex, drop_commands, drop_exactly};
+use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
 use mongo_patterns_core::{Error, ErrorKind, Result};
 
 use crate::SubsetRepository;
+use crate::migrate::CHUNK;
 use crate::migrate::plan::MovePlan;
 use crate::migrate::run::rebuild_in_chunks;
-use crate::migrate::{CHUNK, MoveProgress, OnProgress};
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -110,16 +111,30 @@ pub struct Changed {
 
 impl<'a> ChangeFrom<'a> {
     /// Is called after each chunk, with numbers of parents.
-    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// What it would write. Sends nothing.
-    pub fn plan(&self) -> MovePlan {
-        let mut plan = MovePlan::of_rebuild(self.shared, self.is_other_order());
-        plan.dropped_index = self.old_index().map(|index| index.name);
-        plan
+    /// What it would do, and every command that it would send. It writes nothing.
+    ///
+    /// # Cost
+    /// Three round trips, and one for each 1000 parents, whose ids this process holds.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`IndexMismatch`](ErrorKind::IndexMismatch), as the change.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        run(self.shared.operation("change_from"), |_| async move {
+            self.check()?;
+            let mut plan = MovePlan::default();
+            plan.indexes(self.shared).await?;
+            if let Some(index) = self.old_index() {
+                let mut drop = drop_commands(&self.shared.children, &index).await?;
+                plan.commands.append(&mut drop);
+            }
+            plan.rebuild_in_chunks(self.shared, self.is_other_order()).await?;
+            Ok(plan)
+        })
     }
 
     fn is_other_order(&self) -> bool {
@@ -159,7 +174,7 @@ impl<'a> ChangeFrom<'a> {
         ))
     }
 
-    async fn execute(mut self) -> Result<Changed> {
+    async fn execute(self) -> Result<Changed> {
         self.check()?;
         let Shared { children, settings, .. } = self.shared;
         let ensured = settings.index_plan(children.name()).ensure(children, None).await?;
@@ -172,7 +187,8 @@ impl<'a> ChangeFrom<'a> {
         {
             changed.dropped_index = Some(index.name);
         }
-        let rebuilt = rebuild_in_chunks(self.shared, self.is_other_order(), CHUNK, &mut self.on_progress).await?;
+        let every = self.is_other_order();
+        let rebuilt = rebuild_in_chunks(self.shared, every, CHUNK, Reporter::new(self.on_progress)).await?;
         changed.parents = rebuilt.parents;
         changed.one_by_one = rebuilt.one_by_one;
         Ok(changed)

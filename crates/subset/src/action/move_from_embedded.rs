@@ -2,14 +2,12 @@ use std::fmt;
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongodb::bson::{Bson, doc};
+use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
 
 use crate::SubsetRepository;
-use crate::migrate::from_embedded::FromEmbedded;
 use crate::migrate::moving::Moving;
 use crate::migrate::plan::MovePlan;
-use crate::migrate::{CHUNK, MoveProgress, Moved, OnProgress};
-use crate::query::{self, Rebuilt};
+use crate::migrate::{CHUNK, Moved};
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -20,7 +18,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
     /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
-    /// println!("{}", products.move_from_embedded().plan());
+    /// let plan = products.move_from_embedded().plan().await?;
+    /// println!("{} children of {} parents, by {} commands", plan.children, plan.parents, plan.commands.len());
     /// let moved = products.move_from_embedded().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} children of {} parents", moved.children, moved.parents);
     /// # Ok(())
@@ -117,35 +116,30 @@ impl<'a> MoveFromEmbedded<'a> {
     }
 
     /// Is called after each chunk, with numbers of children.
-    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// What it would write. Sends nothing.
-    pub fn plan(&self) -> MovePlan {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = self.shared;
-        let (parents, children) = (parents.name(), children.name());
-        let form = FromEmbedded {
-            settings,
-            parents,
-            children,
-        };
-        let record = doc! { "_id": children, "run": "RUN" };
-        let ids = [Bson::from("CHUNK")];
-        MovePlan {
-            indexes: settings.index_plan(children),
-            chunk: vec![
-                form.copy(&ids.to_vec().into(), record),
-                query::rebuild_all(settings, parents, children, Rebuilt::WrongOf(&ids)),
-            ],
-            dropped_index: None,
-            collections: (parents.to_owned(), children.to_owned()),
+    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    ///
+    /// # Cost
+    /// Some six round trips, and one for each 1000 parents. The server reads the parents that are to be moved once or
+    /// twice to check them, and this process holds the ids of all of them.
+    ///
+    /// # Errors
+    /// Those of the move with which nothing is written.
+    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+        run(self.shared.operation("move_from_embedded"), |_| async move {
+            self.moving().plan().await
+        })
+    }
+
+    fn moving(&self) -> Moving<'a> {
+        Moving {
+            shared: self.shared,
+            into_non_empty: self.into_non_empty,
+            chunk_children: self.chunk_children,
         }
     }
 }
@@ -155,19 +149,9 @@ impl<'a> IntoFuture for MoveFromEmbedded<'a> {
     type IntoFuture = ActionFuture<'a, Moved>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self {
-            shared,
-            into_non_empty,
-            chunk_children,
-            on_progress,
-        } = self;
-        run(shared.operation("move_from_embedded"), move |_| {
-            let moving = Moving {
-                shared,
-                into_non_empty,
-                chunk_children,
-            };
-            moving.run(on_progress)
+        let moving = self.moving();
+        run(self.shared.operation("move_from_embedded"), move |_| {
+            moving.run(Reporter::new(self.on_progress))
         })
     }
 }

@@ -3,7 +3,8 @@ use std::pin::Pin;
 
 use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
+use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::{Error, ErrorKind, Progress, Result, document_id};
 use mongodb::bson::Bson;
 
 use crate::refresh::{Refreshed, refresh};
@@ -43,6 +44,7 @@ impl<P, C> SubsetRepository<P, C> {
         Repair {
             shared: self.shared(),
             dry_run: false,
+            on_progress: None,
         }
     }
 }
@@ -58,11 +60,11 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Repair<'a> {
     shared: &'a Shared,
     dry_run: bool,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 /// What was mended, or would be.
@@ -152,11 +154,21 @@ impl<'a> Repair<'a> {
         self
     }
 
+    /// Is called with how many parents were looked at, as [`Verify::on_progress`](super::Verify::on_progress) is.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream. It does nothing before it is read.
     pub fn stream(self) -> RepairedStream<'a> {
-        let Self { shared, dry_run } = self;
+        let Self {
+            shared,
+            dry_run,
+            on_progress,
+        } = self;
         let operation = shared.operation("repair");
-        let repaired = try_unfold(Scan::new(shared), move |mut scan| async move {
+        let repaired = try_unfold(Scan::new(shared, on_progress), move |mut scan| async move {
             while let Some(finding) = scan.next().await? {
                 let left = match finding.problem {
                     Problem::Orphaned { .. } => Some(Left::NoParent),
@@ -184,4 +196,12 @@ async fn rebuilt(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> 
     let _gate = shared.gates.close(&document_id::text(parent)).await;
     let refreshed = refresh(shared, parent, None, None, None).await?;
     Ok(matches!(refreshed, Refreshed::Done { .. }))
+}
+
+impl fmt::Debug for Repair<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repair")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
+    }
 }

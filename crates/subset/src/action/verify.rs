@@ -1,8 +1,10 @@
+use std::fmt;
 use std::pin::Pin;
 
 use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::{Error, Progress, Result};
 
 use crate::repository::Shared;
 use crate::scan::Scan;
@@ -36,7 +38,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, as the last item of the
     /// stream. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
     pub fn verify(&self) -> Verify<'_> {
-        Verify { shared: self.shared() }
+        Verify {
+            shared: self.shared(),
+            on_progress: None,
+        }
     }
 }
 
@@ -51,10 +56,10 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a> {
     shared: &'a Shared,
+    on_progress: Option<OnProgress<'a>>,
 }
 
 /// A stream of findings; made by [`Verify::stream`].
@@ -73,14 +78,29 @@ pub struct Verify<'a> {
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a> Verify<'a> {
+    /// Is called with how many parents were looked at. It takes one round trip more, and one for each 1000 parents, since
+    /// the server answers for each. The look for children without a parent comes after them.
+    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
+        self.on_progress = Some(Box::new(call));
+        self
+    }
+
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");
-        let findings = try_unfold(Scan::new(shared), |mut scan| async move {
+        let findings = try_unfold(Scan::new(shared, self.on_progress), |mut scan| async move {
             let finding = scan.next().await?;
             Ok(finding.map(|finding| (finding, scan)))
         });
         Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+    }
+}
+
+impl fmt::Debug for Verify<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verify")
+            .field("shared", self.shared)
+            .finish_non_exhaustive()
     }
 }

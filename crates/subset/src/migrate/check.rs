@@ -60,15 +60,20 @@ pub(crate) async fn check_embedded(shared: &Shared, form: &FromEmbedded<'_>) -> 
     Ok(found)
 }
 
-/// What the collection of the children has already.
-pub(crate) async fn check_children(shared: &Shared, form: &FromEmbedded<'_>, into_non_empty: bool) -> Result<()> {
-    let one = look(&shared.children, [doc! { "$limit": 1 }, doc! { "$count": "n" }]).await?;
+/// Counts the children that are there already, up to one.
+pub(crate) fn any_child() -> [Document; 2] {
+    [doc! { "$limit": 1 }, doc! { "$count": "n" }]
+}
+
+/// What the collection of the children has already. Returns whether it has any.
+pub(crate) async fn check_children(shared: &Shared, form: &FromEmbedded<'_>, into_non_empty: bool) -> Result<bool> {
+    let one = look(&shared.children, any_child()).await?;
     if number(&one, "n") == 0 {
-        return Ok(());
+        return Ok(false);
     }
     if !into_non_empty {
         let what = "or more documents are in the collection of the children already: empty it, or call into_non_empty() when they are children, too";
-        return refuse(&one, "n", ErrorKind::TargetNotEmpty, "", what);
+        refuse(&one, "n", ErrorKind::TargetNotEmpty, "", what)?;
     }
     let found = look(&shared.parents, form.conflicts()).await?;
     let what = "parents have embedded children whose ids are those of their children in the collection, with another content: mend either";
@@ -78,5 +83,6 @@ pub(crate) async fn check_children(shared: &Shared, form: &FromEmbedded<'_>, int
         ErrorKind::TargetNotEmpty,
         shared.settings.subset.as_str(),
         what,
-    )
+    )?;
+    Ok(true)
 }

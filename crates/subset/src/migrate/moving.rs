@@ -1,16 +1,19 @@
 //! The way from embedded children to documents of their own: check, copy and write chunk by chunk, look again.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::chunks::{Chunk, Walk};
 use mongo_patterns_core::moves::{Last, Record};
-use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy};
+use mongo_patterns_core::plan::aggregation;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, RetryPolicy};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::Error as DriverError;
 
-use super::check::{check_children, check_embedded};
-use super::chunks::{Chunk, Chunks};
+use super::Moved;
+use super::check::{any_child, check_children, check_embedded};
 use super::from_embedded::FromEmbedded;
+use super::plan::{self, MovePlan, with_concern};
 use super::run::{aggregate, not_copied, number, rebuild, rebuild_stale};
-use super::{MoveProgress, Moved, OnProgress};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 
@@ -21,48 +24,128 @@ pub(crate) struct Moving<'a> {
     pub(crate) chunk_children: u64,
 }
 
+/// What a move begins with.
+struct Start {
+    /// The unfinished move that it goes on with.
+    last: Option<Last>,
+    /// How many parents have embedded children that are to be moved, and how many children these are.
+    parents: u64,
+    total: u64,
+    /// Whether some of these have an `_id`.
+    with_ids: bool,
+    /// Whether the collection of the children has any.
+    is_non_empty: bool,
+}
+
 impl Moving<'_> {
-    pub(crate) async fn run(self, mut on_progress: Option<OnProgress<'_>>) -> Result<Moved> {
-        if self.chunk_children == 0 {
-            let message = "a chunk must be of at least 1 child, nothing was moved";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
+    pub(crate) async fn run(self, mut reporter: Reporter<'_>) -> Result<Moved> {
         let Shared { children, settings, .. } = self.shared;
-        let form = self.form();
         let record = Record::of(children);
-        let last = record.read().await?.filter(|last| !last.finished);
-        let resumed = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
-        let found = check_embedded(self.shared, &form).await?;
-        let (parents, total) = (number(&found, "parents"), number(&found, "children"));
-        if parents > 0 {
-            check_children(self.shared, &form, self.into_non_empty || resumed).await?;
-        }
-        if let (Some(_), false) = (&last, resumed) {
-            return Err(other_settings());
-        }
+        let Start { last, total, .. } = self.prepare(&record).await?;
         settings.index_plan(children.name()).ensure(children, None).await?;
         self.take_over(&record, last.as_ref()).await?;
         let mut moved = Moved {
-            resumed,
+            resumed: last.is_some(),
             ..Moved::default()
         };
         let before = last.map_or(0, |last| last.place.moved);
-        let mut chunks = self.chunks().await?;
+        reporter.begin(total);
+        let mut chunks = self.walk().begin(&self.shared.parents).await?;
         while let Some(chunk) = chunks.next().await? {
             self.move_chunk(&record, &chunk).await?;
             moved.parents += chunk.ids.len() as u64;
             moved.children += chunk.weight;
             record.advance(&Bson::Null, before + moved.children).await?;
-            if let Some(call) = &mut on_progress {
-                let done = moved.children;
-                let total = total.max(done);
-                call(MoveProgress { done, total });
-            }
+            reporter.advance(chunk.weight);
         }
         rebuild(self.shared, Rebuilt::Wrong).await?;
         rebuild_stale(self.shared).await.map_err(still_embedded)?;
         record.finish().await?;
         Ok(moved)
+    }
+
+    /// Runs the checks, which only read, and lists what a move would send.
+    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+        let Shared { parents, children, .. } = self.shared;
+        let (parents, children) = (parents.name(), children.name());
+        let form = self.form();
+        let record = Record::of(&self.shared.children);
+        let start = self.prepare(&record).await?;
+        let mut plan = MovePlan {
+            parents: start.parents,
+            children: start.total,
+            ..MovePlan::default()
+        };
+        plan.read("look for an earlier move", record.find_command());
+        plan.read("check the parents", aggregation(parents, form.inspection()));
+        if start.with_ids {
+            let ids = aggregation(parents, form.unusable_ids());
+            plan.read("check the ids of the embedded children", ids);
+        }
+        if start.parents > 0 {
+            let look = aggregation(children, any_child());
+            plan.read("look whether there are children already", look);
+        }
+        if start.is_non_empty {
+            let conflicts = aggregation(parents, form.conflicts());
+            plan.read("compare what is embedded with the children", conflicts);
+        }
+        plan.indexes(self.shared).await?;
+        match &start.last {
+            Some(_) => plan.write("go on with the move", record.resume_command()),
+            None => plan.write("note that the move begins", record.begin_command(self.fingerprint())),
+        }
+        let under_way = doc! { "aggregate": 1, "pipeline": self.under_way().to_vec(), "cursor": {} };
+        let under_way = PlannedCommand::read("wait for the end of an earlier copy", under_way);
+        plan.commands.push(under_way.on_admin());
+        let walk = self.walk();
+        plan.read("go through the parents", walk.find_command(parents));
+        let mut moved = start.last.as_ref().map_or(0, |last| last.place.moved);
+        let mut chunks = walk.begin(&self.shared.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            let mut copy = aggregation(parents, form.copy(&chunk.ids.clone().into(), record.ours()));
+            copy.insert("comment", self.comment());
+            plan.write("copy the children of a chunk", with_concern(self.shared, copy));
+            let which = Rebuilt::WrongOf(&chunk.ids);
+            plan.write(
+                "leave the first ones in their parents",
+                plan::rebuild(self.shared, which),
+            );
+            moved += chunk.weight;
+            let advance = record.advance_command(&Bson::Null, moved);
+            plan.write("note how far the move is", advance);
+        }
+        let rest = plan::rebuild(self.shared, Rebuilt::Wrong);
+        plan.write("write the subsets that are still wrong", rest);
+        plan.look_again(self.shared);
+        plan.write("note that the move is finished", record.finish_command());
+        Ok(plan)
+    }
+
+    /// All checks.
+    async fn prepare(&self, record: &Record) -> Result<Start> {
+        if self.chunk_children == 0 {
+            let message = "a chunk must be of at least 1 child, nothing was moved";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let form = self.form();
+        let last = record.read().await?.filter(|last| !last.finished);
+        let resumed = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
+        let found = check_embedded(self.shared, &form).await?;
+        let mut start = Start {
+            last,
+            parents: number(&found, "parents"),
+            total: number(&found, "children"),
+            with_ids: number(&found, "with_ids") > 0,
+            is_non_empty: false,
+        };
+        if start.parents > 0 {
+            start.is_non_empty = check_children(self.shared, &form, self.into_non_empty || resumed).await?;
+        }
+        match (&start.last, resumed) {
+            (Some(_), false) => Err(other_settings()),
+            _ => Ok(start),
+        }
     }
 
     fn form(&self) -> FromEmbedded<'_> {
@@ -93,11 +176,15 @@ impl Moving<'_> {
         }
     }
 
-    async fn chunks(&self) -> Result<Chunks> {
+    /// Through the parents that are to be moved, by the number of their children.
+    fn walk(&self) -> Walk {
         let settings = &self.shared.settings;
         let children = doc! { "$size": query::embedded_ids(settings, &format!("${}", settings.subset)) };
-        let unwritten = query::unwritten(settings, None);
-        Chunks::new(self.shared, unwritten, children.into(), self.chunk_children).await
+        Walk {
+            filter: query::unwritten(settings, None),
+            weight: children.into(),
+            most: self.chunk_children,
+        }
     }
 
     /// From here on no other call copies anything: those that begin find the record to be another's, and it waits for
@@ -108,11 +195,7 @@ impl Moving<'_> {
             None => record.begin(self.fingerprint()).await?,
         }
         let admin = self.shared.parents.client().database("admin");
-        let under_way = [
-            doc! { "$currentOp": {} },
-            doc! { "$match": { "command.comment": self.comment() } },
-            doc! { "$limit": 1 },
-        ];
+        let under_way = self.under_way();
         let policy = RetryPolicy::default().with_max_attempts(u32::MAX);
         let mut attempts = policy.start();
         while admin.aggregate(under_way.clone()).await?.try_next().await?.is_some() {
@@ -125,6 +208,15 @@ impl Moving<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// Finds a copy that is under way.
+    fn under_way(&self) -> [Document; 3] {
+        [
+            doc! { "$currentOp": {} },
+            doc! { "$match": { "command.comment": self.comment() } },
+            doc! { "$limit": 1 },
+        ]
     }
 
     /// By which a copy is found among the operations of the server.

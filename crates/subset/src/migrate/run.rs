@@ -1,6 +1,8 @@
 //! What all moves share.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::chunks::Walk;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
@@ -8,8 +10,6 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
-use super::chunks::Chunks;
-use super::{MoveProgress, OnProgress};
 use crate::Problem;
 use crate::query::{self, Rebuilt};
 use crate::refresh::{Refreshed, refresh};
@@ -66,27 +66,20 @@ pub(crate) async fn rebuild_in_chunks(
     shared: &Shared,
     every: bool,
     chunk: u64,
-    on_progress: &mut Option<OnProgress<'_>>,
+    mut reporter: Reporter<'_>,
 ) -> Result<RebuiltChunks> {
-    let mut progress = MoveProgress {
-        done: 0,
-        total: shared.parents.estimated_document_count().await?,
-    };
-    let mut chunks = Chunks::new(shared, Document::new(), Bson::Int64(1), chunk).await?;
+    reporter.begin(shared.parents.estimated_document_count().await?);
+    let mut chunks = Walk::by_number(Document::new(), chunk).begin(&shared.parents).await?;
     while let Some(chunk) = chunks.next().await? {
         let which = match every {
             true => Rebuilt::AllOf(&chunk.ids),
             false => Rebuilt::WrongOf(&chunk.ids),
         };
         rebuild(shared, which).await?;
-        progress.done += chunk.ids.len() as u64;
-        progress.total = progress.total.max(progress.done);
-        if let Some(call) = on_progress {
-            call(progress);
-        }
+        reporter.advance(chunk.ids.len() as u64);
     }
     Ok(RebuiltChunks {
-        parents: progress.done,
+        parents: reporter.done(),
         one_by_one: rebuild_stale(shared).await?,
     })
 }

@@ -37,20 +37,35 @@ fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
 
 /// The ids and versions of parents whose subset is not the first of their children: of all, or of one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
+    let (looks, is_stale) = compared(settings, children);
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
+    stages.extend(looks);
+    stages.extend([
+        doc! { "$match": { "$expr": is_stale } },
+        doc! { "$project": { "version": 1 } },
+    ]);
+    stages
+}
+
+/// The same of all, and an empty row for each parent that is right: so the client sees how far the server is.
+pub(crate) fn stale_and_right(settings: &Settings, children: &str) -> Vec<Document> {
+    let (mut stages, is_stale) = compared(settings, children);
+    let row = doc! { "_id": "$_id", "version": "$version" };
+    stages.push(doc! { "$replaceWith": { "$cond": [is_stale, row, {}] } });
+    stages
+}
+
+/// The stages that look at parents and their children, and whether the subset is wrong, as an expression.
+fn compared(settings: &Settings, children: &str) -> (Vec<Document>, Document) {
     let (looked_at, lookups) = truth(settings, children);
-    stages.push(looked_at);
+    let mut stages = vec![looked_at];
     stages.extend(lookups);
     // A parent without children may also have no subset, and no total.
     let mut differs = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
     if settings.total.is_some() {
         differs.push(doc! { "$ne": [{ "$ifNull": ["$total", 0] }, "$counted"] });
     }
-    stages.extend([
-        doc! { "$match": { "$expr": either(differs) } },
-        doc! { "$project": { "version": 1 } },
-    ]);
-    stages
+    (stages, either(differs))
 }
 
 fn either(mut conditions: Vec<Document>) -> Document {

@@ -1,0 +1,263 @@
+//! Settings for children: of documents that refer to a parent, and of documents in an array of their parent. Pure, but for
+//! the look for the parents.
+
+use std::collections::BTreeSet;
+
+use mongo_patterns_core::moves;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::look::{Seen, is_called_id};
+use crate::Context;
+use crate::failure::Failure;
+use crate::settings::{EmbeddedSettings, SubsetSettings};
+
+/// How many values of a reference are looked up.
+const LOOKED_UP: usize = 20;
+
+/// Whose children documents are.
+pub(super) struct Parents {
+    collection: String,
+    /// The field that holds the `_id` of a parent.
+    reference: String,
+}
+
+/// Looks for the collection that the documents of another one refer to: one that has the name of the field, and the
+/// `_id`s that are in it.
+pub(super) async fn parents_of(
+    context: &Context,
+    collection: &str,
+    documents: &[Document],
+) -> Result<Option<Parents>, Failure> {
+    let names = context.database.list_collection_names().await?;
+    for reference in references(documents) {
+        let values = values(documents, &reference);
+        let stem = stem(&reference);
+        let may_be = |name: &&String| {
+            **name != collection && **name != moves::COLLECTION && name.to_lowercase().starts_with(&stem)
+        };
+        for name in names.iter().filter(may_be) {
+            let of_values = doc! { "_id": { "$in": &values } };
+            let parents = context.database.collection::<Document>(name);
+            let found = parents.count_documents(of_values).await?;
+            if found * 2 > values.len() as u64 {
+                let collection = name.clone();
+                return Ok(Some(Parents { collection, reference }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The fields of all documents that are called the id of something.
+fn references(documents: &[Document]) -> Vec<String> {
+    let Some((first, rest)) = documents.split_first() else {
+        return Vec::new();
+    };
+    let names = first.keys().filter(|name| *name != "_id" && is_called_id(name));
+    names
+        .filter(|name| rest.iter().all(|document| document.contains_key(name)))
+        .filter(|name| !stem(name).is_empty())
+        .cloned()
+        .collect()
+}
+
+/// `customer` of `customerId` and `customer_id`.
+fn stem(reference: &str) -> String {
+    let name = reference.to_lowercase();
+    name.trim_end_matches("id").trim_end_matches('_').to_owned()
+}
+
+fn values(documents: &[Document], field: &str) -> Vec<Bson> {
+    let mut seen = BTreeSet::new();
+    let values = documents.iter().filter_map(|document| document.get(field));
+    let different = values.filter(|value| !matches!(value, Bson::Null) && seen.insert(value.to_string()));
+    different.take(LOOKED_UP).cloned().collect()
+}
+
+/// Of documents that refer to parents.
+pub(super) fn of_references(seen: &mut Seen, collection: &str, documents: &[Document], parents: Parents) {
+    let Parents {
+        collection: of_parents,
+        reference,
+    } = parents;
+    let array = plural(collection);
+    let id = id_field(documents, &reference);
+    seen.notes.push(format!(
+        "`{reference}` has `_id`s of {of_parents}: `embedded migrate` and `subset migrate --from collection` go by it"
+    ));
+    seen.notes
+        .push("`embedded analyze` and `subset analyze` say whether these patterns fit".to_owned());
+    seen.profile.embedded = Some(EmbeddedSettings {
+        collection: Some(of_parents.clone()),
+        children: Some(array.clone()),
+        max_children: Some(100),
+        source: Some(collection.to_owned()),
+        reference: Some(reference.clone()),
+        ..EmbeddedSettings::default()
+    });
+    seen.profile.subset = Some(SubsetSettings {
+        collection: Some(of_parents),
+        children_collection: Some(collection.to_owned()),
+        subset: Some(array),
+        parent: Some(reference),
+        order: Some(vec![order(documents, &id)]),
+        child_id: Some(id),
+        size: Some(10),
+        ..SubsetSettings::default()
+    });
+    seen.patterns.extend(["embedded", "subset"]);
+}
+
+/// Of an array of documents that have an id.
+pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents: &[Document]) {
+    let arrays = documents.iter().filter_map(|document| document.get_array(array).ok());
+    let longest = arrays.clone().map(Vec::len).max().unwrap_or(0);
+    let children: Option<Vec<Document>> = arrays.flatten().map(|child| child.as_document().cloned()).collect();
+    let Some(children) = children.filter(|children| !children.is_empty()) else {
+        return;
+    };
+    let id = id_field(&children, "");
+    if !children.iter().all(|child| child.contains_key(&id)) {
+        return;
+    }
+    let version = format!("{array}_version");
+    let is_subset = documents.iter().any(|document| document.contains_key(&version));
+    seen.notes.push(format!("`{array}` has documents with the id `{id}`"));
+    if is_subset {
+        seen.notes.push(format!(
+            "`{version}` is the version of a subset: set the collection of all children, and their parent field"
+        ));
+        // What stands in a subset is neither all, nor the rest of a long list.
+        seen.profile.outlier = None;
+        seen.patterns.clear();
+    } else {
+        seen.profile.embedded = Some(EmbeddedSettings {
+            collection: Some(collection.to_owned()),
+            children: Some(array.to_owned()),
+            child_id: Some(id.clone()).filter(|id| id != "_id"),
+            max_children: Some(u32::try_from(longest.max(50) * 2).unwrap_or(u32::MAX)),
+            ..EmbeddedSettings::default()
+        });
+        seen.patterns.push("embedded");
+        seen.notes
+            .push("`subset migrate --from embedded` moves all but the first to a collection of their own".to_owned());
+    }
+    seen.profile.subset = Some(SubsetSettings {
+        collection: Some(collection.to_owned()),
+        children_collection: Some(format!("{collection}_{array}")),
+        subset: Some(array.to_owned()),
+        parent: Some(format!("{collection}_id")),
+        order: Some(vec![order(&children, &id)]),
+        child_id: Some(id),
+        size: Some(if is_subset {
+            u32::try_from(longest).unwrap_or(u32::MAX)
+        } else {
+            10
+        }),
+        ..SubsetSettings::default()
+    });
+    seen.patterns.push("subset");
+}
+
+/// What tells children apart: a field that is called an id and has another value in each, or else `_id`.
+fn id_field(children: &[Document], reference: &str) -> String {
+    let Some(first) = children.first() else {
+        return "_id".to_owned();
+    };
+    let may_be = |name: &&String| **name != reference && **name != "_id" && (is_called_id(name) || **name == "id");
+    let is_different = |name: &&String| {
+        let values: BTreeSet<String> = children
+            .iter()
+            .filter_map(|child| child.get(name.as_str()))
+            .map(Bson::to_string)
+            .collect();
+        values.len() == children.len()
+    };
+    let candidates: Vec<&String> = first.keys().filter(may_be).collect();
+    let everywhere = |name: &&&String| children.iter().all(|child| child.contains_key(name.as_str()));
+    let different = candidates.iter().find(|name| is_different(name));
+    // In arrays an id may be that of one in each parent.
+    let in_arrays = || candidates.iter().find(everywhere).filter(|_| reference.is_empty());
+    match different.or_else(in_arrays) {
+        Some(name) if !first.contains_key("_id") || different.is_some() => (*name).clone(),
+        _ => "_id".to_owned(),
+    }
+}
+
+/// The newest first, or the greatest id.
+fn order(children: &[Document], id: &str) -> String {
+    let dates = children.first().into_iter().flatten();
+    let mut dates = dates.filter(|(_, value)| matches!(value, Bson::DateTime(_)));
+    let field = dates.next().map_or(id, |(name, _)| name.as_str());
+    format!("-{field}")
+}
+
+fn plural(collection: &str) -> String {
+    if collection.ends_with('s') {
+        collection.to_owned()
+    } else {
+        format!("{collection}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::DateTime;
+
+    use super::*;
+    use crate::init::look::look;
+
+    fn review(n: i32) -> Document {
+        doc! { "_id": n, "review_id": 100 + n, "product_id": n % 3, "date": DateTime::now() }
+    }
+
+    #[test]
+    fn what_refers_to_parents_can_be_embedded_or_shown_by_its_first() {
+        let reviews: Vec<Document> = (0..20).map(review).collect();
+        assert_eq!(references(&reviews), ["review_id", "product_id"]);
+        let mut seen = look("review", &reviews);
+        let parents = Parents {
+            collection: "product".to_owned(),
+            reference: "product_id".to_owned(),
+        };
+        of_references(&mut seen, "review", &reviews, parents);
+        assert_eq!(seen.patterns, ["bucket", "embedded", "subset"]);
+        let embedded = seen.profile.embedded.unwrap();
+        assert_eq!(
+            (embedded.source.as_deref(), embedded.children.as_deref()),
+            (Some("review"), Some("reviews"))
+        );
+        let subset = seen.profile.subset.unwrap();
+        assert_eq!(
+            (subset.parent.as_deref(), subset.child_id.as_deref()),
+            (Some("product_id"), Some("review_id"))
+        );
+        assert_eq!(subset.order.unwrap(), ["-date"]);
+    }
+
+    #[test]
+    fn children_in_arrays_have_an_id_of_their_own() {
+        let patron = |n: i32| doc! { "_id": n, "addresses": [{ "id": "home", "zip": n }, { "id": "work" }] };
+        let patrons: Vec<Document> = (0..9).map(patron).collect();
+        let mut seen = look("patron", &patrons);
+        of_array(&mut seen, "patron", "addresses", &patrons);
+        assert_eq!(seen.patterns, ["outlier", "embedded", "subset"]);
+        assert_eq!(seen.profile.embedded.unwrap().child_id.as_deref(), Some("id"));
+        let subset = seen.profile.subset.unwrap();
+        assert_eq!(
+            (subset.children_collection.as_deref(), subset.parent.as_deref()),
+            (Some("patron_addresses"), Some("patron_id"))
+        );
+        assert_eq!(subset.order.unwrap(), ["-id"]);
+    }
+
+    #[test]
+    fn a_version_tells_a_subset() {
+        let product = doc! { "_id": 1, "reviews": [review(1), review(2)], "reviews_version": 7 };
+        let mut seen = look("product", std::slice::from_ref(&product));
+        of_array(&mut seen, "product", "reviews", &[product]);
+        assert_eq!(seen.patterns, ["subset"]);
+        assert!(seen.profile.outlier.is_none() && seen.profile.embedded.is_none());
+        assert_eq!(seen.profile.subset.unwrap().size, Some(2));
+    }
+}

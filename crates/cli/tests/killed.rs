@@ -1,0 +1,174 @@
+//! Moves of the outlier and subset patterns that are killed, and started again, come out as one that is not disturbed.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::support::*;
+
+/// How often a run is killed.
+const KILLS: usize = 10;
+
+/// A name for the program among the clients of the server, and the connection string that has it.
+fn named(db: &TestDatabase) -> (String, String) {
+    let name = format!("killed-{}", db.app_name());
+    let uri = db.server().uri();
+    let separator = if uri.contains('?') { '&' } else { '?' };
+    let uri = format!("{uri}{separator}appName={name}");
+    (name, uri)
+}
+
+/// Kills a run of the program at random moments, which are spread over the time that a whole run takes.
+async fn kill(db: &TestDatabase, whole: Duration, arguments: &[&str]) {
+    let (name, uri) = named(db);
+    for _ in 0..KILLS {
+        let mut program: Command = on(db);
+        program.env("MONGODB_URI", &uri).args(arguments);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(whole.mul_f64(fastrand::f64()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        end_transactions(db, &name).await;
+    }
+}
+
+/// What the server does by itself when a client has been silent for 60 seconds. Until then others wait.
+async fn end_transactions(db: &TestDatabase, app_name: &str) {
+    let sessions = open_transactions(db, app_name).await;
+    if sessions.is_empty() {
+        return; // it would mean all sessions of all tests
+    }
+    let admin = db.plain_client().database("admin");
+    admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+}
+
+/// The sessions of a client that have a transaction under way.
+async fn open_transactions(db: &TestDatabase, app_name: &str) -> Vec<Document> {
+    let of_program = [
+        doc! { "$currentOp": { "allUsers": true, "idleSessions": true } },
+        doc! { "$match": { "appName": app_name, "transaction": { "$exists": true } } },
+        doc! { "$project": { "id": "$lsid.id" } },
+    ];
+    let admin = db.plain_client().database("admin");
+    let found = admin.aggregate(of_program).await.unwrap();
+    found.try_collect().await.unwrap()
+}
+
+/// Documents without the fields that differ from run to run.
+async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: &[&str]) -> Vec<Document> {
+    let collection = db.plain_collection::<Document>(collection);
+    let documents = collection.find(doc! {}).sort(sort).await.unwrap();
+    let mut documents: Vec<Document> = documents.try_collect().await.unwrap();
+    for document in &mut documents {
+        for field in without {
+            document.remove(field);
+        }
+    }
+    documents
+}
+
+#[tokio::test]
+async fn a_subset_that_is_killed_on_its_way_comes_out_the_same() {
+    testkit::run(async |db| {
+        let product = |id: i32| {
+            let reviews: Vec<Document> = (0..id % 9)
+                .map(|n| doc! { "_id": id * 10 + n, "review_id": n, "date": n * 7 % 5 })
+                .collect();
+            doc! { "_id": id, "reviews": reviews }
+        };
+        let products: Vec<Document> = (0..900).map(product).collect();
+        for collection in ["product", "expected"] {
+            let collection = db.plain_collection::<Document>(collection);
+            collection.insert_many(&products).await.unwrap();
+        }
+        let migrate = ["migrate", "--from", "embedded", "--chunk-children", "300"];
+        let arguments: Vec<&str> = ["subset"].into_iter().chain(REVIEWS).chain(migrate).collect();
+        let expected = ["--collection", "expected", "--children-collection", "expected_review"];
+        let began = Instant::now();
+        let undisturbed = ran(on(db).args(&arguments).args(expected));
+        assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
+        kill(db, began.elapsed(), &arguments).await;
+        let moved = ran(on(db).args(&arguments));
+        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let by_id = || doc! { "_id": 1 };
+        let version = ["reviews_version"];
+        let (parents, children) = ("product", "review");
+        assert!(contents(db, parents, by_id(), &version).await == contents(db, "expected", by_id(), &version).await);
+        assert!(contents(db, children, by_id(), &[]).await == contents(db, "expected_review", by_id(), &[]).await);
+        assert_eq!(ran(on(db).arg("subset").args(REVIEWS).arg("verify")).code, Some(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn outliers_that_are_killed_on_their_way_come_out_the_same() {
+    testkit::run(async |db| {
+        let book = |id: i32| doc! { "_id": id, "customers": (0..id % 30).collect::<Vec<i32>>() };
+        let books: Vec<Document> = (0..90).map(book).collect();
+        for collection in ["sales", "expected"] {
+            let collection = db.plain_collection::<Document>(collection);
+            collection.insert_many(&books).await.unwrap();
+        }
+        let arguments = |collection| {
+            let settings = ["--array", "customers", "--threshold", "5", "--cap", "10"];
+            ["outlier", "--collection", collection].into_iter().chain(settings)
+        };
+        let began = Instant::now();
+        let undisturbed = ran(on(db).args(arguments("expected")).arg("migrate"));
+        assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
+        let migrate: Vec<&str> = arguments("sales").chain(["migrate"]).collect();
+        kill(db, began.elapsed(), &migrate).await;
+        let moved = ran(on(db).args(&migrate));
+        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let by_id = || doc! { "_id": 1 };
+        assert!(contents(db, "sales", by_id(), &[]).await == contents(db, "expected", by_id(), &[]).await);
+        let by_place = || doc! { "parent_id": 1, "seq": 1 };
+        let (extras, expected) = ("sales_extras", "expected_extras");
+        assert!(contents(db, extras, by_place(), &["_id"]).await == contents(db, expected, by_place(), &["_id"]).await);
+        assert_eq!(ran(on(db).args(arguments("sales")).arg("verify")).code, Some(0));
+    })
+    .await;
+}
+
+/// Where it is killed, its transactions stay until the server ends them, and others wait.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_stopped_by_ctrl_c_leaves_no_transaction_and_goes_on() {
+    use std::io::{BufRead, BufReader};
+
+    testkit::run(async |db| {
+        let book = |id: i32| doc! { "_id": id, "customers": (0..20).map(|n| n + id).collect::<Vec<i32>>() };
+        let sales = db.plain_collection::<Document>("sales");
+        sales.insert_many((0..1000).map(book)).await.unwrap();
+        let settings = ["--collection", "sales", "--array", "customers", "--threshold", "5"];
+        let (name, uri) = named(db);
+        let mut program: Command = on(db);
+        program
+            .env("MONGODB_URI", &uri)
+            .arg("outlier")
+            .args(settings)
+            .arg("migrate");
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        assert!(first.contains("of 1,000 long lists"), "{first}");
+        let stop = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(stop.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let last = lines.last().unwrap().unwrap();
+        assert!(last.contains("goes on from there"), "{last}");
+        assert_eq!(open_transactions(db, &name).await, []);
+        let flagged = sales.count_documents(doc! { "has_extras": true }).await.unwrap();
+        assert!(flagged < 1000, "it was stopped, and all are done");
+        let rest = ran(on(db).arg("outlier").args(settings).args(["migrate", "--json"]));
+        assert_eq!(
+            (rest.code, rest.summary()["documents"].as_u64()),
+            (Some(0), Some(1000 - flagged)),
+            "{rest:?}"
+        );
+    })
+    .await;
+}

@@ -1,0 +1,276 @@
+//! Deployments that ask for a certificate or a password, and addresses that lead nowhere. No password is ever printed.
+
+use std::path::Path;
+
+use mongo_patterns_testkit::{Mongod, MongodOptions};
+use mongodb::bson::{DateTime, Document, doc};
+use mongodb::options::{ClientOptions, Credential};
+use mongodb::{Client, Database};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::support::*;
+
+const PASSWORD: &str = "s3cret/:@%";
+const PATIENCE: &str = "serverSelectionTimeoutMS=2000";
+
+async fn fill_shop(shop: &Database) {
+    let item = |n: i64| doc! { "_id": n, "customerId": n % 3, "date": DateTime::from_millis(SECOND * 1000) };
+    let flat = shop.collection::<Document>("flat");
+    flat.insert_many((0..9).map(item)).await.unwrap();
+}
+
+/// Runs a command that reads, by a connection string and options for the connection.
+fn analyze(uri: &str, connection: &[&str], password: Option<&str>) -> Ran {
+    let mut program = program();
+    program.env("MONGODB_URI", uri);
+    if let Some(password) = password {
+        program.env("MONGODB_PASSWORD", password);
+    }
+    let ran = ran(program.args(["--db", "shop"]).args(connection).args([
+        "bucket",
+        "--flat",
+        "flat",
+        "--key",
+        "customerId",
+        "analyze",
+    ]));
+    assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"), "{ran:?}");
+    assert!(!ran.err.contains("wr0ng") && !ran.out.contains("wr0ng"), "{ran:?}");
+    ran
+}
+
+struct Authority {
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut parameters = CertificateParams::default();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.distinguished_name.push(DnType::CommonName, "an authority");
+        let key = KeyPair::generate().unwrap();
+        Self {
+            certificate: parameters.self_signed(&key).unwrap().pem(),
+            issuer: Issuer::new(parameters, key),
+        }
+    }
+
+    /// A certificate for this machine, with its key.
+    fn sign(&self) -> String {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut parameters = CertificateParams::new(names).unwrap();
+        parameters.distinguished_name.push(DnType::CommonName, "localhost");
+        let key = KeyPair::generate().unwrap();
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+        certificate.pem() + &key.serialize_pem()
+    }
+}
+
+/// A server that listens by TLS alone, and asks for a certificate of the same authority.
+async fn tls_server(ca: &str, key: &str) -> Mongod {
+    let options = MongodOptions::new()
+        .standalone()
+        .argument("--tlsMode=preferTLS")
+        .argument(format!("--tlsCAFile={ca}"))
+        .argument(format!("--tlsCertificateKeyFile={key}"));
+    let mongod = Mongod::start(options).await.unwrap();
+    let plain = Client::with_uri_str(mongod.uri()).await.unwrap();
+    fill_shop(&plain.database("shop")).await;
+    let require = doc! { "setParameter": 1, "tlsMode": "requireTLS" };
+    plain.database("admin").run_command(require).await.unwrap();
+    mongod
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_certificates_gets_them_from_options_or_the_connection_string() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| write(folder.path(), name, text);
+    let authority = Authority::new();
+    let ca = file("ca.pem", &authority.certificate);
+    let other = file("other.pem", &Authority::new().certificate);
+    let client = file("client.pem", &authority.sign());
+    let mongod = tls_server(&ca, &file("server.pem", &authority.sign())).await;
+    let uri = format!("{}&{PATIENCE}", mongod.uri());
+
+    let options = [
+        "--tls-ca-file",
+        ca.as_str(),
+        "--tls-certificate-key-file",
+        client.as_str(),
+    ];
+    let ran = analyze(&uri, &options, None);
+    assert!(ran.code == Some(0) && ran.out.contains("9 items in 3 lists"), "{ran:?}");
+    let in_uri = format!("{uri}&tls=true&tlsCAFile={ca}&tlsCertificateKeyFile={client}");
+    let ran = analyze(&in_uri, &[], None);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+
+    for options in [
+        vec![],
+        vec!["--tls"],
+        vec!["--tls-ca-file", &ca],
+        vec!["--tls-ca-file", &other, "--tls-certificate-key-file", &client],
+    ] {
+        let ran = analyze(&uri, &options, None);
+        assert_eq!(ran.code, Some(3), "{options:?} {ran:?}");
+        assert!(
+            ran.err.contains("--uri") && ran.err.contains("--tls-ca-file"),
+            "{}",
+            ran.err
+        );
+    }
+    let missing = Path::new(&ca).with_file_name("none.pem");
+    for option in ["--tls-ca-file", "--tls-certificate-key-file"] {
+        let ran = analyze(&uri, &[option, missing.to_str().unwrap()], None);
+        assert!(
+            ran.code == Some(2) && ran.err.contains(&format!("{option} ")),
+            "{ran:?}"
+        );
+        assert!(ran.err.contains("none.pem"), "{}", ran.err);
+    }
+    let no_pem = file("no.pem", "nothing");
+    let ran = analyze(&uri, &["--tls-certificate-key-file", &no_pem], None);
+    assert!(
+        ran.code == Some(2) && ran.err.contains("--tls-certificate-key-file"),
+        "{ran:?}"
+    );
+}
+
+/// A server that knows `joe`, who can read and write `shop`.
+async fn auth_server() -> Mongod {
+    let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
+        .await
+        .unwrap();
+    let plain = Client::with_uri_str(mongod.uri()).await.unwrap();
+    let root = doc! { "createUser": "root", "pwd": PASSWORD, "roles": ["root"] };
+    plain.database("admin").run_command(root).await.unwrap();
+    let roles = vec![doc! { "role": "readWrite", "db": "shop" }];
+    let joe = doc! { "createUser": "joe", "pwd": PASSWORD, "roles": roles };
+    let admin = client(&mongod, "root").await.database("admin");
+    admin.run_command(joe).await.unwrap();
+    fill_shop(&client(&mongod, "joe").await.database("shop")).await;
+    mongod
+}
+
+async fn client(mongod: &Mongod, user: &str) -> Client {
+    let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
+    let credential = Credential::builder()
+        .username(user.to_owned())
+        .password(PASSWORD.to_owned())
+        .source("admin".to_owned());
+    options.credential = Some(credential.build());
+    Client::with_options(options).unwrap()
+}
+
+#[tokio::test]
+async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_and_is_never_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mongod = auth_server().await;
+    let uri = format!("{}&{PATIENCE}", mongod.uri());
+    let with_user = |password: &str| uri.replace("//", &format!("//joe:{password}@"));
+    let encoded = with_user("s3cret%2F%3A%40%25");
+    let right = write(folder.path(), "right.txt", &format!("{PASSWORD}\n"));
+    let wrong = write(folder.path(), "wrong.txt", "wr0ng");
+    let joe = ["--username", "joe"];
+
+    let by_file = |file: &'static str| [joe.as_slice(), &["--password-file", file]].concat();
+    let (right, wrong): (&str, &str) = (right.leak(), wrong.leak());
+    for ran in [
+        analyze(&encoded, &[], None),
+        analyze(&uri, &joe, Some(PASSWORD)),
+        analyze(&uri, &by_file(right), None),
+        // No option names a user, so this is not asked for.
+        analyze(&encoded, &["--json"], Some("wr0ng")),
+    ] {
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    for ran in [
+        analyze(&with_user("wr0ng"), &[], None),
+        analyze(&uri, &joe, Some("wr0ng")),
+        analyze(&uri, &by_file(wrong), None),
+        analyze(&with_user("wr0ng"), &["--json"], None),
+    ] {
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert!(
+            ran.err.contains("check user, password and --auth-source"),
+            "{}",
+            ran.err
+        );
+        assert!(!ran.err.contains("joe"), "{}", ran.err);
+    }
+    let other_source = analyze(
+        &uri,
+        &[joe.as_slice(), &["--auth-source", "shop"]].concat(),
+        Some(PASSWORD),
+    );
+    assert!(
+        other_source.code == Some(3) && other_source.err.contains("--auth-source"),
+        "{other_source:?}"
+    );
+    let nobody = analyze(&uri, &[], None);
+    assert!(
+        nobody.code == Some(3) && nobody.err.contains("--username"),
+        "{nobody:?}"
+    );
+    let no_password = analyze(&uri, &joe, None);
+    assert!(
+        no_password.code == Some(2) && no_password.err.contains("--password-file"),
+        "{no_password:?}"
+    );
+    let no_file = analyze(&uri, &by_file("none.txt"), None);
+    assert!(
+        no_file.code == Some(2) && no_file.err.contains("--password-file none.txt"),
+        "{no_file:?}"
+    );
+    // Who can read and write may do all that writes, also where it looks for operations of the server.
+    let product = |id: i32| doc! { "_id": id, "reviews": [{ "review_id": 1, "date": id }] };
+    let shop = client(&mongod, "joe").await.database("shop");
+    let products = shop.collection::<Document>("product");
+    products.insert_many((0..9).map(product)).await.unwrap();
+    let mut migrate = program();
+    migrate.env("MONGODB_URI", &encoded).args(["--db", "shop", "subset"]);
+    let ran = ran(migrate.args(REVIEWS).args(["migrate", "--from", "embedded"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // What a slip of the keyboard makes of a connection string.
+    for uri in [
+        with_user(PASSWORD),
+        with_user("s3cret@"),
+        encoded.replace("mongodb:", "mongo:"),
+    ] {
+        let ran = analyze(&uri, &[], None);
+        assert!(
+            ran.code == Some(2) && ran.err.contains("--uri or MONGODB_URI"),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
+fn an_address_that_leads_nowhere_is_said_with_the_option() {
+    let nobody = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{PATIENCE}"), &[], None);
+    assert!(
+        nobody.code == Some(3) && nobody.err.contains("--uri or MONGODB_URI"),
+        "{nobody:?}"
+    );
+    let no_name = analyze(&format!("mongodb://joe:s3cret@host.invalid/?{PATIENCE}"), &[], None);
+    assert!(
+        no_name.code == Some(3) && no_name.err.contains("--uri or MONGODB_URI"),
+        "{no_name:?}"
+    );
+}
+
+#[test]
+fn a_seed_list_that_dns_does_not_know_is_said_with_the_option() {
+    let no_records = analyze("mongodb+srv://joe:s3cret@cluster.mongo-patterns.invalid/", &[], None);
+    assert_eq!(no_records.code, Some(3), "{no_records:?}");
+    assert!(
+        no_records.err.contains("--uri or MONGODB_URI") && no_records.err.contains("DNS"),
+        "{}",
+        no_records.err
+    );
+    let with_port = analyze("mongodb+srv://joe:s3cret@a.b.invalid:27017/", &[], None);
+    assert!(
+        with_port.code == Some(2) && with_port.err.contains("--uri or MONGODB_URI"),
+        "{with_port:?}"
+    );
+}
