@@ -1,6 +1,7 @@
 //! The bucket repository against a model in memory.
 
 use futures::{TryStreamExt, stream};
+use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, deserialize_from_bson, doc};
@@ -210,7 +211,7 @@ impl Model<'_> {
                 let pages = self.histories[of].0.len();
                 self.histories[of].append(&items);
                 assert_eq!(appended.opened.is_some(), self.histories[of].0.len() > pages);
-                assert!(!appended.repeated);
+                assert!(!appended.already_there);
             }
             Call::Combine(second) => {
                 let items = self.new_items([second]);
@@ -246,7 +247,7 @@ impl Model<'_> {
                 };
                 let is_there = n >= 0;
                 if is_there {
-                    assert!(trades.append(&key, &again).await.unwrap().repeated);
+                    assert!(trades.append(&key, &again).await.unwrap().already_there);
                 }
                 let mut items = self.new_items([second, second]);
                 if is_there {
@@ -254,7 +255,7 @@ impl Model<'_> {
                 }
                 let appended = trades.append_many(&key, &items).await.unwrap();
                 assert_eq!(appended.items, self.histories[of].append(&items));
-                assert_eq!(appended.repeated, u64::from(is_there));
+                assert_eq!(appended.already_there, u64::from(is_there));
             }
             Call::Replace(rank, second) => {
                 let n = self.histories[of].pick(rank);
@@ -263,14 +264,20 @@ impl Model<'_> {
                     date: at(SECOND + second),
                 };
                 let stored = self.histories[of].item(n);
-                assert_eq!(trades.replace_item(&key, &item).await.unwrap(), stored.is_some());
-                stored.into_iter().for_each(|stored| *stored = item.clone());
+                let replaced = trades.replace_item(&key, &item).await;
+                match stored {
+                    Some(stored) => {
+                        assert_eq!(replaced.unwrap().modified, *stored != item);
+                        *stored = item.clone();
+                    }
+                    None => assert_eq!(replaced.unwrap_err().kind(), ErrorKind::NotFound),
+                }
             }
             Call::Remove(rank) => {
                 let n = self.histories[of].pick(rank);
                 let removed = trades.remove_item(&key, n).await.unwrap();
-                assert_eq!(removed, self.histories[of].remove(n));
-                assert!(!trades.remove_item(&key, n).await.unwrap());
+                assert_eq!(removed.found, self.histories[of].remove(n));
+                assert!(!trades.remove_item(&key, n).await.unwrap().found);
             }
             read => return self.read(of, read).await,
         }

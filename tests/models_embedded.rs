@@ -83,7 +83,7 @@ impl Model<'_> {
                 }
                 update.await.map(|updated| updated.modified)
             }
-            Call::Remove(id) => patrons.remove_child(parent, *id).await.map(|()| true),
+            Call::Remove(id) => patrons.remove_child(parent, *id).await.map(|removed| removed.found),
             Call::Reorder(order, short) => {
                 let ids = reordered(stored.as_deref().unwrap_or_default(), order, *short);
                 patrons.reorder_children(parent, ids).await.map(|()| true)
@@ -126,7 +126,7 @@ fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
     let mut children = Vec::new();
     for id in ids {
         if place(&children, *id).is_some() {
-            return Err(ErrorKind::ChildExists);
+            return Err(ErrorKind::AlreadyExists);
         }
         children.push(home(*id, 0));
     }
@@ -140,7 +140,7 @@ fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
 fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> {
     let before = children.clone();
     match call {
-        Call::Add(id, _) if place(children, *id).is_some() => return Err(ErrorKind::ChildExists),
+        Call::Add(id, _) if place(children, *id).is_some() => return Err(ErrorKind::AlreadyExists),
         Call::Add(..) if children.len() >= MOST => return Err(ErrorKind::Full),
         Call::Add(id, zip) => children.push(home(*id, *zip)),
         Call::Reorder(order, short) => {
@@ -156,7 +156,10 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
         }
         Call::Replace(id, _) | Call::Update { id, .. } | Call::Remove(id) => {
             let Some(at) = place(children, *id) else {
-                return Err(ErrorKind::ChildNotFound);
+                return match call {
+                    Call::Remove(_) => Ok(false),
+                    _ => Err(ErrorKind::ChildNotFound),
+                };
             };
             match call {
                 Call::Replace(id, zip) => children[at] = home(*id, *zip),

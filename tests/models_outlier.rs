@@ -190,11 +190,11 @@ impl Model<'_> {
                 let inline = stored.push(&users);
                 assert_eq!((pushed.inline, pushed.overflow), (inline, users.len() as u64 - inline));
             }
-            Call::Remove(user) => assert_eq!(books.remove(id, &user).await.unwrap(), stored.remove(&user)),
+            Call::Remove(user) => assert_eq!(books.remove(id, &user).await.unwrap().found, stored.remove(&user)),
             Call::Rebalance => {
                 let rebalanced = books.rebalance(id).await.unwrap();
                 let laid_out = Stored::laid_out(&stored.elements());
-                assert_eq!(rebalanced.changed, laid_out != *stored);
+                assert_eq!(rebalanced.modified, laid_out != *stored);
                 assert_eq!(rebalanced.inline, laid_out.inline.len() as u64);
                 assert_eq!(rebalanced.overflow, laid_out.overflow());
                 *stored = laid_out;

@@ -115,7 +115,7 @@ impl Model<'_> {
             Call::Insert(id, day) => {
                 let inserted = kind(products.insert(&review_of(product, id, day)).await);
                 if reviews.contains_key(&id) {
-                    assert_eq!(inserted.unwrap_err(), ErrorKind::ChildExists);
+                    assert_eq!(inserted.unwrap_err(), ErrorKind::AlreadyExists);
                 } else {
                     reviews.insert(id, day);
                     assert_eq!(inserted.unwrap().in_subset, is_shown(reviews, id));

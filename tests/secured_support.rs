@@ -57,7 +57,7 @@ impl Shop {
             self.trades.append(&123, &spread(n)).await.unwrap();
         }
         self.trades.append_many(&7, &[spread(1), spread(2)]).await.unwrap();
-        assert!(self.trades.remove_item(&123, 0).await.unwrap());
+        assert!(self.trades.remove_item(&123, 0).await.unwrap().found);
         self.books.insert(&book(1, 0)).await.unwrap();
         for user in users(0..8) {
             self.books.push(1, &user).await.unwrap();

@@ -40,7 +40,7 @@ async fn a_connection_that_stays_broken_ends_a_transaction_after_the_attempts() 
         assert_eq!(error.operation(), Some("remove_item"));
         assert_eq!(count(db, "delete"), 2);
         assert_eq!(trades.counts(&123).await.unwrap().items, 20);
-        assert!(trades.remove_item(&123, 3_i64).await.unwrap());
+        assert!(trades.remove_item(&123, 3_i64).await.unwrap().found);
     })
     .await;
 }
@@ -100,7 +100,7 @@ async fn a_commit_that_is_answered_later_is_done() {
             .close_connection()
             .enable(db)
             .await;
-        assert!(trades.remove_item(&123, 3_i64).await.unwrap());
+        assert!(trades.remove_item(&123, 3_i64).await.unwrap().found);
         fault.disable().await;
         assert_eq!(count(db, "commitTransaction"), 3);
         assert_eq!(trades.counts(&123).await.unwrap().items, 19);

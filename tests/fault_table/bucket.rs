@@ -223,10 +223,10 @@ fn appends() -> Vec<Operation<Histories>> {
         Operation::<Histories>::new(Whole, "CombiningWriter::append", "", |m| {
             Box::pin(async move { text(m.with_ids.combining_writer().append(&1, &spread(7)).await) })
         }),
-        Operation::<Histories>::new(Whole, "CombiningWriter::append_at", "into a new page", |m| {
+        Operation::<Histories>::new(Whole, "CombiningWriter::append", "at a time, into a new page", |m| {
             Box::pin(async move {
                 let writer = m.with_ids.combining_writer();
-                text(writer.append_at(&2, &spread(107), at(SECOND + 200)).await)
+                text(writer.append(&2, &spread(107)).at(at(SECOND + 200)).await)
             })
         }),
     ]

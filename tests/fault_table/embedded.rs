@@ -106,7 +106,7 @@ fn writes() -> Vec<Operation<Library>> {
         Operation::<Library>::new(Whole, "EmbeddedRepository::add_child", "", |m| {
             Box::pin(async move { text(m.patrons.add_child("joe", &address(7)).await) })
         })
-        .again(&[ErrorKind::ChildExists]),
+        .again(&[ErrorKind::AlreadyExists]),
         Operation::<Library>::new(Whole, "EmbeddedRepository::remove_child", "", |m| {
             Box::pin(async move { text(m.patrons.remove_child("joe", 1).await) })
         })

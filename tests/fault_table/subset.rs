@@ -169,7 +169,7 @@ const UPDATE: &str = "SubsetRepository::update";
 const REPLACE: &str = "SubsetRepository::replace";
 const DELETE: &str = "SubsetRepository::delete";
 const DELETE_PARENT: &str = "SubsetRepository::delete_parent";
-const EXISTS: &[ErrorKind] = &[ErrorKind::ChildExists];
+const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
 /// One to each product, into its subset.
 fn two() -> [Review; 2] {

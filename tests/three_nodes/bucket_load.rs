@@ -162,7 +162,7 @@ impl Ledger {
             };
             let told = self.load.call(self.kind(), attempt, append).await;
             if let Told::Done(appended) = &told
-                && appended.repeated
+                && appended.already_there
             {
                 assert!(
                     may_be_there,

@@ -58,7 +58,7 @@ impl Addresses {
                     .await;
                 match told {
                     Told::Done(()) => break,
-                    Told::Refused(ErrorKind::ChildExists) => {
+                    Told::Refused(ErrorKind::AlreadyExists) => {
                         assert!(may_be_there, "child {n} is there before it was added");
                         break;
                     }

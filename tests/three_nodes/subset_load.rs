@@ -72,7 +72,7 @@ impl Reviews {
                 let told = self.load.call(insert, attempt, products.insert(&review)).await;
                 match told {
                     Told::Done(_) => break,
-                    Told::Refused(ErrorKind::ChildExists) => {
+                    Told::Refused(ErrorKind::AlreadyExists) => {
                         assert!(may_be_there, "review {n} is there before it was inserted");
                         break;
                     }
