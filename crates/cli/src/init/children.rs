@@ -38,7 +38,8 @@ pub(super) async fn parents_of(
         for name in names.iter().filter(may_be) {
             let of_values = doc! { "_id": { "$in": &values } };
             let parents = context.database.collection::<Document>(name);
-            let found = parents.count_documents(of_values).await?;
+            let found = parents.count_documents(of_values).await;
+            let found = found.map_err(Failure::on(parents.namespace()))?;
             if found * 2 > values.len() as u64 {
                 let collection = name.clone();
                 return Ok(Some(Parents { collection, reference }));
