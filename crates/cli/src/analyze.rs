@@ -93,7 +93,8 @@ async fn stored(collection: &Collection<Document>) -> Result<Stored, Failure> {
     const ENOUGH: u64 = 10_000;
     let mut rows = collection
         .aggregate([doc! { "$collStats": { "storageStats": {} } }])
-        .await?;
+        .await
+        .map_err(Failure::on(collection.namespace()))?;
     let mut stored = Stored {
         entry_bytes: ENTRY_BYTES,
         ..Stored::default()

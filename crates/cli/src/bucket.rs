@@ -17,7 +17,7 @@ use crate::args::{Bucket, BucketVerb};
 use crate::failure::{Failure, Outcome};
 use crate::load::{self, FromText};
 use crate::profile::overlay;
-use crate::settings::{BucketSettings, KeyType, need};
+use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
 use crate::{indexes, plan};
 
 const PATTERN: &str = "bucket";
@@ -26,6 +26,7 @@ type Buckets<K> = BucketRepository<K, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
+    check(&settings)?;
     if let BucketVerb::Analyze(sample) = &pattern.verb {
         let source = Question::Groups {
             collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
@@ -116,6 +117,26 @@ impl<'a, K: Key + FromText> Work<'a, K> {
     fn flat(&self) -> Result<Collection<Document>, Failure> {
         let name = need(self.settings.flat.as_ref(), PATTERN, "flat")?;
         Ok(self.context.database.collection(name))
+    }
+}
+
+fn check(settings: &BucketSettings) -> Result<(), Failure> {
+    let fields = [
+        ("--key", &settings.key),
+        ("--flat-key", &settings.flat_key),
+        ("--items", &settings.items),
+        ("--count", &settings.count),
+        ("--time", &settings.time),
+        ("--item-id", &settings.item_id),
+    ];
+    check_fields(
+        fields
+            .into_iter()
+            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
+    )?;
+    match (&settings.collection, &settings.flat) {
+        (Some(buckets), Some(flat)) => check_different(["--collection", "--flat"], [buckets, flat]),
+        _ => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
-use crate::settings::{EmbeddedSettings, need};
+use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
 use crate::{Context, indexes, plan};
 
 const PATTERN: &str = "embedded";
@@ -50,7 +50,21 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
 }
 
 fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
+    let fields = [
+        ("--children", &settings.children),
+        ("--child-id", &settings.child_id),
+        ("--reference", &settings.reference),
+        ("--sort", &settings.sort),
+    ];
+    check_fields(
+        fields
+            .into_iter()
+            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
+    )?;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    if let Some(source) = &settings.source {
+        check_different(["--collection", "--source"], [collection, source])?;
+    }
     let mut builder = Parents::builder(context.database.collection::<Document>(collection))
         .children_field(need(settings.children.as_ref(), PATTERN, "children")?)
         .max_children(settings.max_children.unwrap_or(100));

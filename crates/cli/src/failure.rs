@@ -72,6 +72,17 @@ impl Failure {
         Self::new(Exit::Usage, text)
     }
 
+    /// Names what it is about, where the driver was called without a repository.
+    pub(crate) fn on(namespace: impl std::fmt::Display) -> impl FnOnce(mongodb::error::Error) -> Self {
+        move |error| {
+            let failure = Self::from(error);
+            Self {
+                text: format!("{namespace}: {}", failure.text),
+                ..failure
+            }
+        }
+    }
+
     /// Adds what to do, in words of the command line.
     pub(crate) fn advise(mut self, advice: &str) -> Self {
         self.text.push_str("; ");
@@ -136,9 +147,13 @@ fn exit_of(kind: ErrorKind) -> Exit {
 /// The same in words of the command line, where the library speaks of calls.
 fn advice(error: &Error) -> Option<&'static str> {
     const UNAUTHORIZED: i32 = 13;
+    const INVALID_NAMESPACE: i32 = 73;
     let of_driver = error.as_driver_error();
     if of_driver.is_some_and(|error| matches!(*error.kind, DriverKind::Authentication { .. })) {
         return Some("check user, password and --auth-source, or what the connection string has of them");
+    }
+    if of_driver.and_then(error::code) == Some(INVALID_NAMESPACE) {
+        return Some("this cannot be the name of a database or a collection: check --db, and the names in the options");
     }
     if of_driver.and_then(error::code) == Some(UNAUTHORIZED) {
         return Some(

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Outcome};
 use crate::output::{Output, Summary, to_json};
+use crate::shell;
 
 /// Shows each, and whether it is there.
 pub(crate) async fn show<T: Send + Sync>(
@@ -18,8 +19,8 @@ pub(crate) async fn show<T: Send + Sync>(
     for index in plan.indexes() {
         let is_missing = missing.contains(index);
         let state = if is_missing { "missing" } else { "present" };
-        let one = IndexPlan::new(collection.name(), vec![index.clone()]);
-        output.text(&format!("// {state}\n{one}"))?;
+        let command = plan.create_command(std::slice::from_ref(index)).into();
+        output.text(&format!("// {state}\ndb.runCommand({})", shell::pretty(&command)))?;
         output.object(&json!({
             "type": "index",
             "name": index.name,

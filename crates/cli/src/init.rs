@@ -36,8 +36,9 @@ pub(crate) struct InitOptions {
 pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     let collection = context.database.collection::<Document>(&options.collection);
     let namespace = collection.namespace();
-    let sample = collection.aggregate([doc! { "$sample": { "size": SAMPLE } }]).await?;
-    let documents: Vec<Document> = sample.try_collect().await?;
+    let sample = collection.aggregate([doc! { "$sample": { "size": SAMPLE } }]).await;
+    let sample = sample.map_err(Failure::on(&namespace))?;
+    let documents: Vec<Document> = sample.try_collect().await.map_err(Failure::on(&namespace))?;
     if documents.is_empty() {
         return Err(Failure::usage(format!(
             "{namespace} is empty or does not exist: name a collection with documents"

@@ -117,7 +117,7 @@ pub(crate) async fn run<K: Key + FromText>(
         let mut checked = 0;
         while items.recv().await.is_some() {
             checked += 1;
-            progress.at(checked, 0);
+            progress.at(checked);
         }
         progress.end();
         if let Some(failure) = ended(failure).await {
@@ -136,7 +136,7 @@ pub(crate) async fn run<K: Key + FromText>(
     let appended = buckets
         .append_stream(streamed(items))
         .buffer_bytes(BUFFER_BYTES)
-        .on_progress(|at| progress.at(at.stored, 0))
+        .on_progress(|at| progress.at(at.stored))
         .await;
     progress.end();
     let appended = appended.map_err(|error| interrupted(error, settings))?;

@@ -62,7 +62,8 @@ impl Context {
             .database
             .list_collection_names()
             .filter(doc! { "name": collection });
-        Ok(!named.await?.is_empty())
+        let named = named.await.map_err(Failure::on(self.database.name()))?;
+        Ok(!named.is_empty())
     }
 }
 

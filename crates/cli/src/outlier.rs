@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
-use crate::settings::{OutlierSettings, need};
+use crate::settings::{OutlierSettings, check_different, check_fields, need};
 use crate::{Context, indexes, plan};
 
 const PATTERN: &str = "outlier";
@@ -47,11 +47,25 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
 }
 
 fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Failure> {
+    let fields = [
+        ("--array", &settings.array),
+        ("--parent", &settings.parent),
+        ("--flag", &settings.flag),
+        ("--extras", &settings.extras),
+        ("--seq", &settings.seq),
+        ("--count", &settings.count),
+    ];
+    check_fields(
+        fields
+            .into_iter()
+            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
+    )?;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let extras = settings
         .extras_collection
         .clone()
         .unwrap_or_else(|| format!("{collection}_extras"));
+    check_different(["--collection", "--extras-collection"], [collection, &extras])?;
     let main = context.database.collection::<Document>(collection);
     let mut builder = Lists::builder(main, context.database.collection::<Document>(&extras))
         .array_field(need(settings.array.as_ref(), PATTERN, "array")?)

@@ -22,7 +22,8 @@ pub(crate) struct Progress {
     what: &'static str,
     unit: &'static str,
     total: Option<u64>,
-    started: Instant,
+    /// When it was first said how far it is, and how far it was: what comes before are checks, or an earlier run.
+    began: Option<(Instant, u64)>,
     bar: ProgressBar,
     drawn: Option<Instant>,
     /// Where no bar can be drawn.
@@ -48,7 +49,7 @@ impl Progress {
             what,
             unit,
             total,
-            started: Instant::now(),
+            began: None,
             bar,
             drawn: None,
             log: (!is_terminal && !output.quiet).then_some(Log { last: None }),
@@ -71,9 +72,10 @@ impl Progress {
         self.bar.set_message(what);
     }
 
-    /// It is so far; `before` of it were done by an earlier run.
-    pub(crate) fn at(&mut self, position: u64, before: u64) {
+    /// It is so far.
+    pub(crate) fn at(&mut self, position: u64) {
         let (now, is_end) = (Instant::now(), self.total == Some(position));
+        let (began, before) = *self.began.get_or_insert((now, position));
         if !is_end
             && self
                 .drawn
@@ -82,7 +84,7 @@ impl Progress {
             return;
         }
         self.drawn = Some(now);
-        let text = self.text(position, before, now.duration_since(self.started));
+        let text = self.text(position, position.saturating_sub(before), now.duration_since(began));
         self.bar.set_position(position);
         self.bar.set_message(text.clone());
         let what = self.what;
@@ -98,7 +100,7 @@ impl Progress {
     /// It is so far, as a call says.
     pub(crate) fn told(&mut self, at: Told) {
         self.set_total(at.total);
-        self.at(at.done, 0);
+        self.at(at.done);
     }
 
     /// Prints something while the bar is away.
@@ -110,13 +112,13 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn text(&self, position: u64, before: u64, elapsed: Duration) -> String {
+    fn text(&self, position: u64, done: u64, elapsed: Duration) -> String {
         let of = self
             .total
             .map(|total| format!(" of {}", grouped(total)))
             .unwrap_or_default();
         let mut text = format!("{}{of} {}", grouped(position), self.unit);
-        let Some(rate) = rate(position.saturating_sub(before), elapsed) else {
+        let Some(rate) = rate(done, elapsed) else {
             return text;
         };
         text.push_str(&format!(", {}/s", grouped(rate)));
@@ -149,7 +151,7 @@ impl SharedProgress {
     }
 
     pub(crate) fn at(&self, position: u64) {
-        self.lock().at(position, 0);
+        self.lock().at(position);
     }
 
     pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
@@ -196,12 +198,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_earlier_run_did_does_not_count_for_the_rate() {
+    fn the_rate_is_that_of_what_was_done_since_it_began() {
         let output = Output::new(false, true);
         let progress = Progress::new(output, "migrate", "items", Some(1000));
-        let text = progress.text(600, 500, Duration::from_secs(10));
+        let text = progress.text(600, 100, Duration::from_secs(10));
         assert_eq!(text, "600 of 1,000 items, 10/s, 40 s left");
-        assert_eq!(progress.text(500, 500, Duration::from_secs(10)), "500 of 1,000 items");
+        assert_eq!(progress.text(500, 0, Duration::from_secs(10)), "500 of 1,000 items");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The settings of each pattern, as options and as tables of the profile.
 
 use clap::{Args, ValueEnum};
+use mongo_patterns_core::FieldName;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -179,4 +180,25 @@ pub(crate) fn need<'s>(value: Option<&'s String>, pattern: &str, name: &str) -> 
             "--{option} is missing: pass it, or set `{name}` under [{pattern}] in the profile, which `init` writes"
         ))
     })
+}
+
+/// Names that can be those of fields, by their options: the error of a repository would not say which option it was.
+pub(crate) fn check_fields<'s>(names: impl IntoIterator<Item = (&'static str, &'s String)>) -> Result<(), Failure> {
+    for (option, name) in names {
+        if let Err(error) = FieldName::of_element(name.as_str()) {
+            return Err(Failure::usage(format!("{option}: {error}")));
+        }
+    }
+    Ok(())
+}
+
+/// Two collections that must not be one.
+pub(crate) fn check_different(options: [&str; 2], names: [&str; 2]) -> Result<(), Failure> {
+    if names[0] != names[1] {
+        return Ok(());
+    }
+    let [one, other] = options;
+    Err(Failure::usage(format!(
+        "{one} and {other} name the same collection, and need two"
+    )))
 }

@@ -10,7 +10,7 @@ use crate::analyze::subset as analysis;
 use crate::args::{Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
 use crate::profile::overlay;
-use crate::settings::{SubsetSettings, need};
+use crate::settings::{SubsetSettings, check_different, check_fields, need};
 use crate::{Context, indexes, plan};
 
 const PATTERN: &str = "subset";
@@ -80,9 +80,11 @@ impl Work<'_> {
 }
 
 fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, Failure> {
+    check(settings)?;
     let database = &context.database;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let children = need(settings.children_collection.as_ref(), PATTERN, "children_collection")?;
+    check_different(["--collection", "--children-collection"], [collection, children])?;
     let parents = database.collection::<Document>(collection);
     let mut builder = Parents::builder(parents, database.collection::<Document>(children))
         .subset_field(need(settings.subset.as_ref(), PATTERN, "subset")?)
@@ -109,4 +111,23 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
         builder = builder.total_field(field);
     }
     Ok(builder.build()?)
+}
+
+fn check(settings: &SubsetSettings) -> Result<(), Failure> {
+    let fields = [
+        ("--subset", &settings.subset),
+        ("--parent", &settings.parent),
+        ("--child-id", &settings.child_id),
+        ("--version", &settings.version),
+        ("--total", &settings.total),
+    ];
+    check_fields(
+        fields
+            .into_iter()
+            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
+    )?;
+    check_fields(settings.embed.iter().flatten().map(|name| ("--embed", name)))?;
+    let order = settings.order.iter().flatten();
+    let order: Vec<String> = order.map(|name| name.trim_start_matches('-').to_owned()).collect();
+    check_fields(order.iter().map(|name| ("--order", name)))
 }

@@ -92,7 +92,7 @@ async fn indexes_are_shown_and_created() {
         let shown = bucket(db, &["indexes"]);
         assert_eq!(shown.code, Some(1), "{shown:?}");
         assert!(
-            shown.out.contains("// missing") && shown.out.contains("createIndex("),
+            shown.out.contains("// missing") && shown.out.contains("createIndexes: \"trades\""),
             "{}",
             shown.out
         );

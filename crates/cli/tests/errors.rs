@@ -17,6 +17,10 @@ async fn a_missing_setting_is_named_with_its_option_and_its_place_in_the_profile
             (vec!["bucket", "verify", "--key", "k"], "--key-type"),
             (vec!["outlier", "verify", "--collection", "a"], "--array"),
             (vec!["subset", "verify", "--collection", "a"], "--children-collection"),
+            (vec!["subset", "analyze"], "--children-collection"),
+            (vec!["subset", "analyze", "--children-collection", "a"], "--parent"),
+            ([vec!["subset", "verify"], REVIEWS[..10].to_vec()].concat(), "--order"),
+            (vec!["embedded", "analyze", "--source", "a"], "--reference"),
             (
                 vec!["embedded", "plan", "--collection", "a", "--children", "c"],
                 "--source",
@@ -32,6 +36,55 @@ async fn a_missing_setting_is_named_with_its_option_and_its_place_in_the_profile
         let refused = bucket(db, &["verify", "--page-size", "0"]);
         assert_eq!(refused.code, Some(2));
         assert!(refused.err.contains("page size"), "{}", refused.err);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_is_said_with_its_option() {
+    testkit::run(async |db| {
+        let subset = || [vec!["subset"], REVIEWS[..10].to_vec()].concat();
+        let outlier = || vec!["outlier", "--collection", "a"];
+        let embedded = || vec!["embedded", "--collection", "a", "--children", "c"];
+        for (arguments, text) in [
+            ([subset(), vec!["--order", "-a.b", "verify"]].concat(), "--order: "),
+            ([subset(), vec!["--order", "-", "verify"]].concat(), "--order: "),
+            (
+                [subset(), vec!["--order", "a", "--embed", "$x", "verify"]].concat(),
+                "--embed: ",
+            ),
+            ([subset(), vec!["--version", "a.b", "verify"]].concat(), "--version: "),
+            (
+                [
+                    subset(),
+                    vec!["--children-collection", "product", "--order", "a", "verify"],
+                ]
+                .concat(),
+                "--collection and --children-collection",
+            ),
+            ([outlier(), vec!["--array", "$a", "verify"]].concat(), "--array: "),
+            (
+                [outlier(), vec!["--array", "b", "--extras-collection", "a", "verify"]].concat(),
+                "--collection and --extras-collection",
+            ),
+            ([embedded(), vec!["--sort", "a.b", "verify"]].concat(), "--sort: "),
+            (
+                [embedded(), vec!["--source", "a", "plan"]].concat(),
+                "--collection and --source",
+            ),
+            (vec!["bucket", "--key", "a.b", "verify"], "--key: "),
+        ] {
+            let ran = ran(on(db).args(&arguments));
+            assert_eq!(ran.code, Some(2), "{ran:?}");
+            assert!(ran.err.contains(text), "{text} {}", ran.err);
+        }
+        let impossible = ran(on(db).args(["--db", "a b", "init", "a"]));
+        assert_eq!(impossible.code, Some(3), "{impossible:?}");
+        assert!(
+            impossible.err.contains("a b.a: ") && impossible.err.contains("--db"),
+            "{}",
+            impossible.err
+        );
     })
     .await;
 }
@@ -55,6 +108,16 @@ async fn a_collection_that_is_not_there_is_no_healthy_one() {
                 "{}",
                 ran.err
             );
+        }
+        for arguments in [
+            vec!["verify"],
+            vec!["repair", "--dry-run"],
+            vec!["analyze"],
+            vec!["plan", "--from", "collection"],
+            vec!["migrate", "--from", "embedded"],
+        ] {
+            let ran = ran(on(db).arg("subset").args(REVIEWS).args(arguments));
+            assert!(ran.code == Some(2) && ran.err.contains("no collection"), "{ran:?}");
         }
         let lists = ["outlier", "--collection", "sales", "--array", "a", "verify"];
         assert_eq!(ran(on(db).args(lists)).code, Some(2));

@@ -32,10 +32,11 @@ pub(super) async fn spread(
         .aggregate(pipeline)
         .allow_disk_use(true)
         .collation(simple)
-        .await?;
+        .await
+        .map_err(Failure::on(collection.namespace()))?;
     let mut analysis = Analysis::default();
     let (mut own_bytes, mut seen) = (0, 0);
-    while let Some(row) = rows.try_next().await? {
+    while let Some(row) = rows.try_next().await.map_err(Failure::on(collection.namespace()))? {
         let (length, hits) = (number(&row, "_id"), number(&row, "n"));
         // A group of a sample is met as often as it has documents.
         let groups = match sample {

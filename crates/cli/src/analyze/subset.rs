@@ -95,6 +95,8 @@ async fn mean(context: &Context, collection: &str, of: Document) -> Result<Optio
         doc! { "$sample": { "size": SAMPLE } },
         doc! { "$group": { "_id": null, "mean": { "$avg": of } } },
     ];
-    let row = collection.aggregate(stages).await?.try_next().await?;
+    let namespace = collection.namespace();
+    let mut rows = collection.aggregate(stages).await.map_err(Failure::on(&namespace))?;
+    let row = rows.try_next().await.map_err(Failure::on(&namespace))?;
     Ok(row.and_then(|row| row.get_f64("mean").ok()))
 }

@@ -54,7 +54,7 @@ impl<K: Key + FromText> Work<'_, K> {
         progress.say("checks before anything is written");
         let on_progress = |at: MoveProgress| {
             progress.set_total(at.total);
-            progress.at(at.done, at.before);
+            progress.at(at.done);
         };
         let moved = if options.back {
             let mut moving = self.buckets.move_to_flat(&flat).chunk_items(options.chunk_items);

@@ -38,7 +38,8 @@ pub(super) async fn parents_of(
         for name in names.iter().filter(may_be) {
             let of_values = doc! { "_id": { "$in": &values } };
             let parents = context.database.collection::<Document>(name);
-            let found = parents.count_documents(of_values).await?;
+            let found = parents.count_documents(of_values).await;
+            let found = found.map_err(Failure::on(parents.namespace()))?;
             if found * 2 > values.len() as u64 {
                 let collection = name.clone();
                 return Ok(Some(Parents { collection, reference }));
@@ -83,10 +84,10 @@ pub(super) fn of_references(seen: &mut Seen, collection: &str, documents: &[Docu
     let array = plural(collection);
     let id = id_field(documents, &reference);
     seen.notes.push(format!(
-        "`{reference}` has `_id`s of {of_parents}: `embedded migrate` and `subset migrate --from collection` go by it"
+        "`{reference}` has `_id`s of {of_parents}: these are its children"
     ));
     seen.notes
-        .push("`embedded analyze` and `subset analyze` say whether these patterns fit".to_owned());
+        .push("`embedded migrate` and `subset migrate --from collection` go by it".to_owned());
     seen.profile.embedded = Some(EmbeddedSettings {
         collection: Some(of_parents.clone()),
         children: Some(array.clone()),
@@ -125,7 +126,7 @@ pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents
     seen.notes.push(format!("`{array}` has documents with the id `{id}`"));
     if is_subset {
         seen.notes.push(format!(
-            "`{version}` is the version of a subset: set the collection of all children, and their parent field"
+            "`{version}` is the version of a subset: set the names of its children"
         ));
         // What stands in a subset is neither all, nor the rest of a long list.
         seen.profile.outlier = None;
@@ -140,7 +141,7 @@ pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents
         });
         seen.patterns.push("embedded");
         seen.notes
-            .push("`subset migrate --from embedded` moves all but the first to a collection of their own".to_owned());
+            .push("`subset migrate --from embedded` gives them a collection of their own".to_owned());
     }
     seen.profile.subset = Some(SubsetSettings {
         collection: Some(collection.to_owned()),

@@ -123,7 +123,7 @@ fn outlier(collection: &str, array: &str, fields: &BTreeMap<&str, Field>) -> See
     Seen {
         notes: vec![
             format!("`{array}` is an array of up to {longest} elements"),
-            "`outlier analyze` says whether this pattern fits, or another one, and which threshold".to_owned(),
+            "`outlier analyze` says which pattern fits, and which threshold".to_owned(),
         ],
         profile: Profile {
             outlier: Some(settings),
@@ -159,7 +159,7 @@ fn flat(collection: &str, all: usize, fields: &BTreeMap<&str, Field>) -> Seen {
             "one document an item, without arrays: what `bucket migrate` moves".to_owned(),
             note("key, by which items belong together", key),
             note("time of an item", time),
-            "`bucket analyze` says whether this pattern fits, or another one, and which size".to_owned(),
+            "`bucket analyze` says which pattern fits, and which size".to_owned(),
         ],
         profile: Profile {
             bucket: Some(settings),
