@@ -32,7 +32,7 @@ pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl 
     let config = Config {
         cases: 1,
         failure_persistence: None,
-        max_shrink_iters: 2000,
+        max_shrink_iters: 500,
         ..Config::default()
     };
     let mut bytes = [0; 32];

@@ -123,6 +123,9 @@ impl Model<'_> {
 
 /// The children of a new parent, or why there can be none.
 fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
+    if ids.len() > MOST {
+        return Err(ErrorKind::Full);
+    }
     let mut children = Vec::new();
     for id in ids {
         if place(&children, *id).is_some() {
@@ -130,10 +133,7 @@ fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
         }
         children.push(home(*id, 0));
     }
-    match children.len() > MOST {
-        true => Err(ErrorKind::Full),
-        false => Ok(children),
-    }
+    Ok(children)
 }
 
 /// Does what a call does. Returns whether anything is other than before.

@@ -202,3 +202,54 @@ async fn an_observer_of_transactional_writes_never_sees_a_wrong_subset() {
     })
     .await;
 }
+
+/// Its insert found the product before that was deleted, and finds the first reviews still there. Its place in the index is
+/// one that the delete has passed.
+#[tokio::test]
+async fn a_review_that_comes_while_its_product_is_deleted_is_not_left() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let new: Vec<Review> = (1..=20).map(review).collect();
+        products.insert_many(&new).await.unwrap();
+        let plain = db.plain_client().database(db.database().name());
+        let others = builder::<Product, Review>(&plain).consistency(Consistency::Eventual);
+        let others: Products = others.build().unwrap();
+        let inserter: Products = builder(db.database())
+            .consistency(Consistency::Eventual)
+            .build()
+            .unwrap();
+
+        // The insert waits for one transaction, and the delete, at its fifth review, for another.
+        let reviews = reviews(db);
+        let mut of_insert = db.plain_client().start_session().await.unwrap();
+        of_insert.start_transaction().await.unwrap();
+        let same = doc! { "product_id": 1, "review_id": 0 };
+        reviews.insert_one(same).session(&mut of_insert).await.unwrap();
+        let mut of_delete = db.plain_client().start_session().await.unwrap();
+        of_delete.start_transaction().await.unwrap();
+        let (fifth, held) = (
+            doc! { "product_id": 1, "review_id": 5 },
+            doc! { "$set": { "held": true } },
+        );
+        reviews.update_one(fifth, held).session(&mut of_delete).await.unwrap();
+
+        db.recorder().clear();
+        let inserting = tokio::spawn(async move { inserter.insert(&review(0)).await });
+        let mut commands = 0;
+        while !db.recorder().names().contains(&"insert".to_owned()) {
+            commands += 1;
+            db.recorder().sent(commands).await;
+        }
+        let deleting = tokio::spawn(async move { others.delete_parent(1).await });
+        let first = doc! { "product_id": 1, "review_id": { "$lt": 5 } };
+        while reviews.count_documents(first.clone()).await.unwrap() > 0 {}
+
+        of_insert.abort_transaction().await.unwrap();
+        let inserted = inserting.await.unwrap();
+        of_delete.abort_transaction().await.unwrap();
+        assert!(deleting.await.unwrap().unwrap().found);
+        let left = reviews.count_documents(doc! {}).await.unwrap();
+        assert_eq!(left, 0, "{inserted:?}");
+    })
+    .await;
+}

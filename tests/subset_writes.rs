@@ -82,7 +82,7 @@ async fn the_round_trips_of_every_write() {
 
             let deleted = products.delete_parent(1).await.unwrap();
             assert!(deleted.found && deleted.children == 11);
-            assert_eq!(names(db), expected("delete delete", "delete delete"));
+            assert_eq!(names(db), expected("delete delete delete", "delete delete"));
             let deleted = products.delete_parent(1).await.unwrap();
             assert!(!deleted.found && deleted.children == 0);
         }

@@ -20,14 +20,21 @@ pub struct Explored {
     pub unseen: Vec<&'static str>,
 }
 
-/// Whether to check with more starts, and with two faults in a run: where the environment variable `PROTOCOLS` is `long`.
+/// Whether to check more starts: where the environment variable `PROTOCOLS` is `long`.
 pub fn is_long() -> bool {
     std::env::var("PROTOCOLS").is_ok_and(|form| form == "long")
 }
 
-/// Goes through every interleaving.
+/// Goes through every interleaving, with one fault in a run, or as many as the environment variable `PROTOCOLS_FAULTS`
+/// says.
+///
+/// # Panics
+/// When that is no number.
 pub fn explore<P: Protocol>(protocol: P) -> Explored {
-    let faults = if is_long() { 2 } else { 1 };
+    let faults = std::env::var("PROTOCOLS_FAULTS").map_or(1, |faults| {
+        let faults = faults.parse();
+        faults.expect("PROTOCOLS_FAULTS is a number")
+    });
     let world = World { protocol, faults };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let checker = world.checker().threads(threads).spawn_bfs().join();
@@ -38,8 +45,15 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
             (Expectation::Sometimes, None) => unseen.push(property.name),
             (Expectation::Always, Some(path)) => {
                 let mut way = String::new();
+                let mut before: Vec<P::Client> = Vec::new();
                 for (state, step) in path.into_vec() {
-                    let _ = writeln!(way, "  {:?}\n    {:?}", state.documents, state.clients);
+                    let _ = writeln!(way, "  {:?}", state.documents);
+                    for (at, client) in state.clients.iter().enumerate() {
+                        if before.get(at) != Some(client) {
+                            let _ = writeln!(way, "    {at}: {client:?}");
+                        }
+                    }
+                    before = state.clients;
                     if let Some(step) = step {
                         let _ = writeln!(way, "{step:?}");
                     }

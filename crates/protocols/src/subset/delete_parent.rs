@@ -1,7 +1,7 @@
 //! `delete_parent`, without a transaction: the parent, then its children.
 //!
 //! Mirrors `delete` of `crates/subset/src/action/delete_parent.rs`. The server deletes many documents one after the other, in
-//! the order of an index; what is inserted behind that place meanwhile stays.
+//! the order of an index; what is inserted behind that place meanwhile stays. So it deletes until there are none.
 
 use super::{Documents, PARENT, name};
 use crate::world::Ran;
@@ -9,6 +9,10 @@ use crate::world::Ran;
 /// A call, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeleteParent {
+    /// Whether it deletes the children only once: the naive form.
+    is_naive: bool,
+    /// Whether it has deleted some since it began to look for them.
+    has_deleted: bool,
     at: At,
 }
 
@@ -26,6 +30,22 @@ enum At {
 }
 
 impl DeleteParent {
+    /// The form that deletes the children only once.
+    pub fn naive() -> Self {
+        Self {
+            is_naive: true,
+            ..Self::default()
+        }
+    }
+
+    /// Called again after an unknown outcome.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            is_naive: self.is_naive,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         self.at == At::Ended
     }
@@ -47,14 +67,24 @@ impl DeleteParent {
             }
             At::Find(from, _) => {
                 let next = documents.children.iter().find(|(id, _)| *id >= from);
-                self.at = next.map_or(At::Ended, |(id, _)| At::Child(*id));
+                self.at = match next {
+                    Some((id, _)) => At::Child(*id),
+                    None if self.has_deleted && !self.is_naive => {
+                        self.has_deleted = false;
+                        At::Find(0, false)
+                    }
+                    None => At::Ended,
+                };
             }
             At::Child(id) => {
                 if documents.transactions.is_held(name(id)) {
                     return Ran::Waits;
                 }
-                documents.children.retain(|(child, _)| *child != id);
-                documents.transactions.wrote(name(id));
+                if documents.has(id) {
+                    documents.children.retain(|(child, _)| *child != id);
+                    documents.transactions.wrote(name(id));
+                    self.has_deleted = true;
+                }
                 self.at = At::Find(id, true);
             }
             At::Ended => {}

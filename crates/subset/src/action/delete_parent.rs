@@ -29,13 +29,15 @@ impl<P, C> SubsetRepository<P, C> {
     ///   which is enough for some hundred thousand children.
     /// - [`Eventual`](crate::Consistency::Eventual): the parent first, so that no read finds it with some of its children.
     ///   Where this process dies in between, children are left that belong to nobody: [`verify`](Self::verify) finds them,
-    ///   and the same call deletes them. An insert that meets it takes its child back.
+    ///   and the same call deletes them. A child that is inserted meanwhile is taken back by its insert, or deleted
+    ///   by this call.
     ///
     /// A parent that is inserted with the same `_id` while writes to the old one are under way may get their subset: do
     /// not use an `_id` again.
     ///
     /// # Cost
-    /// Two round trips, in a transaction three, whatever the number of children. One more where there is no such parent.
+    /// Three round trips, in a transaction too, whatever the number of children: two where there are none. One more where
+    /// there is no such parent.
     ///
     /// # Errors
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when the parent holds children that were never
@@ -163,21 +165,26 @@ async fn delete(
             false => unwritten::complete(shared, parent, in_transaction, session.as_deref_mut()).await?,
         };
     }
-    let of_parent = query::children_of(settings, parent);
-    let mut delete = children
-        .delete_many(of_parent)
-        .hint(Hint::Name(settings.child_index.clone()));
-    if let Some(session) = session {
-        delete = delete.session(session);
+    let mut deleted = DeletedParent { found, children: 0 };
+    loop {
+        let of_parent = query::children_of(settings, parent);
+        let mut delete = children
+            .delete_many(of_parent)
+            .hint(Hint::Name(settings.child_index.clone()));
+        if let Some(session) = session.as_deref_mut() {
+            delete = delete.session(session);
+        }
+        let now = delete.await.map_err(|error| match is_bad_hint(&error) {
+            true => index_missing(&settings.child_index),
+            false => Error::from(error),
+        })?;
+        deleted.children += now.deleted_count;
+        // The server deletes in the order of the index. An insert that found the parent before it was deleted may put its
+        // child behind that place, and find the first children still there, so that it does not look for the parent.
+        if in_transaction || now.deleted_count == 0 {
+            return Ok(deleted);
+        }
     }
-    let deleted = delete.await.map_err(|error| match is_bad_hint(&error) {
-        true => index_missing(&settings.child_index),
-        false => Error::from(error),
-    })?;
-    Ok(DeletedParent {
-        found,
-        children: deleted.deleted_count,
-    })
 }
 
 async fn delete_one(shared: &Shared, parent: Document, session: Option<&mut ClientSession>) -> Result<bool> {
