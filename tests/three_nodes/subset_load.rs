@@ -76,8 +76,7 @@ impl Reviews {
                         assert!(may_be_there, "review {n} is there before it was inserted");
                         break;
                     }
-                    // The review may be stored where its product could not be written.
-                    Told::Refused(_) => may_be_there = true,
+                    Told::Refused(_) => {}
                     Told::Unknown => (may_be_there, is_dropped) = (true, true),
                 }
                 attempt += 1;
