@@ -16,13 +16,22 @@ pub struct Report {
     pub elections: i64,
     pub time: Duration,
     pub calls: BTreeMap<&'static str, Counts>,
+    pub stored: Stored,
+    pub levels: BTreeMap<Level, Judged>,
+}
+
+/// What is stored at the end.
+#[derive(Debug)]
+pub struct Stored {
     /// Of each kind: acknowledged, unknown, unknown but stored.
-    pub stored: Vec<(&'static str, (usize, usize, usize))>,
+    pub by_kind: Vec<(&'static str, (usize, usize, usize))>,
+    /// How many reviews of repositories, and how many of their products were mended.
     pub reviews: usize,
     pub mended: usize,
+    /// How many changes the follower took.
     pub followed: u64,
+    /// How many moves, and how many of them took several calls.
     pub moves: (u64, u64),
-    pub levels: BTreeMap<Level, Judged>,
 }
 
 impl Report {
@@ -77,13 +86,13 @@ impl Report {
             text,
             "| what | acknowledged | lost | doubled | unknown at the end | of these stored |\n|---|---:|---:|---:|---:|---:|"
         )?;
-        for (what, (acknowledged, unknown, found)) in &self.stored {
+        for (what, (acknowledged, unknown, found)) in &self.stored.by_kind {
             writeln!(text, "| {what} | {acknowledged} | 0 | 0 | {unknown} | {found} |")?;
         }
         writeln!(
             text,
             "\nOf {} reviews none is lost or another than it should be. {} products of eventual writers were stale at the end and repaired, none of the transactional ones. The follower took {} changes, and all its subsets were right when it had caught up. {} moves from flat collections, {} of them in several calls, each with all items once.\n",
-            self.reviews, self.mended, self.followed, self.moves.0, self.moves.1
+            self.stored.reviews, self.stored.mended, self.stored.followed, self.stored.moves.0, self.stored.moves.1
         )?;
         writeln!(
             text,

@@ -264,9 +264,3 @@ pub async fn follow(
         .on_progress(report)
         .await
 }
-
-/// The time of the last write that the server knows of.
-pub async fn last_write(database: &Database) -> mongodb::bson::Timestamp {
-    let reply = database.run_command(doc! { "ping": 1 }).await.unwrap();
-    reply.get_timestamp("operationTime").unwrap()
-}
