@@ -138,14 +138,18 @@ async fn an_error_that_passes_does_not_end_it() {
     .await;
 }
 
-/// As it says while it starts again, or takes back what it had alone.
+/// As it says while it starts again. And a query is ended (175) while the node takes back what it had alone.
 #[tokio::test]
 async fn a_node_that_is_neither_primary_nor_secondary_for_the_moment_does_not_end_it() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 5, 30).await else { return };
-        for commands in [["aggregate"], ["getMore"], ["find"]] {
-            let passing = FailPoint::on(&commands).times(3).error_code(13436);
-            let fault = passing.enable(db).await;
+        let Some(products) = behind(db, 5, 30).await else {
+            return;
+        };
+        for (commands, code) in [["aggregate"], ["getMore"], ["find"]]
+            .into_iter()
+            .flat_map(|commands| [(commands, 13436), (commands, 175)])
+        {
+            let fault = FailPoint::on(&commands).times(3).error_code(code).enable(db).await;
             restarted(db).follow(NAME).until_caught_up().await.unwrap();
             fault.disable().await;
         }

@@ -22,7 +22,8 @@ const STILL: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub enum Told<T> {
     Done(T),
-    /// The call may have done what it should, or may do it still: its outcome is unknown, or its future was dropped.
+    /// The call may have done what it should, or may do it still: its outcome is unknown, it says that something is stored,
+    /// or its future was dropped.
     Unknown,
     /// It says that it has done nothing.
     Refused(ErrorKind),
@@ -120,7 +121,7 @@ impl Load {
             }
         };
         *counts.errors.entry(name(&error)).or_default() += 1;
-        if !error.is_outcome_unknown() {
+        if !error.is_outcome_unknown() && error.stored().unwrap_or(0) == 0 {
             return Told::Refused(error.kind());
         }
         counts.unknown += 1;

@@ -76,8 +76,7 @@ impl Reviews {
                         assert!(may_be_there, "review {n} is there before it was inserted");
                         break;
                     }
-                    // The review may be stored where its product could not be written.
-                    Told::Refused(_) => may_be_there = true,
+                    Told::Refused(_) => {}
                     Told::Unknown => (may_be_there, is_dropped) = (true, true),
                 }
                 attempt += 1;
@@ -264,10 +263,4 @@ pub async fn follow(
         .until(stopped)
         .on_progress(report)
         .await
-}
-
-/// The time of the last write that the server knows of.
-pub async fn last_write(database: &Database) -> mongodb::bson::Timestamp {
-    let reply = database.run_command(doc! { "ping": 1 }).await.unwrap();
-    reply.get_timestamp("operationTime").unwrap()
 }

@@ -58,7 +58,7 @@ pub async fn show(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
         // What the secondaries had asked for before, they still get.
         let waits = async {
             while !append.is_finished() {
-                tokio::time::sleep(Duration::from_millis(10)).await
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         if tokio::time::timeout(Duration::from_millis(300), waits).await.is_err() {

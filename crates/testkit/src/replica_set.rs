@@ -113,6 +113,7 @@ impl ReplicaSet {
         }
         for node in &set.nodes {
             node.wait_until_member().await?;
+            node.checkpoint().await?;
         }
         set.primary().await?;
         Ok(set)
@@ -209,7 +210,7 @@ impl ReplicaSet {
     /// stays a member. Returns which one it was.
     ///
     /// # Errors
-    /// When no other one is primary after two minutes.
+    /// When it does not step down, or no other one is primary after two minutes.
     pub async fn step_down(&mut self) -> Result<usize, StartError> {
         let primary = self.primary().await?;
         let node = &self.nodes[primary];
@@ -217,6 +218,8 @@ impl ReplicaSet {
         let command = doc! { "replSetStepDown": seconds, "secondaryCatchUpPeriodSecs": catch_up, "force": true };
         if let Some(client) = &node.client
             && let Err(error) = client.database("admin").run_command(command).await
+            // It may have lost its place by itself just before.
+            && self.primary().await? == primary
         {
             return Err(node.mongod.failure(&error.to_string()));
         }
@@ -253,6 +256,15 @@ impl Node {
     async fn connect(&mut self) -> Result<(), StartError> {
         let client = self.mongod.direct_client().await;
         self.client = Some(client.map_err(|error| self.mongod.failure(&error.to_string()))?);
+        Ok(())
+    }
+
+    /// MongoDB 4.4 can lose all of a new data folder when it is killed before its first checkpoint.
+    async fn checkpoint(&self) -> Result<(), StartError> {
+        if let Some(client) = &self.client {
+            let done = client.database("admin").run_command(doc! { "fsync": 1 }).await;
+            done.map_err(|error| self.mongod.failure(&error.to_string()))?;
+        }
         Ok(())
     }
 

@@ -17,7 +17,8 @@ const BAD_VALUE: i32 = 2;
 /// The user lacks a privilege, or is nobody.
 const UNAUTHORIZED: i32 = 13;
 const AUTHENTICATION_FAILED: i32 = 18;
-/// An index or the collection was dropped under a query, or a write before it wrote.
+/// An index or the collection was dropped under a query, or a write before it wrote. Or the server has taken back what
+/// it had alone after a failover, which its message tells apart.
 const QUERY_PLAN_KILLED: i32 = 175;
 /// A document over 16 MiB: as it is parsed, or as the result of an update.
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
@@ -190,9 +191,11 @@ pub fn refused_document(error: &DriverError) -> Option<usize> {
 /// Whether the server refused a write because the index that its hint names does not exist, or was dropped at that
 /// moment.
 pub fn is_bad_hint(error: &DriverError) -> bool {
+    const DROPPED: &str = "dropped";
     const TEXT: &str = "hint provided does not correspond to an existing index";
-    server_error(error)
-        .is_some_and(|(code, message)| code == QUERY_PLAN_KILLED || code == BAD_VALUE && message.contains(TEXT))
+    server_error(error).is_some_and(|(code, message)| {
+        code == QUERY_PLAN_KILLED && message.contains(DROPPED) || code == BAD_VALUE && message.contains(TEXT)
+    })
 }
 
 /// The unique index that a duplicate-key error is about.

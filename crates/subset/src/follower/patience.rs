@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
 
 /// The server's codes of a node that is not, or no longer, the one to ask, or that is busy: unreachable, stepped down,
-/// recovering, shutting down, a time limit, a cursor that is gone, a shard that moved.
-const PASSING: [i32; 24] = [
-    6, 7, 43, 46, 50, 63, 89, 91, 112, 133, 134, 150, 189, 234, 237, 262, 9001, 10058, 10107, 11600, 11602, 13388,
+/// recovering, shutting down, a time limit, a cursor that is gone or was ended, a shard that moved.
+const PASSING: [i32; 25] = [
+    6, 7, 43, 46, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 234, 237, 262, 9001, 10058, 10107, 11600, 11602, 13388,
     13435, 13436,
 ];
 const PASSING_LABELS: [&str; 3] = [
