@@ -9,7 +9,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::support::all;
+use crate::support::{all, at_least, until_seen};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Book {
@@ -39,6 +39,20 @@ pub async fn books(db: &TestDatabase) -> Books {
 pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D, E>) -> OutlierRepository<D, E> {
     let books = builder.build().unwrap();
     books.ensure_indexes().await.unwrap();
+    if !at_least(db, 5) {
+        // The main documents have no index of ours, so their collection may not be there yet.
+        let plain = db.plain_client().database(db.database().name());
+        if plain
+            .list_collection_names()
+            .await
+            .unwrap()
+            .iter()
+            .all(|name| name != "sales")
+        {
+            plain.create_collection("sales").await.unwrap();
+        }
+        until_seen(db, &["sales", "extra_sales"]).await;
+    }
     db.recorder().clear();
     books
 }

@@ -121,6 +121,32 @@ pub fn at_least(db: &TestDatabase, major: u32) -> bool {
     version.split('.').next().unwrap().parse::<u32>().unwrap() >= major
 }
 
+/// Waits until transactions see these collections, new as they are. MongoDB 4.4 has a transaction run again that meets
+/// one before it does.
+pub async fn until_seen(db: &TestDatabase, collections: &[&str]) {
+    let snapshot = || {
+        TransactionOptions::builder()
+            .read_concern(ReadConcern::snapshot())
+            .build()
+    };
+    let mut session = db.plain_client().start_session().await.unwrap();
+    for name in collections {
+        loop {
+            session.start_transaction().with_options(snapshot()).await.unwrap();
+            let collection = db.plain_collection::<Document>(name);
+            let found = collection.find_one(doc! {}).session(&mut session).await;
+            session.abort_transaction().await.unwrap();
+            match found {
+                Ok(_) => break,
+                Err(error) => assert!(
+                    error.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
+                    "{error}"
+                ),
+            }
+        }
+    }
+}
+
 /// What the server did for a command that was recorded.
 #[derive(Debug)]
 pub struct Examined {
