@@ -98,7 +98,7 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     while let Some(planned) = commands.try_next().await? {
         plan::print_one(output, &planned)?;
     }
-    for planned in lists.indexes().ensure_commands(lists.overflow_collection()).await? {
+    for planned in lists.indexes().ensure_commands(lists.extras_collection()).await? {
         plan::print_one(output, &planned)?;
     }
     Ok(Exit::Well)
