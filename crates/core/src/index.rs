@@ -10,7 +10,6 @@ use mongodb::{ClientSession, Collection, IndexModel};
 
 use crate::error::{self, Error, ErrorKind, Result};
 
-#[doc(hidden)]
 pub use existing::{list_indexes, serves};
 
 const DUPLICATE_KEY: i32 = 11000;

@@ -169,7 +169,7 @@
 
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;
-pub use mongo_patterns_core::{Error, ErrorKind, Key, Result, RetryPolicy, index, key};
+pub use mongo_patterns_core::{Error, ErrorKind, Key, PlannedCommand, Result, RetryPolicy, index, key};
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;
 #[cfg(feature = "outlier")]
