@@ -11,7 +11,6 @@ use mongodb::{ClientSession, Collection, IndexModel};
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::plan::{PlannedCommand, list_indexes as list_command};
 
-#[doc(hidden)]
 pub use existing::{list_indexes, serves};
 
 const DUPLICATE_KEY: i32 = 11000;

@@ -26,7 +26,6 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 
 pub use encoded::EncodedKey;
-#[doc(hidden)]
 pub use expressions::KeyExpressions;
 
 use crate::error::{Error, ErrorKind};

@@ -64,6 +64,7 @@ pub(super) async fn check_collection<T: Send + Sync>(
 ///
 /// # Errors
 /// Those of the driver.
+#[doc(hidden)]
 pub async fn list_indexes<T: Send + Sync>(
     collection: &Collection<T>,
     session: Option<&mut ClientSession>,
@@ -78,6 +79,7 @@ pub async fn list_indexes<T: Send + Sync>(
 }
 
 /// Whether an index, as the server lists it, has every document in the order of the field, by the simple collation.
+#[doc(hidden)]
 pub fn serves(index: &Document, field: &str) -> bool {
     const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
     let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());

@@ -12,6 +12,7 @@ const SHORT: usize = MAX_KEY_BYTES / 3;
 const UUID_TEXT: &str = "function(key) { const h = key.hex(); return [h.slice(0, 8), h.slice(8, 12), h.slice(12, 16), h.slice(16, 20), h.slice(20)].join('-'); }";
 
 /// The key codec as expressions of an aggregation, for one path. They need MongoDB 4.4.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyExpressions {

@@ -92,7 +92,8 @@ pub struct Update<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
-    /// Whether anything of the child is other than before.
+    /// Whether anything of the child is other than before. A [`replace`](SubsetRepository::replace) by a child without
+    /// `_id` always says so: the server does not compare it.
     pub modified: bool,
     /// Whether the child is in the subset of its parent now.
     pub in_subset: bool,
