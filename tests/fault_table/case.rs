@@ -128,7 +128,7 @@ impl<M: Model> Case<'_, M> {
             return ended;
         }
         // Either way must lead to the end.
-        if command % 2 == 0 && self.operation.promise != Promise::Reads {
+        if command.is_multiple_of(2) && self.operation.promise != Promise::Reads {
             other.repair().await;
             assert_eq!(sorted(other.facts().await), facts, "{context}: the repair");
         }
