@@ -23,11 +23,20 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(number.unwrap_or_else(|| panic!("{name} is not a number: {value}")))
 }
 
-/// Runs sequences of these calls until one model's share of the operations is done. Each sequence gets a number, by which
-/// it takes keys that no other has.
-pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl AsyncFn(u32, Vec<C>)) {
+/// A sequence of calls.
+#[derive(Debug)]
+pub struct Sequence<C> {
+    /// By which it takes keys that no other has.
+    pub number: u32,
+    /// By which it takes one of several repositories.
+    pub variant: usize,
+    pub calls: Vec<C>,
+}
+
+/// Runs sequences of these calls until one model's share of the operations is done.
+pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl AsyncFn(Sequence<C>)) {
     let operations = variable("MODEL_OPERATIONS").unwrap_or(OPERATIONS) / MODELS;
-    let seed: u64 = variable("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let mut seed: u64 = variable("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
     let runtime = Handle::current();
     let config = Config {
         cases: 1,
@@ -35,26 +44,27 @@ pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl 
         max_shrink_iters: 500,
         ..Config::default()
     };
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let mut runner = TestRunner::new_with_rng(config, rng);
     let calls = prop::collection::vec(call, 1..LONGEST);
-    let (sequences, done) = (Cell::new(0), Cell::new(0));
+    let (number, done) = (Cell::new(0), Cell::new(0));
     tokio::task::block_in_place(|| {
         while done.get() < operations {
-            let ran = runner.run(&calls, |calls| {
-                sequences.set(sequences.get() + 1);
+            // Each has a seed of its own, so that one that fails is the first to be run again.
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&seed.to_le_bytes());
+            let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+            let ran = TestRunner::new_with_rng(config.clone(), rng).run(&calls, |calls| {
+                number.set(number.get() + 1);
                 done.set(done.get() + calls.len());
-                runtime.block_on(check(sequences.get(), calls));
+                runtime.block_on(check(Sequence {
+                    number: number.get(),
+                    variant: (seed % 64) as usize,
+                    calls,
+                }));
                 Ok(())
             });
             ran.unwrap_or_else(|failure| panic!("{failure}\nrun it again with MODEL_SEED={seed}"));
+            seed = seed.wrapping_add(1);
         }
     });
-    println!(
-        "{} operations in {} sequences, MODEL_SEED={seed}",
-        done.get(),
-        sequences.get()
-    );
+    println!("{} operations in {} sequences", done.get(), number.get());
 }

@@ -7,7 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
-use crate::models::check_random;
+use crate::models::{Sequence, check_random};
 use crate::support::*;
 
 const PAGE: usize = 3;
@@ -406,8 +406,8 @@ async fn random_calls() {
         };
         let by_time = ready(db, identified()).await;
         let monotonic = ready(db, identified().id_policy(IdPolicy::Monotonic)).await;
-        check_random(call(), async |sequence, calls| {
-            let (trades, policy) = match sequence % 2 {
+        check_random(call(), async |Sequence { number, variant, calls }| {
+            let (trades, policy) = match variant % 2 {
                 0 => (&by_time, IdPolicy::ItemTime),
                 _ => (&monotonic, IdPolicy::Monotonic),
             };
@@ -415,7 +415,7 @@ async fn random_calls() {
                 db,
                 trades,
                 policy,
-                keys: [sequence * 2, sequence * 2 + 1],
+                keys: [number * 2, number * 2 + 1],
                 histories: Default::default(),
                 next: 0,
             };

@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
 use crate::embedded_support::*;
-use crate::models::check_random;
+use crate::models::{Sequence, check_random};
 
 const MOST: usize = 4;
 
@@ -199,8 +199,8 @@ async fn random_calls() {
             .children_field("addresses")
             .child_id_field("id");
         let patrons = patrons.max_children(MOST as u32).build().unwrap();
-        check_random(call(), async |sequence, calls| {
-            let id = i32::try_from(sequence).unwrap() * 2;
+        check_random(call(), async |Sequence { number, calls, .. }| {
+            let id = i32::try_from(number).unwrap() * 2;
             let mut model = Model {
                 db,
                 patrons: &patrons,

@@ -7,7 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
-use crate::models::check_random;
+use crate::models::{Sequence, check_random};
 use crate::outlier_support::*;
 use crate::support::all;
 
@@ -242,6 +242,7 @@ impl Model<'_> {
             Call::Push(user) if self.unique => refused(books.push_unique(id, &user).await),
             Call::Push(user) => refused(books.push(id, &user).await),
             Call::PushMany(_) if self.unique => {}
+            Call::PushMany(users) if users.is_empty() => drop(books.push_many(id, &users).await.unwrap()),
             Call::PushMany(users) => refused(books.push_many(id, &users).await),
             Call::Remove(user) => refused(books.remove(id, &user).await),
             Call::Rebalance => refused(books.rebalance(id).await),
@@ -291,8 +292,8 @@ async fn run(db: &TestDatabase, unique: bool) {
         .threshold(THRESHOLD as u32)
         .extras_cap(CAP as u32);
     let books = ready(db, if unique { books.unique() } else { books }).await;
-    check_random(call(), async |sequence, calls| {
-        let id = i32::try_from(sequence).unwrap() * 2;
+    check_random(call(), async |Sequence { number, calls, .. }| {
+        let id = i32::try_from(number).unwrap() * 2;
         let mut model = Model {
             db,
             books: &books,
@@ -307,7 +308,7 @@ async fn run(db: &TestDatabase, unique: bool) {
     })
     .await;
     assert_eq!(findings(&books).await, []);
-    assert!(all(&extra_sales(db)).await.len() > 10, "too few outliers");
+    assert!(!all(&extra_sales(db)).await.is_empty(), "no outliers");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
