@@ -97,7 +97,13 @@ async fn names_with_a_dollar_need_five() {
             .unwrap();
         trades.ensure_indexes().await.unwrap();
         stores_names_with_dollars(db, trades.append(&1, &hostile).at(at(SECOND)).await);
-        stores_names_with_dollars(db, trades.append_many(&2, &[hostile.clone()]).at(at(SECOND)).await);
+        stores_names_with_dollars(
+            db,
+            trades
+                .append_many(&2, std::slice::from_ref(&hostile))
+                .at(at(SECOND))
+                .await,
+        );
 
         let books = outlier_support::builder::<Document, Document>(db).threshold(1);
         let books = outlier_support::ready(db, books).await;
