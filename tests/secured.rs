@@ -98,7 +98,10 @@ async fn a_user_who_may_only_read_can_read_and_verify_and_is_told_why_nothing_el
     let trade = spread(99);
     let advice = is_refused("append", trades.append(&123, &trade).await).to_string();
     assert!(advice.contains("`readWrite`"), "{advice}");
-    is_refused("append_many", trades.append_many(&123, &[trade.clone()]).await);
+    is_refused(
+        "append_many",
+        trades.append_many(&123, std::slice::from_ref(&trade)).await,
+    );
     let stream = futures::stream::iter([(123, trade.clone())]);
     is_refused("append_stream", trades.append_stream(stream).await);
     is_refused("replace_item", trades.replace_item(&123, &spread(4)).await);

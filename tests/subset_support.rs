@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
-use crate::support::all;
+use crate::support::{all, at_least, until_seen};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Product {
@@ -83,6 +83,9 @@ pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, 
     // what the first write looks up once
     products.rebuild(1).await.unwrap();
     products.consistency().await.unwrap();
+    if !at_least(db, 5) {
+        until_seen(db, &["product", "review"]).await;
+    }
     db.recorder().clear();
     products
 }

@@ -9,7 +9,7 @@ use crate::embedded_support::{self, patron, plant};
 use crate::moving::{can_move, fill, flat, histories};
 use crate::outlier_support;
 use crate::subset_follower_support::{NAME, followed};
-use crate::subset_support::{self, product};
+use crate::subset_support;
 use crate::support::*;
 
 #[tokio::test]
@@ -71,19 +71,17 @@ async fn a_second_page_size_at_the_same_time_needs_five() {
     .await;
 }
 
-/// The call stored what it was to store, or said that names with a dollar are not stored here.
-fn stores_names_with_dollars<T>(db: &TestDatabase, outcome: Result<T, Error>) {
-    match outcome {
-        Ok(_) => assert!(at_least(db, 5)),
-        Err(error) => {
-            assert!(!at_least(db, 5), "{error:?}");
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
-            assert!(
-                error.is_invalid_input() && error.to_string().contains("MongoDB 5.0"),
-                "{error}"
-            );
-        }
-    }
+/// How many documents the call stored: so many, or none where it says that names with a dollar are not stored here. Older
+/// servers take some commands with them, and refuse others.
+fn stored<T>(db: &TestDatabase, documents: u64, outcome: Result<T, Error>) -> u64 {
+    let Err(error) = outcome else { return documents };
+    assert!(!at_least(db, 5), "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+    assert!(
+        error.is_invalid_input() && error.to_string().contains("MongoDB 5.0"),
+        "{error}"
+    );
+    0
 }
 
 #[tokio::test]
@@ -96,38 +94,38 @@ async fn names_with_a_dollar_need_five() {
             .build()
             .unwrap();
         trades.ensure_indexes().await.unwrap();
-        stores_names_with_dollars(db, trades.append(&1, &hostile).at(at(SECOND)).await);
-        stores_names_with_dollars(db, trades.append_many(&2, &[hostile.clone()]).at(at(SECOND)).await);
+        let two = [hostile.clone(), hostile.clone()];
+        let items = stored(db, 1, trades.append(&1, &hostile).at(at(SECOND)).await)
+            + stored(db, 2, trades.append_many(&1, &two).at(at(SECOND)).await);
+        assert_eq!(trades.counts(&1).await.unwrap().items, items);
 
         let books = outlier_support::builder::<Document, Document>(db).threshold(1);
         let books = outlier_support::ready(db, books).await;
-        stores_names_with_dollars(db, books.insert(&doc! { "_id": 1, "x": { "$b": 1 } }).await);
+        let inserted = books.insert(&doc! { "_id": 1, "x": { "$b": 1 } }).await;
+        let inserted = stored(db, 1, inserted);
         books.insert(&doc! { "_id": 2 }).await.unwrap();
-        let plain_one = doc! { "id": 1 };
-        stores_names_with_dollars(db, books.push(2, &hostile).await);
-        books.push(2, &plain_one).await.unwrap();
-        stores_names_with_dollars(db, books.push(2, &hostile).await);
+        let mut elements = 1;
+        elements += stored(db, 1, books.push(2, &hostile).await);
+        books.push(2, &doc! { "id": 1 }).await.unwrap();
+        elements += stored(db, 1, books.push(2, &hostile).await);
+        assert_eq!(books.elements(2).await.unwrap().len() as u64, elements);
+        assert_eq!(all(&outlier_support::sales(db)).await.len() as u64, 1 + inserted);
 
         let reviews = subset_support::builder::<Document, Document>(db.database());
         let reviews = subset_support::ready(db, reviews).await;
         let review = |id: i32| doc! { "product_id": 1, "review_id": id, "x": { "$b": 1 } };
-        stores_names_with_dollars(db, reviews.insert(&review(1)).await);
-        stores_names_with_dollars(db, reviews.insert_many(&[review(2), review(3)]).await);
+        let children = stored(db, 1, reviews.insert(&review(1)).await)
+            + stored(db, 2, reviews.insert_many(&[review(2), review(3)]).await);
+        assert_eq!(all(&subset_support::reviews(db)).await.len() as u64, children);
 
         plant(db, &patron("joe", [])).await;
         let patrons = embedded_support::patrons(db);
-        stores_names_with_dollars(db, patrons.add_child("joe", &hostile).await);
-        stores_names_with_dollars(db, patrons.insert(&patron("zoe", [hostile])).await);
-
+        let children = stored(db, 1, patrons.add_child("joe", &hostile).await);
+        assert_eq!(embedded_support::ids(db, "joe").await.len() as u64, children);
+        let parents = stored(db, 1, patrons.insert(&patron("zoe", [hostile])).await);
+        assert_eq!(all(&embedded_support::stored(db)).await.len() as u64, 1 + parents);
         if !at_least(db, 5) {
-            assert_eq!(all(&plain(db)).await, []);
-            assert_eq!(books.elements(2).await.unwrap(), [plain_one]);
-            assert_eq!(all(&outlier_support::sales(db)).await.len(), 1);
-            assert_eq!(all(&outlier_support::extra_sales(db)).await, []);
-            assert_eq!(all(&subset_support::reviews(db)).await, []);
-            let reviews = product(db).find_one(doc! {}).await.unwrap().unwrap();
-            assert_eq!(reviews.get_array("reviews").unwrap().len(), 0);
-            assert_eq!(embedded_support::ids(db, "joe").await, []);
+            assert!(inserted + parents == 0, "plain inserts are refused");
         }
     })
     .await;
