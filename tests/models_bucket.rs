@@ -204,6 +204,7 @@ impl Model<'_> {
 
     async fn run(&mut self, of: usize, call: Call) {
         let (trades, key) = (self.trades, self.keys[of]);
+        let is_of_both = matches!(call, Call::Stream(_));
         match call {
             Call::Append(second) => {
                 let items = self.new_items([second]);
@@ -281,6 +282,13 @@ impl Model<'_> {
             }
             read => return self.read(of, read).await,
         }
+        match is_of_both {
+            true => self.compare().await,
+            false => self.histories[of].compare(self.db, key, self.policy).await,
+        }
+    }
+
+    async fn compare(&mut self) {
         for (key, history) in self.keys.into_iter().zip(&mut self.histories) {
             history.compare(self.db, key, self.policy).await;
         }
@@ -422,6 +430,7 @@ async fn random_calls() {
             for (of, call) in calls {
                 model.run(of, call).await;
             }
+            model.compare().await;
         })
         .await;
         assert_eq!(violations(&plain(db), PAGE as i32).await, Vec::<Document>::new());

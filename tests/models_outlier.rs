@@ -137,9 +137,7 @@ impl Model<'_> {
                 None => self.on_none(id, call).await,
             },
         }
-        for (id, stored) in self.ids.into_iter().zip(&self.stored) {
-            assert_eq!(self.look(id).await, *stored);
-        }
+        assert_eq!(self.look(id).await, self.stored[of]);
     }
 
     async fn insert(&mut self, of: usize, mut users: Vec<String>) {
@@ -304,6 +302,9 @@ async fn run(db: &TestDatabase, unique: bool) {
         model.insert(0, Vec::new()).await;
         for (of, call) in calls {
             model.run(of, call).await;
+        }
+        for (id, stored) in model.ids.into_iter().zip(&model.stored) {
+            assert_eq!(model.look(id).await, *stored);
         }
     })
     .await;

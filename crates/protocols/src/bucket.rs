@@ -271,7 +271,7 @@ impl Protocol for Bucket {
                 appends(state).filter(|call| call.items.iter().all(is_own)).all(|call| {
                     let is_stored = |item: &u8| state.documents.count(*item) > 0;
                     let first = call.items.iter().take_while(|item| is_stored(item)).count();
-                    !call.items[first..].iter().any(|item| is_stored(item))
+                    !call.items[first..].iter().any(is_stored)
                 })
             }),
             Property::always("no call is refused", |_, state: &Moment| {

@@ -228,7 +228,7 @@ impl Protocol for Outlier {
                 pushes(state).all(|call| {
                     let is_stored = |element: &u8| state.documents.count(*element) > 0;
                     let first = call.elements.iter().take_while(|element| is_stored(element)).count();
-                    !call.elements[first..].iter().any(|element| is_stored(element))
+                    !call.elements[first..].iter().any(is_stored)
                 })
             }),
             Property::always("a rebalance of what is left puts it right", |world, state: &Moment| {

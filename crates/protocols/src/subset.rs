@@ -8,6 +8,8 @@
 //! among equals. Left out: sessions, several parents in one call, and a parent that is deleted and inserted again.
 
 pub mod delete_parent;
+#[cfg(test)]
+mod tests;
 pub mod write;
 
 use stateright::Property;

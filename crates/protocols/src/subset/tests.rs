@@ -1,0 +1,163 @@
+use super::delete_parent::DeleteParent;
+use super::write::{Change, Mode, Write};
+use super::{Child, Client, Documents, Form, Subset};
+use crate::check::{explore, is_long};
+
+fn of(form: Form, mode: Mode) -> impl Fn(Change) -> Client {
+    move |change| Client::Write(Write::new(form, mode, change))
+}
+
+fn guessing(change: Change) -> Client {
+    Client::Write(Write::new(Form::Ours, Mode::Eventual, change).guessing(1))
+}
+
+/// Children 0 and 1 are shown, and 2 is not.
+const CHILDREN: [Child; 3] = [(0, 9), (1, 8), (2, 5)];
+
+fn writes(write: &impl Fn(Change) -> Client, total: bool) -> Vec<(Documents, Vec<Client>)> {
+    use Change::{Delete, Insert, Nothing, Update};
+    let (three, none) = (Documents::of(&CHILDREN, total), Documents::of(&[], total));
+    let calls = |changes: [Change; 3]| changes.map(write).to_vec();
+    let mut starts = vec![
+        (three.clone(), calls([Insert((3, 7)), Delete(0), Delete(1)])),
+        (three.clone(), calls([Update((0, 1)), Update((2, 10)), Insert((3, 3))])),
+    ];
+    if is_long() {
+        starts.extend([
+            (none, calls([Insert((3, 7)), Insert((4, 7)), Insert((5, 1))])),
+            (three.clone(), calls([Delete(0), Update((1, 2)), Update((2, 9))])),
+            (three.clone(), calls([Insert((3, 10)), Delete(0), Nothing])),
+            (three, calls([Delete(1), Delete(2), Insert((3, 1))])),
+        ]);
+    }
+    starts
+}
+
+#[test]
+fn eventually_the_parent_is_right() {
+    use Change::{Delete, Insert, Update};
+    let write = of(Form::Ours, Mode::Eventual);
+    let mut starts = writes(&write, false);
+    let three = Documents::of(&CHILDREN, false);
+    let mut stale = three.clone();
+    stale.children.remove(0); // who deleted it died
+    let unmoved = Documents::embedded(&CHILDREN);
+    let unwritten = Documents {
+        children: CHILDREN.to_vec(),
+        ..unmoved.clone()
+    };
+    let deletes = Client::DeleteParent(DeleteParent::default());
+    let later_ids = Documents::of(&[(1, 9), (2, 8), (3, 5)], false);
+    starts.extend([
+        (
+            three.clone(),
+            vec![guessing(Insert((3, 7))), guessing(Insert((4, 1))), write(Delete(0))],
+        ),
+        (stale.clone(), vec![write(Insert((3, 1)))]),
+        (stale, vec![guessing(Insert((3, 1))), write(Insert((4, 2)))]),
+        (unmoved.clone(), vec![write(Insert((3, 7))), write(Delete(0))]),
+        (unwritten.clone(), vec![write(Insert((3, 7))), write(Delete(0))]),
+        (three.clone(), vec![write(Insert((3, 1))), deletes.clone()]),
+        (three.clone(), vec![guessing(Insert((4, 1))), deletes.clone()]),
+        (later_ids, vec![write(Insert((0, 1))), deletes.clone()]),
+    ]);
+    if is_long() {
+        starts.extend([
+            (
+                three.clone(),
+                vec![guessing(Insert((3, 10))), write(Update((1, 1))), write(Delete(2))],
+            ),
+            (
+                unwritten,
+                vec![write(Insert((3, 7))), write(Delete(0)), write(Update((1, 1)))],
+            ),
+            (three, vec![write(Insert((3, 10))), guessing(Insert((4, 1))), deletes]),
+        ]);
+    }
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts,
+    };
+    explore(subset).assert_right(10_000);
+}
+
+#[test]
+fn a_parent_whose_children_are_deleted_only_once_leaves_some() {
+    let three = Documents::of(&[(1, 9), (2, 8), (3, 5)], false);
+    let insert = of(Form::Ours, Mode::Eventual)(Change::Insert((0, 1)));
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts: vec![(three, vec![insert, Client::DeleteParent(DeleteParent::naive())])],
+    };
+    explore(subset).assert_wrong(&["when all calls have returned, no child is left without its parent"]);
+}
+
+#[test]
+fn eventually_the_total_is_right() {
+    let mut starts = writes(&of(Form::Ours, Mode::Eventual), true);
+    if !is_long() {
+        starts.iter_mut().for_each(|(_, clients)| clients.truncate(2));
+    }
+    let subset = Subset {
+        form: Form::Ours,
+        total: true,
+        starts,
+    };
+    explore(subset).assert_right(1000);
+}
+
+#[test]
+fn in_transactions_the_parent_is_always_right() {
+    for total in [false, true] {
+        let subset = Subset {
+            form: Form::Ours,
+            total,
+            starts: writes(&of(Form::Ours, Mode::Transactional), total),
+        };
+        explore(subset).assert_right(1000);
+    }
+}
+
+#[test]
+fn writers_of_both_consistencies_go_together() {
+    use Change::{Delete, Insert, Update};
+    let (eventual, transactional) = (of(Form::Ours, Mode::Eventual), of(Form::Ours, Mode::Transactional));
+    let three = Documents::of(&CHILDREN, false);
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts: vec![
+            (
+                three.clone(),
+                vec![
+                    transactional(Delete(0)),
+                    eventual(Insert((3, 7))),
+                    eventual(Update((2, 10))),
+                ],
+            ),
+            (
+                three,
+                vec![
+                    transactional(Insert((3, 7))),
+                    transactional(Update((1, 1))),
+                    eventual(Delete(0)),
+                ],
+            ),
+        ],
+    };
+    explore(subset).assert_right(10_000);
+}
+
+#[test]
+fn naive_writers_leave_the_parent_wrong() {
+    for form in [Form::ReadAndSet, Form::PushAndPull] {
+        let subset = Subset {
+            form,
+            total: false,
+            starts: writes(&of(form, Mode::Eventual), false),
+        };
+        explore(subset).assert_wrong(&["when all calls have returned, the parent is right"]);
+    }
+}
