@@ -97,7 +97,7 @@ impl Report {
         writeln!(
             text,
             "## What readers saw\n\n\
-            Each append and each read of a bucket's pages, items or newest items, with its begin and its end. How many reads\n\
+            Each append and each read of a bucket's pages, items or newest items, with its begin and its end. How often a read\n\
             showed an item that nobody had begun to append (foreign), or twice (doubled), or an acknowledged one at another\n\
             place than at the end (moved); lacked one that was acknowledged before the read began (missing); showed one that\n\
             was not acknowledged yet and was taken back (vanished); or lacked one that an earlier read had shown (backwards).\n"
