@@ -61,7 +61,7 @@ async fn a_primary_that_steps_down_is_retried_by_the_driver() {
 }
 
 /// The driver has tried twice, and tells the second error alone: the first may have been a connection that broke after
-/// the item was stored. From MongoDB 6.0 on a server says when it was not.
+/// the item was stored. A newer server can say that it was not.
 #[tokio::test]
 async fn a_server_that_is_no_primary_any_more_leaves_the_outcome_unknown_unless_it_says_that_nothing_was_written() {
     testkit::run(async |db| {

@@ -48,7 +48,7 @@ impl DriverCause {
 
     pub(crate) fn outcome_unknown(&self) -> bool {
         let code = code(&self.0);
-        // From MongoDB 6.0 on a server says that nothing was written, and the driver tells the first error then.
+        // Where a newer server says that nothing was written, the driver tells the first error, if it matters.
         let is_nothing_written =
             self.0.contains_label(NO_WRITES_PERFORMED) || self.0.contains_label(TRANSIENT_TRANSACTION_ERROR);
         code.is_some_and(|code| INTERRUPTED.contains(&code))
