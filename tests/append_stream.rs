@@ -97,7 +97,10 @@ async fn only_the_first_command_of_a_key_looks_for_an_open_bucket() {
         assert_eq!((appended.items, appended.opened), (3001, 600));
         let names = db.recorder().names();
         assert_eq!(names[..2], ["find", "update"], "{names:?}");
-        assert!(names.len() > 3 && names[2..].iter().all(|name| name == "insert"), "{names:?}");
+        assert!(
+            names.len() > 3 && names[2..].iter().all(|name| name == "insert"),
+            "{names:?}"
+        );
         assert_eq!(violations(&plain(db), 5).await, []);
     })
     .await;

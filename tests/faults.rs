@@ -74,7 +74,8 @@ async fn what_may_be_tried_again_is_told_from_what_may_be_stored() {
             ("update", 11602, &[RETRYABLE], false, true),
             ("update", 50, &[], false, true),
             ("update", 8000, &[], false, false),
-            ("find", 10107, &[], true, false),
+            ("update", 10107, &[], false, true),
+            ("find", 13435, &[], true, false),
             ("find", 13436, &[], true, false),
         ] {
             let fault = FailPoint::on(&[command]).error_code(code).error_labels(labels);

@@ -240,6 +240,12 @@ fn single_items() -> Vec<Operation<Histories>> {
                 text(m.with_ids.replace_item(&1, &Trade { n: 4, date }).await)
             })
         }),
+        Operation::<Histories>::new(Whole, "BucketRepository::update_item", "", |m| {
+            Box::pin(async move {
+                let set = doc! { "date": at(SECOND + 50) };
+                text(m.with_ids.update_item(&1, 4_i64, set).await)
+            })
+        }),
         Operation::<Histories>::new(
             Whole,
             "BucketRepository::remove_item",

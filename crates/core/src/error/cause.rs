@@ -35,8 +35,11 @@ const WRITE_CONFLICT: i32 = 112;
 /// Ended by a time limit, an interruption or a step-down, perhaps after it was done. Or the router lost its connection
 /// to a shard.
 const INTERRUPTED: [i32; 10] = [6, 50, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
-/// Refused by a server that is no primary, or cannot serve the read yet.
-const NOT_NOW: [i32; 6] = [133, 134, 10058, 10107, 13435, 13436];
+/// Not the primary, or not any more. Without a label it is of a command that the driver sends once, such as an update of
+/// many documents, which may have changed some of them by then.
+const NOT_PRIMARY: [i32; 2] = [10058, 10107];
+/// Refused by a server that cannot serve the read, or not yet.
+const NOT_NOW: [i32; 4] = [133, 134, 13435, 13436];
 
 /// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
 /// leaves out the server's messages and response, which quote keys and documents.
@@ -69,7 +72,8 @@ impl DriverCause {
 
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         let has = |label| self.0.contains_label(label);
-        let is_interrupted = code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code));
+        let is_interrupted =
+            code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code) || NOT_PRIMARY.contains(&code));
         !self.is_transient() && (is_interrupted || has(UNKNOWN_TRANSACTION_COMMIT_RESULT) || has(RETRYABLE_WRITE_ERROR))
     }
 }
