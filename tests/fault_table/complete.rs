@@ -23,10 +23,7 @@ const SILENT: [(&str, &str); 12] = [
 ];
 
 /// The same, by type.
-const SILENT_OF_TYPES: [(&str, &str); 7] = [
-    ("subset Adopt::plan", "lists the commands"),
-    ("subset ChangeFrom::plan", "lists the commands"),
-    ("subset MoveFromEmbedded::plan", "lists the commands"),
+const SILENT_OF_TYPES: [(&str, &str); 4] = [
     ("bucket BucketRepository::combining_writer", "makes the writer"),
     ("bucket Bucket::token", "is of a page that was read"),
     ("outlier Counts::total", "adds two numbers"),

@@ -248,6 +248,18 @@ impl Model for Moves {
                 })
             })
             .prepare(referring),
+            Operation::<Moves>::new(
+                Reads,
+                "EmbeddedRepository::move_to_references + MoveToReferences::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.patrons.move_to_references(&m.addresses, "patron_id").plan().await;
+                        text(plan.map(drop))
+                    })
+                },
+            )
+            .prepare(embedded),
             Operation::<Moves>::new(Steps, "EmbeddedRepository::move_to_references", "", |m| {
                 Box::pin(async move { text(m.patrons.move_to_references(&m.addresses, "patron_id").await) })
             })

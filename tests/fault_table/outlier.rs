@@ -273,6 +273,12 @@ fn upkeep() -> Vec<Operation<Shop>> {
             })
         })
         .prepare(damaged),
+        Operation::<Shop>::new(Reads, "OutlierRepository::adopt + Adopt::plan", "", |m| {
+            Box::pin(async move {
+                let commands: Result<Vec<_>, _> = m.books.adopt().plan().try_collect().await;
+                text(commands.map(drop))
+            })
+        }),
         Operation::<Shop>::new(Reads, "OutlierRepository::verify + Verify::stream", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.books.verify().document(4).stream().try_collect().await;

@@ -5,7 +5,7 @@ use mongo_patterns::subset::Consistency;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::operation::Promise::Steps;
+use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, text};
 use super::subset::{fact, found, look, of_size, plant};
 use crate::subset_support::{Products, day};
@@ -141,6 +141,21 @@ fn moves() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Steps, "SubsetRepository::move_from_embedded", "in two chunks", |m| {
             Box::pin(async move { text(m.two.move_from_embedded().chunk_children(4).await) })
         })
+        .prepare(all_embedded),
+        Operation::<Shop>::new(Reads, "SubsetRepository::adopt + Adopt::plan", "", |m| {
+            Box::pin(async move { text(m.two.adopt().plan().await.map(drop)) })
+        })
+        .prepare(no_subsets),
+        Operation::<Shop>::new(Reads, "SubsetRepository::change_from + ChangeFrom::plan", "", |m| {
+            Box::pin(async move { text(m.two.change_from(&m.three).plan().await.map(drop)) })
+        })
+        .prepare(subsets_of_three),
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::move_from_embedded + MoveFromEmbedded::plan",
+            "",
+            |m| Box::pin(async move { text(m.two.move_from_embedded().plan().await.map(drop)) }),
+        )
         .prepare(all_embedded),
     ]
 }

@@ -260,7 +260,7 @@ impl Sink<'_> {
             };
             ended |= self.take_in(event, on_progress.as_mut());
             turns += 1;
-            if !under_way.is_empty() && turns % TURNS == 0 {
+            if !under_way.is_empty() && turns.is_multiple_of(TURNS) {
                 // A stream that is always ready would leave the connections no turn.
                 tokio::task::yield_now().await;
             }
