@@ -1,7 +1,7 @@
 //! The subset pattern: writing a child and what its parent shows of its children.
 //!
 //! Mirrors `crates/subset/src/write.rs`, `refresh.rs`, `unwritten.rs` and `action/delete_parent.rs`: what each command
-//! matches, what is read before what, and when a refresh is done that lost. Whoever changes those changes [`write`] or
+//! matches, what is read before what, and when a refresh is done that lost. Whoever changes those changes [`write`](mod@write) or
 //! [`delete_parent`] here, too. [`crate::moving`] has the documents and the writers from here.
 //!
 //! All is about one parent, which shows the first two of its children: those of the highest rank, and of the lowest id
