@@ -96,7 +96,7 @@ async fn only_the_first_command_of_a_key_looks_for_an_open_bucket() {
         let appended = trades.append_stream(stream::iter(items)).await.unwrap();
         assert_eq!((appended.items, appended.opened), (3001, 600));
         let names = db.recorder().names();
-        assert_eq!(names[..2], ["find", "update"], "{names:?}");
+        assert_eq!(names[..2], ["find", "findAndModify"], "{names:?}");
         assert!(
             names.len() > 3 && names[2..].iter().all(|name| name == "insert"),
             "{names:?}"

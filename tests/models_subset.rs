@@ -184,12 +184,7 @@ impl Model<'_> {
         let (products, expected) = (self.products, in_order(reviews));
         let mut page = products.children(product).limit(1).await.unwrap();
         while let Some(next) = page.next.clone() {
-            let after = products.children(product).limit(1).after(next).await.unwrap();
-            if after.children.is_empty() {
-                // Back from there would be before the last child.
-                break;
-            }
-            page = after;
+            page = products.children(product).limit(1).after(next).await.unwrap();
         }
         let ids = |page: Vec<Review>| page.into_iter().map(|review| review.review_id).collect::<Vec<_>>();
         let (mut read, mut token) = (ids(page.children), page.previous);

@@ -178,6 +178,11 @@ pub(crate) fn place(settings: &Settings, parent: &Bson, values: &[Bson]) -> Docu
 
 /// The place before all children of a parent, or after them.
 pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document {
+    place(settings, parent, &edges(settings, after))
+}
+
+/// The values of the order at that place.
+pub(crate) fn edges(settings: &Settings, after: bool) -> Vec<Bson> {
     let values = settings.order.iter().map(|(_, direction)| {
         if after == (*direction == Direction::Ascending) {
             Bson::MaxKey
@@ -185,7 +190,7 @@ pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document 
             Bson::MinKey
         }
     });
-    place(settings, parent, &values.collect::<Vec<_>>())
+    values.collect()
 }
 
 #[cfg(test)]

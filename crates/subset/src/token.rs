@@ -5,6 +5,7 @@ use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use serde::{Deserialize, Serialize};
 
+use crate::query;
 use crate::settings::Settings;
 
 /// How long a token may be: what an index takes of one entry, and what its encoding adds.
@@ -53,6 +54,13 @@ impl ChildToken {
         }
     }
 
+    /// The place before all children, or after them: where a page of none lies.
+    pub(crate) fn edge(settings: &Settings, after: bool) -> Self {
+        Self {
+            values: query::edges(settings, after),
+        }
+    }
+
     /// The values of the order.
     ///
     /// # Errors
@@ -60,8 +68,9 @@ impl ChildToken {
     /// where no child can be: the server would refuse it, too, but not say why.
     pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
         let is_array = |value: &Bson| matches!(value, Bson::Array(_));
-        // The order ends with the id. A child that another program stored may have none.
-        let is_id = |id: &Bson| *id == Bson::Null || DocumentId::new(id.clone()).is_ok();
+        // The order ends with the id. A child that another program stored may have none, and an edge is no child.
+        let is_id =
+            |id: &Bson| matches!(id, Bson::Null | Bson::MinKey | Bson::MaxKey) || DocumentId::new(id.clone()).is_ok();
         if self.values.len() == settings.order.len()
             && !self.values.iter().any(is_array)
             && self.values.last().is_some_and(is_id)

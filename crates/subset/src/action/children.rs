@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::child::{decode, refused};
 use crate::neighbour::neighbour;
 use crate::repository::Shared;
+use crate::settings::Settings;
 use crate::{ChildToken, Direction, SubsetRepository, query};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
@@ -171,6 +172,15 @@ fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Resul
     })
 }
 
+/// Whether it is after all children, or before them: from a page of none, once more the same way.
+fn is_nowhere(settings: &Settings, from: &From) -> bool {
+    match from {
+        From::Start => false,
+        From::After(token) => *token == ChildToken::edge(settings, true),
+        From::Before(token) => *token == ChildToken::edge(settings, false),
+    }
+}
+
 impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
     type Output = Result<ChildrenPage<C>>;
     type IntoFuture = ActionFuture<'a, ChildrenPage<C>>;
@@ -191,7 +201,12 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
                 ));
             }
             let settings = &shared.settings;
-            let found = find_all(find(shared, &parent?.into_bson(), &from, limit)?, session).await;
+            let find = find(shared, &parent?.into_bson(), &from, limit)?;
+            // The server refuses bounds with nothing in between.
+            let found = match is_nowhere(settings, &from) {
+                true => Ok(Vec::new()),
+                false => find_all(find, session).await,
+            };
             let mut found = found.map_err(|error| match is_bad_hint(&error) {
                 true => index_missing(&settings.order_index).caused_by(error),
                 false => Error::from(error),
@@ -204,8 +219,15 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
             let (first, last) = (token(found.first()), token(found.last()));
             let (previous, next) = match from {
                 From::Start => (None, last.filter(|_| is_full)),
-                From::After(at) => (first.or(Some(at)), last.filter(|_| is_full)),
-                From::Before(at) => (first.filter(|_| is_full), last.or(Some(at))),
+                // A page of none lies behind the child that its place was taken from.
+                From::After(_) => (
+                    first.or_else(|| Some(ChildToken::edge(settings, true))),
+                    last.filter(|_| is_full),
+                ),
+                From::Before(_) => (
+                    first.filter(|_| is_full),
+                    last.or_else(|| Some(ChildToken::edge(settings, false))),
+                ),
             };
             let children = found.iter().map(|child| decode(child)).collect::<Result<_>>()?;
             Ok(ChildrenPage {
