@@ -6,6 +6,7 @@ use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
+use tokio::sync::watch;
 
 use crate::support::{at, explain_last};
 
@@ -143,20 +144,25 @@ async fn an_item_that_moves_up_is_there_all_the_time() {
         const ITEMS: i64 = 60;
         let ours = filled(db, ITEMS).await;
         let theirs = orders(db.plain_collection("orders"));
+        let (done, mut removed) = watch::channel(0);
         let remover = tokio::spawn(async move {
             for id in 0..ITEMS - 3 {
                 assert!(theirs.remove_item(&CUSTOMER, id).await.unwrap().found);
+                done.send_replace(id);
             }
         });
         let mut changes = 0;
-        while !remover.is_finished() {
-            for id in ITEMS - 3..ITEMS {
-                ours.update_item(&CUSTOMER, id, doc! { "changes": changes })
-                    .await
-                    .unwrap();
-                ours.replace_item(&CUSTOMER, &order(id)).await.unwrap();
+        // Changes without a pause would let no transaction of the other process through.
+        while removed.changed().await.is_ok() {
+            for _ in 0..5 {
+                for id in ITEMS - 3..ITEMS {
+                    ours.update_item(&CUSTOMER, id, doc! { "changes": changes })
+                        .await
+                        .unwrap();
+                    ours.replace_item(&CUSTOMER, &order(id)).await.unwrap();
+                }
+                changes += 1;
             }
-            changes += 1;
         }
         remover.await.unwrap();
         let left: Vec<Document> = ours.newest(&CUSTOMER, 10).await.unwrap();
