@@ -65,7 +65,7 @@ impl<D, E> OutlierRepository<D, E> {
 /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
 /// let would = books.adopt().dry_run().await?;
 /// println!("{} documents are not in form", would.documents);
-/// books.adopt().concurrency(2).on_progress(|at| println!("{} written", at.documents)).await?;
+/// books.adopt().concurrency(2).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```

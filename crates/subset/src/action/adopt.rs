@@ -56,7 +56,7 @@ impl<P, C> SubsetRepository<P, C> {
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// println!("{}", products.adopt().plan());
+/// println!("{} commands", products.adopt().plan().await?.commands.len());
 /// let adopt = products.adopt().discard_embedded();
 /// adopt.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())

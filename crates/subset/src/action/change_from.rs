@@ -70,7 +70,7 @@ impl<P, C> SubsetRepository<P, C> {
 /// #     products: SubsetRepository<Document, Document>,
 /// #     old: SubsetRepository<Document, Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// println!("{}", products.change_from(&old).plan());
+/// println!("{} commands", products.change_from(&old).plan().await?.commands.len());
 /// products.change_from(&old).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }

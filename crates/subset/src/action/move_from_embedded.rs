@@ -87,7 +87,7 @@ impl<P, C> SubsetRepository<P, C> {
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// println!("{}", products.move_from_embedded().plan());
+/// println!("{} commands", products.move_from_embedded().plan().await?.commands.len());
 /// let moving = products.move_from_embedded().into_non_empty().chunk_children(10_000);
 /// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
