@@ -145,10 +145,14 @@ impl Groups {
 
     /// A group that has gone out, and of which so many items are stored. The others are kept for the next one.
     pub(crate) fn done(&mut self, group: &mut Group, stored: usize, ended_with_a_page: bool) {
+        self.busy.remove(group.key.text());
+        // With many keys, all groups end here. What follows looks through those that are ready.
+        if stored == group.items.len() && !(ended_with_a_page && group.whole_pages) {
+            return;
+        }
         let mut kept = group.split_off(stored);
         kept.after_a_page = ended_with_a_page;
         let key = group.key.text();
-        self.busy.remove(key);
         if let Some(next) = self.ready.iter_mut().find(|next| next.key.text() == key) {
             next.after_a_page = ended_with_a_page;
             next.put_before(kept);
