@@ -10,7 +10,7 @@ use mongodb::bson::spec::ElementType;
 use mongodb::bson::{self, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use serde::{Serialize, Serializer};
 
-use self::elements::Elements;
+use self::elements::{Elements, decode};
 use crate::error::{Error, ErrorKind, Result};
 
 /// MongoDB's limit of a document, less what it has beside its array.
@@ -165,7 +165,11 @@ impl Encoded {
     /// # Errors
     /// None in practice: it was encoded here.
     pub fn to_bson(&self) -> mongodb::error::Result<Bson> {
-        Ok(self.value().try_into()?)
+        let (kind, bytes) = self.element();
+        match decode(kind, bytes) {
+            Some(value) => Ok(value),
+            None => Ok(self.value().try_into()?),
+        }
     }
 }
 
