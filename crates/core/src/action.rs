@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use futures::TryFutureExt;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;
@@ -65,7 +66,8 @@ where
         attempts = Empty,
     );
     let body = body(span.clone());
-    Box::pin(async move { body.await.map_err(|error| call.name(error)) }.instrument(span))
+    // An async block around it would hold it twice, as what it captured and as what it awaits.
+    Box::pin(body.map_err(move |error| call.name(error)).instrument(span))
 }
 
 /// Notes in the action's span how many attempts it took.
