@@ -5,22 +5,25 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::outlier::Problem;
-use mongo_patterns_testkit::{self as testkit, CommandRecorder};
+use mongo_patterns_testkit::{self as testkit, CommandRecorder, FailPoint, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::options::ClientOptions;
 
 use crate::outlier_support::*;
+use crate::support::{end_transactions, quiet};
 
 /// The manual's book on some server: what is killed is recorded.
-struct Place {
+struct Place<'a> {
+    /// Where it is that of the tests.
+    db: Option<&'a TestDatabase>,
     recorder: CommandRecorder,
     recorded: Client,
     plain: Client,
     database: String,
 }
 
-impl Place {
+impl Place<'_> {
     fn books(&self, client: &Client) -> Books {
         let database = client.database(&self.database);
         Books::builder(
@@ -48,48 +51,38 @@ impl Place {
         }
     }
 
+    /// Makes a call whose client goes away when it has sent so many commands. Returns whether it did not come to that.
+    async fn kill_at(&self, commands: usize, call: impl Future<Output = ()>) -> bool {
+        // On a server of one's own nothing else can tell that the last command is there. Here, it waits for that.
+        let block = || FailPoint::on(&[]).times(1).block(Duration::from_millis(1));
+        let planned = self.db.map(|db| (db, block().plan(db, commands - 1)));
+        let sent = self.recorder.sent(commands);
+        let done = tokio::select! {
+            biased;
+            () = sent => false,
+            () = call => true,
+        };
+        if let Some((db, planned)) = planned {
+            if !done {
+                planned.met(db, Duration::from_secs(2)).await;
+            }
+            planned.end();
+            quiet(db).await;
+            end_transactions(db).await;
+        }
+        self.settle().await;
+        done
+    }
+
     /// Until the server has done with what it was sent.
     async fn settle(&self) {
-        self.end_transactions().await;
         let admin = self.plain.database("admin");
         let of_books = ["sales", "extra_sales"].map(|name| format!("{}.{name}", self.database));
-        loop {
-            let pipeline = [
-                doc! { "$currentOp": {} },
-                doc! { "$match": { "ns": { "$in": &of_books } } },
-            ];
-            let under_way: Vec<Document> = admin.aggregate(pipeline).await.unwrap().try_collect().await.unwrap();
-            if under_way.is_empty() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
-
-    async fn end_transactions(&self) {
-        let commands = self.recorder.commands().into_iter();
-        let of_transactions = commands.filter(|command| command.command.contains_key("autocommit"));
-        let sessions: Vec<_> = of_transactions
-            .filter_map(|command| command.command.get("lsid").cloned())
-            .collect();
-        if !sessions.is_empty() {
-            let admin = self.plain.database("admin");
-            admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
-        }
-    }
-
-    /// A command can reach the server after its transaction was ended, and begin it again.
-    async fn undisturbed<T>(&self, work: impl Future<Output = T>) -> T {
-        let end_again = async {
-            loop {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                self.end_transactions().await;
-            }
-        };
-        tokio::select! {
-            done = work => done,
-            () = end_again => unreachable!("it does not end"),
-        }
+        let under_way = [
+            doc! { "$currentOp": {} },
+            doc! { "$match": { "ns": { "$in": &of_books } } },
+        ];
+        while admin.aggregate(under_way.clone()).await.unwrap().advance().await.unwrap() {}
     }
 }
 
@@ -113,7 +106,7 @@ async fn call(books: &Books, call: Call, before: usize) {
     }
 }
 
-async fn killed_anywhere(place: &Place) -> usize {
+async fn killed_anywhere(place: &Place<'_>) -> usize {
     let mut killed = 0;
     let calls = [
         (Call::Push, 5),
@@ -127,18 +120,12 @@ async fn killed_anywhere(place: &Place) -> usize {
     ];
     for (what, before) in calls {
         for commands in 1.. {
-            place.undisturbed(place.plant(before)).await;
+            place.plant(before).await;
             place.recorder.clear();
             let books = place.books(&place.recorded);
-            let sent = place.recorder.sent(commands);
-            let done = tokio::select! {
-                biased;
-                () = sent => false,
-                () = call(&books, what, before) => true,
-            };
+            let done = place.kill_at(commands, call(&books, what, before)).await;
             killed += usize::from(!done);
-            place.settle().await;
-            place.undisturbed(check(place, what, before, commands)).await;
+            check(place, what, before, commands).await;
             if done {
                 break;
             }
@@ -147,7 +134,7 @@ async fn killed_anywhere(place: &Place) -> usize {
     killed
 }
 
-async fn check(place: &Place, what: Call, before: usize, commands: usize) {
+async fn check(place: &Place<'_>, what: Call, before: usize, commands: usize) {
     let at = format!("{what:?} of {before}, killed at {commands}");
     let books = place.books(&place.plain);
     let read = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
@@ -181,6 +168,7 @@ async fn check(place: &Place, what: Call, before: usize, commands: usize) {
 async fn on_a_replica_set() {
     testkit::run(async |db| {
         let place = Place {
+            db: Some(db),
             recorder: db.recorder().clone(),
             recorded: db.client().clone(),
             plain: db.plain_client().clone(),
@@ -203,6 +191,7 @@ async fn on_a_standalone() {
     let recorder = CommandRecorder::new();
     recorder.attach(&mut options);
     let place = Place {
+        db: None,
         recorder,
         recorded: Client::with_options(options).unwrap(),
         plain,

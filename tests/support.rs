@@ -209,3 +209,28 @@ pub async fn end_transactions(db: &TestDatabase) {
     let admin = db.plain_client().database("admin");
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
 }
+
+/// Waits until the server has no command of the test's client under way.
+pub async fn quiet(db: &TestDatabase) {
+    let admin = db.plain_client().database("admin");
+    let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };
+    loop {
+        let under_way = admin.run_command(of_test.clone()).await.unwrap();
+        let mut under_way = under_way
+            .get_array("inprog")
+            .unwrap()
+            .iter()
+            .filter_map(Bson::as_document);
+        let of_database = |ns: &str| ns.starts_with(db.database().name());
+        let is_writing = under_way.any(|operation| {
+            let command = operation.get_document("command");
+            let ends = command.is_ok_and(|command| {
+                command.contains_key("commitTransaction") || command.contains_key("abortTransaction")
+            });
+            ends || operation.get_str("ns").is_ok_and(of_database)
+        });
+        if !is_writing {
+            return;
+        }
+    }
+}

@@ -13,11 +13,10 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{Bson, doc};
 
 use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
-use crate::support::{at_least, end_transactions};
+use crate::support::{at_least, end_transactions, quiet};
 
 /// What an operation does when nothing disturbs it.
 pub(super) struct Undisturbed {
@@ -143,21 +142,14 @@ impl<M: Model> Case<'_, M> {
         let run = (self.operation.run)(model);
         let outcome = match fault.patience() {
             None => Some(run.await),
-            Some(patience) => {
-                let gone = Box::pin(async move {
-                    self.db.recorder().sent(command + 1).await;
-                    if !patience.is_zero() {
-                        tokio::time::sleep(patience).await;
-                    }
-                });
-                match select(run, gone).await {
-                    Either::Left((outcome, _)) => Some(outcome),
-                    Either::Right(((), run)) => {
-                        drop(run);
-                        None
-                    }
+            Some(patience) => match select(run, Box::pin(self.db.recorder().sent(command + 1))).await {
+                Either::Left((outcome, _)) => Some(outcome),
+                Either::Right(((), run)) if patience.is_zero() => {
+                    drop(run);
+                    None
                 }
-            }
+                Either::Right(((), run)) => tokio::time::timeout(patience, run).await.ok(),
+            },
         };
         if outcome.is_none() {
             planned.met(self.db, Duration::from_secs(2)).await;
@@ -318,29 +310,4 @@ fn is_between(before: &[String], after: &[String], facts: &[String]) -> bool {
         let (old, new, now) = (of(&before, fact), of(&after, fact), of(&facts, fact));
         (old.min(new)..=old.max(new)).contains(&now)
     })
-}
-
-/// Waits until the server has no command of the test's client under way.
-async fn quiet(db: &TestDatabase) {
-    let admin = db.plain_client().database("admin");
-    let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };
-    loop {
-        let under_way = admin.run_command(of_test.clone()).await.unwrap();
-        let mut under_way = under_way
-            .get_array("inprog")
-            .unwrap()
-            .iter()
-            .filter_map(Bson::as_document);
-        let of_database = |ns: &str| ns.starts_with(db.database().name());
-        let is_writing = under_way.any(|operation| {
-            let command = operation.get_document("command");
-            let ends = command.is_ok_and(|command| {
-                command.contains_key("commitTransaction") || command.contains_key("abortTransaction")
-            });
-            ends || operation.get_str("ns").is_ok_and(of_database)
-        });
-        if !is_writing {
-            return;
-        }
-    }
 }
