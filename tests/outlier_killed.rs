@@ -82,7 +82,14 @@ impl Place<'_> {
             doc! { "$currentOp": {} },
             doc! { "$match": { "ns": { "$in": &of_books } } },
         ];
-        while admin.aggregate(under_way.clone()).await.unwrap().advance().await.unwrap() {}
+        while admin
+            .aggregate(under_way.clone())
+            .await
+            .unwrap()
+            .advance()
+            .await
+            .unwrap()
+        {}
     }
 }
 
