@@ -9,6 +9,7 @@ pub(crate) mod subset;
 
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
+use mongo_patterns_core::moves::number;
 use mongo_patterns_outlier::{Analysis, OutlierRepository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -114,17 +115,6 @@ async fn stored(collection: &Collection<Document>) -> Result<Stored, Failure> {
         }
     }
     Ok(stored)
-}
-
-fn number(document: &Document, field: &str) -> u64 {
-    let number = match document.get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        #[allow(clippy::cast_possible_truncation)] // a server counts in doubles when it adds large numbers up
-        Some(Bson::Double(number)) => *number as i64,
-        _ => 0,
-    };
-    u64::try_from(number).unwrap_or(0)
 }
 
 #[allow(clippy::cast_precision_loss)] // estimates

@@ -11,6 +11,35 @@ use crate::plan;
 /// The collection of the records, in the database of the collections that are moved into.
 pub const COLLECTION: &str = "mongo_patterns_moves";
 
+/// A number that an aggregation counted; 0 where it found nothing.
+pub fn number(found: &Document, field: &str) -> u64 {
+    let number = match found.get(field) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        #[allow(clippy::cast_possible_truncation)] // a server counts in doubles when it adds large numbers up
+        Some(Bson::Double(number)) => *number as i64,
+        _ => 0,
+    };
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// An error when an aggregation counted what cannot be moved. It names one of the documents, which is in a field of the
+/// same name with `One` after it.
+///
+/// # Errors
+/// Of this kind.
+pub fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, what: &str) -> Result<()> {
+    let bad = number(found, numbers);
+    if bad == 0 {
+        return Ok(());
+    }
+    let error = Error::new(kind, format!("{bad} {what}; nothing was moved"));
+    match found.get(format!("{numbers}One")) {
+        None | Some(Bson::Null) => Err(error),
+        Some(id) => Err(error.at(id.clone(), field)),
+    }
+}
+
 /// The record of the moves into one collection. It stays when a move is finished, so that one that was killed at its
 /// very end is known to be.
 #[derive(Debug)]

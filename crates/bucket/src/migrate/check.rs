@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use mongo_patterns_core::moves::number;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::Acknowledgment;
 
 use super::compare::{self, Keys};
-use super::run::{Direction, Move, number};
+use super::run::{Direction, Move};
 use super::to_buckets::ToBuckets;
 use super::to_flat::ToFlat;
 

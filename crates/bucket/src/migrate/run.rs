@@ -1,7 +1,7 @@
 //! A move under way: check, begin or go on, chunk by chunk, compare.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::moves::{Last, Place, Record};
+use mongo_patterns_core::moves::{Last, Place, Record, number};
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
@@ -369,15 +369,6 @@ pub(crate) fn simple_collation() -> Collation {
 
 pub(crate) fn primary() -> SelectionCriteria {
     SelectionCriteria::ReadPreference(ReadPreference::Primary)
-}
-
-pub(crate) fn number(document: &Document, field: &str) -> u64 {
-    let number = match document.get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        _ => 0,
-    };
-    u64::try_from(number).unwrap_or(0)
 }
 
 fn failed(error: DriverError) -> Error {

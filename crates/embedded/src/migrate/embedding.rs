@@ -1,6 +1,7 @@
 //! The way from references to embedded children: check, write, count.
 
 use mongo_patterns_core::index::{list_indexes, serves};
+use mongo_patterns_core::moves::{number, refuse};
 use mongo_patterns_core::plan::{self, aggregation};
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result};
@@ -8,7 +9,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::from_references::FromReferences;
-use super::run::{check_chunk, look, number, refuse, write, write_command};
+use super::run::{check_chunk, look, write, write_command};
 use super::{MovePlan, Moved};
 
 /// A move of all children into their parents.

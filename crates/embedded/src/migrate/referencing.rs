@@ -1,13 +1,14 @@
 //! The way from embedded children to references: check, write, count.
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::moves::{number, refuse};
 use mongo_patterns_core::plan::aggregation;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use super::run::{check_chunk, look, number, refuse, write, write_command};
+use super::run::{check_chunk, look, write, write_command};
 use super::to_references::ToReferences;
 use super::{MovePlan, Moved};
 

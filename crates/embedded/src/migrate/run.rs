@@ -99,28 +99,6 @@ pub(crate) fn write_command(
     command
 }
 
-pub(crate) fn number(document: &Document, field: &str) -> u64 {
-    let number = match document.get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        _ => 0,
-    };
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// An error when there are such documents. It names one of them.
-pub(crate) fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, what: &str) -> Result<()> {
-    let bad = number(found, numbers);
-    if bad == 0 {
-        return Ok(());
-    }
-    let error = Error::new(kind, format!("{bad} {what}; nothing was moved"));
-    match found.get(format!("{numbers}One")) {
-        None | Some(Bson::Null) => Err(error),
-        Some(id) => Err(error.at(id.clone(), field)),
-    }
-}
-
 /// How many rows meet a condition, and one of them, for [`refuse`].
 pub(crate) fn count_if(group: &mut Document, name: &str, condition: Document, how_many: impl Into<Bson>, one: &str) {
     group.insert(

@@ -1,10 +1,11 @@
 //! What is refused before anything is written.
 
+use mongo_patterns_core::moves::{number, refuse};
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Document, doc};
 
 use super::from_embedded::FromEmbedded;
-use super::run::{look, number, refuse};
+use super::run::look;
 use crate::repository::Shared;
 
 /// All embedded children that are to be moved. Returns what was counted.

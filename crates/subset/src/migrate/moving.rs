@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::chunks::{Chunk, Walk};
-use mongo_patterns_core::moves::{Last, Record};
+use mongo_patterns_core::moves::{Last, Record, number};
 use mongo_patterns_core::plan::aggregation;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, RetryPolicy};
@@ -13,7 +13,7 @@ use super::Moved;
 use super::check::{any_child, check_children, check_embedded};
 use super::from_embedded::FromEmbedded;
 use super::plan::{self, MovePlan, with_concern};
-use super::run::{aggregate, not_copied, number, rebuild, rebuild_stale};
+use super::run::{aggregate, not_copied, rebuild, rebuild_stale};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 

@@ -6,7 +6,7 @@ use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, error};
 use mongodb::Collection;
 use mongodb::action::Aggregate;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
@@ -104,28 +104,6 @@ pub(crate) async fn look(
 ) -> Result<Document> {
     let mut cursor = aggregate(collection, stages).await?;
     Ok(cursor.try_next().await?.unwrap_or_default())
-}
-
-pub(crate) fn number(document: &Document, field: &str) -> u64 {
-    let number = match document.get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        _ => 0,
-    };
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// An error when there are such parents. It names one of them.
-pub(crate) fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, what: &str) -> Result<()> {
-    let bad = number(found, numbers);
-    if bad == 0 {
-        return Ok(());
-    }
-    let error = Error::new(kind, format!("{bad} {what}; nothing was moved"));
-    match found.get(format!("{numbers}One")) {
-        None | Some(Bson::Null) => Err(error),
-        Some(id) => Err(error.at(id.clone(), field)),
-    }
 }
 
 pub(crate) fn not_copied(error: DriverError) -> Error {
