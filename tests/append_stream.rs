@@ -1,6 +1,7 @@
 //! Appending a stream of items of many keys.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use mongo_patterns::ErrorKind;
@@ -118,15 +119,20 @@ async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
         for repeated in [1, items.len() as u64] {
             db.recorder().clear();
             let mut seen = Vec::new();
-            let read = stream::iter(items.clone()).then(async |item| {
-                tokio::task::yield_now().await;
+            let (told, is_told) = tokio::sync::watch::channel(false);
+            let read = stream::iter(items.clone()).enumerate().then(async |(place, item)| {
+                if place == 1700 {
+                    // The rest comes when something is stored.
+                    is_told.clone().wait_for(|told| *told).await.unwrap();
+                }
                 item
             });
-            let appended = trades
-                .append_stream(read)
-                .on_progress(|progress| seen.push(progress))
-                .await
-                .unwrap();
+            let appended = trades.append_stream(read).on_progress(|progress| {
+                seen.push(progress);
+                told.send_replace(true);
+            });
+            let appended = tokio::time::timeout(Duration::from_secs(60), appended.into_future());
+            let appended = appended.await.expect("it goes out while the stream is read").unwrap();
             assert_eq!(appended.already_there, repeated);
             assert_eq!(appended.items, items.len() as u64 - repeated);
             assert!(
