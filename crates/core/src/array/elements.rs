@@ -25,6 +25,11 @@ impl<'a> Elements<'a> {
             rest: document.get(4..).unwrap_or_default(),
         }
     }
+
+    /// Whether it ended where the document does.
+    fn is_at_end(&self) -> bool {
+        self.rest == [0]
+    }
 }
 
 impl<'a> Iterator for Elements<'a> {
@@ -53,8 +58,10 @@ pub(super) fn decode(kind: u8, bytes: &[u8]) -> Option<Bson> {
         ElementType::String => Bson::String(text(bytes.get(4..bytes.len().checked_sub(1)?)?)?),
         ElementType::EmbeddedDocument => Bson::Document(document(bytes)?),
         ElementType::Array => {
-            let values = Elements::of(bytes).map(|element| decode(element.kind, element.value));
-            Bson::Array(values.collect::<Option<_>>()?)
+            let mut elements = Elements::of(bytes);
+            let values = elements.by_ref().map(|element| decode(element.kind, element.value));
+            let values = values.collect::<Option<_>>()?;
+            elements.is_at_end().then_some(Bson::Array(values))?
         }
         _ => return None,
     })
@@ -62,10 +69,11 @@ pub(super) fn decode(kind: u8, bytes: &[u8]) -> Option<Bson> {
 
 fn document(bytes: &[u8]) -> Option<Document> {
     let mut document = Document::new();
-    for element in Elements::of(bytes) {
+    let mut elements = Elements::of(bytes);
+    for element in elements.by_ref() {
         document.insert(text(element.name)?, decode(element.kind, element.value)?);
     }
-    Some(document)
+    elements.is_at_end().then_some(document)
 }
 
 fn text(bytes: &[u8]) -> Option<String> {
@@ -160,6 +168,7 @@ mod tests {
         let bytes = raw.as_bytes();
         for length in 0..bytes.len() - 1 {
             assert!(Elements::of(&bytes[..length]).count() < 2, "{length}");
+            assert_eq!(decode(ElementType::EmbeddedDocument as u8, &bytes[..length]), None);
         }
         assert_eq!(Elements::of(&[5, 0, 0, 0, 99, b'a', 0, 1]).count(), 0);
     }
