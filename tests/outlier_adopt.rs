@@ -8,6 +8,7 @@ use std::time::Duration;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
 use crate::outlier_damage::*;
@@ -213,7 +214,17 @@ async fn adopting_again_after_it_was_killed_comes_out_the_same() {
     .await;
 }
 
-/// By other repositories, as other processes have them, some with the settings from before.
+/// A repository as another process has it, with a client of its own.
+async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
+    let client = Client::with_uri_str(db.server().uri()).await.unwrap();
+    let database = client.database(db.database().name());
+    let [main, extras] = ["sales", "extra_sales"].map(|name| database.collection::<Document>(name));
+    let books = Books::builder(main, extras);
+    let books = books.array_field("customers_purchased").parent_field("book_id");
+    books.threshold(threshold).extras_cap(cap).build().unwrap()
+}
+
+/// By other processes, some with the settings from before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_go_on_while_their_books_are_adopted() {
     testkit::run(async |db| {
@@ -222,11 +233,15 @@ async fn writers_go_on_while_their_books_are_adopted() {
             before.insert(&book(id, 60)).await.unwrap();
         }
         let settings = [(20, 6), (5, 10), (40, 3)];
+        let of_each = async || {
+            let settings = settings.map(|(threshold, cap)| in_another_process(db, threshold, cap));
+            futures::future::join_all(settings).await
+        };
+        let (processes, adopters) = (of_each().await, of_each().await);
         let writing = Arc::new(AtomicUsize::new(48));
         let writers: Vec<_> = (0..48)
             .map(|writer| {
-                let (threshold, cap) = settings[writer % 3];
-                let (books, writing) = (again(db, threshold, cap), Arc::clone(&writing));
+                let (books, writing) = (processes[writer % 3].clone(), Arc::clone(&writing));
                 tokio::spawn(async move {
                     let mut kept = Vec::new();
                     for n in 0..16 {
@@ -243,16 +258,9 @@ async fn writers_go_on_while_their_books_are_adopted() {
                 })
             })
             .collect();
-        // By a client of its own, since the writers' one can have all its connections in waiting for a transaction.
-        let adopter = |threshold, cap| {
-            let books = Books::builder(sales(db), extra_sales(db));
-            let books = books.array_field("customers_purchased").parent_field("book_id");
-            books.threshold(threshold).extras_cap(cap).build().unwrap()
-        };
         let (mut rounds, mut documents) = (0, 0);
         while writing.load(Ordering::Relaxed) > 0 {
-            let (threshold, cap) = settings[rounds % 3];
-            documents += adopter(threshold, cap).adopt().await.unwrap().documents;
+            documents += adopters[rounds % 3].adopt().await.unwrap().documents;
             rounds += 1;
         }
         println!("{rounds} rounds, {documents} documents written");
@@ -268,9 +276,9 @@ async fn writers_go_on_while_their_books_are_adopted() {
             assert_eq!(seen.len(), expected.len(), "{id}");
             assert_eq!(&BTreeSet::from_iter(seen), expected, "{id}");
         }
-        let last = adopter(5, 10);
+        let last = &adopters[1];
         last.adopt().await.unwrap();
-        assert_eq!(findings(&last).await, []);
+        assert_eq!(findings(last).await, []);
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
         for (id, expected) in (0..).zip(&expected) {
             assert_eq!(BTreeSet::from_iter(stored(db, id).await), *expected, "{id}");

@@ -53,9 +53,9 @@ impl Place<'_> {
 
     /// Makes a call whose client goes away when it has sent so many commands. Returns whether it did not come to that.
     async fn kill_at(&self, commands: usize, call: impl Future<Output = ()>) -> bool {
-        // On a server of one's own nothing else can tell that the last command is there. Here, it waits for that.
         let block = || FailPoint::on(&[]).times(1).block(Duration::from_millis(1));
         let planned = self.db.map(|db| (db, block().plan(db, commands - 1)));
+        let begun = self.begun().await;
         let sent = self.recorder.sent(commands);
         let done = tokio::select! {
             biased;
@@ -69,9 +69,39 @@ impl Place<'_> {
             planned.end();
             quiet(db).await;
             end_transactions(db).await;
+        } else {
+            // A standalone refuses those of transactions before it counts them.
+            let commands = self.recorder.commands().into_iter();
+            let sent = commands.filter(|sent| !sent.command.contains_key("autocommit")).count();
+            let sent = i64::try_from(sent).unwrap();
+            let all_begun = async { while self.begun().await < begun + sent {} };
+            // One that was not written any more never comes.
+            let _ = tokio::time::timeout(Duration::from_secs(2), all_begun).await;
         }
         self.settle().await;
         done
+    }
+
+    /// How many commands of a repository the server has begun: without others, those that were sent to it are there.
+    async fn begun(&self) -> i64 {
+        let admin = self.plain.database("admin");
+        let status = admin.run_command(doc! { "serverStatus": 1 }).await.unwrap();
+        let commands = status
+            .get_document("metrics")
+            .unwrap()
+            .get_document("commands")
+            .unwrap();
+        let names = [
+            "aggregate",
+            "delete",
+            "find",
+            "findAndModify",
+            "insert",
+            "listIndexes",
+            "update",
+        ];
+        let totals = names.map(|name| commands.get_document(name).unwrap().get_i64("total").unwrap());
+        totals.iter().sum()
     }
 
     /// Until the server has done with what it was sent.

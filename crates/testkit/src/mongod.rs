@@ -120,7 +120,14 @@ impl Mongod {
             if !options.standalone {
                 initiate(&[&mongod], ELECTION_TIMEOUT).await?;
             }
-            mongod.wait_until_primary().await
+            mongod.wait_until_primary().await?;
+            match options.standalone {
+                true => Ok(()),
+                false => mongod
+                    .acknowledge_by_majority()
+                    .await
+                    .map_err(|error| error.to_string()),
+            }
         };
         ready.await.map_err(|problem| mongod.failure(&problem))?;
         Ok(mongod)
@@ -315,6 +322,23 @@ impl Mongod {
                 return Err(format!("mongod was not primary within {PATIENCE:?}"));
             }
             tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// As MongoDB does by default since 5.0. With less, a transaction may not see what another client was told to be
+    /// stored.
+    async fn acknowledge_by_majority(&self) -> mongodb::error::Result<()> {
+        let admin = self.direct_client().await?.database("admin");
+        let info = admin.run_command(doc! { "buildInfo": 1 }).await?;
+        let is_default = info
+            .get_array("versionArray")
+            .ok()
+            .and_then(|version| version[0].as_i32())
+            >= Some(5);
+        if !is_default {
+            let majority = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": "majority" } };
+            admin.run_command(majority).await?;
         }
         Ok(())
     }
