@@ -18,6 +18,9 @@ use crate::{BucketRepositoryBuilder, validator};
 ///
 /// A clone is cheap and shares what the original knows. See the [crate](crate) for the documents and the guarantees.
 ///
+/// Make one for a collection and clone it: the clones keep writes away from a transaction of theirs, on which they would
+/// wait with the connections that it needs.
+///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
 /// # use mongodb::bson::{Document, doc};

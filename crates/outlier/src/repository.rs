@@ -18,6 +18,9 @@ use crate::{OutlierRepositoryBuilder, validator};
 /// `D` is the type of the whole main document, its array included, and `E` that of an element. A clone is cheap. See
 /// the [crate](crate) for the documents and the guarantees.
 ///
+/// Make one for a collection and clone it: the clones keep writes away from a transaction of theirs, on which they would
+/// wait with the connections that it needs.
+///
 /// ```no_run
 /// # use mongo_patterns_outlier::OutlierRepository;
 /// # use mongodb::bson::Document;

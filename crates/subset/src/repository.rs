@@ -20,6 +20,9 @@ use crate::{Consistency, SubsetRepositoryBuilder};
 /// `P` is the type of a parent, its subset included, and `C` that of a child as it is stored in the collection of the
 /// children. A clone is cheap. See the [crate](crate) for the documents and the guarantees.
 ///
+/// Make one for the two collections and clone it: the clones keep writes away from a transaction of theirs, on which they
+/// would wait with the connections that it needs.
+///
 /// ```no_run
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
