@@ -146,7 +146,9 @@ struct Query {
 }
 
 fn query() -> impl Strategy<Value = Query> {
-    let time = || prop::option::weighted(0.6, (any::<usize>(), prop_oneof![Just(0), -200_000..200_000_i64]));
+    // At `LATE_BY` after an item that opened a page, the names of the pages that are certainly of the range start there.
+    let more = || prop_oneof![Just(0), Just(LATE_BY), -200_000..200_000_i64];
+    let time = || prop::option::weighted(0.6, (any::<usize>(), more()));
     let skip = prop_oneof![1 => Just(0), 1 => 0..60_u64];
     (any::<bool>(), time(), time(), skip, 1..40_u64, any::<bool>()).prop_map(
         |(newest_first, from, until, skip, limit, by_page)| Query {
@@ -223,8 +225,10 @@ fn late_by() -> Duration {
     Duration::from_millis(LATE_BY.unsigned_abs())
 }
 
+/// `MONGO_PATTERNS_LONG=1` for some thousand histories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_and_queries() {
+    let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let histories = (
         prop::collection::vec(step(), 0..150),
         prop::collection::vec(query(), 12),
@@ -233,8 +237,9 @@ async fn random_histories_and_queries() {
     testkit::run(async |db| {
         let runtime = Handle::current();
         let mut runner = TestRunner::new(Config {
-            cases: 48,
+            cases: if is_long { 3000 } else { 48 },
             failure_persistence: None,
+            max_shrink_iters: 200,
             ..Config::default()
         });
         let ran = tokio::task::block_in_place(|| {
@@ -250,6 +255,31 @@ async fn random_histories_and_queries() {
 
 fn numbers(items: &[Trade]) -> Vec<i64> {
     items.iter().map(|item| item.n).collect()
+}
+
+/// The range's own pages start at the name of the very page in which the token is.
+#[tokio::test]
+async fn a_token_at_the_name_where_the_range_starts_reads_nothing_twice() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items: Vec<Trade> = (0..10)
+            .map(|n| Trade {
+                n,
+                date: at(SECOND + if n == 0 { 0 } else { 2 * HOUR + n }),
+            })
+            .collect();
+        trades.append_many(&123, &items).await.unwrap();
+        let asked = || trades.items(&123).newest_first().from(at(SECOND + HOUR)).limit(4);
+        let (mut read, mut next) = (Vec::new(), None);
+        for _ in 0..3 {
+            let slice = asked().after(next).page().await.unwrap();
+            read.push(numbers(&slice.items));
+            next = slice.next;
+        }
+        assert_eq!(read, [vec![9, 8, 7, 6], vec![5, 4, 3, 2], vec![1]]);
+        assert_eq!(next, None);
+    })
+    .await;
 }
 
 /// Pages keep their names when items move up, as when most of a history was removed.

@@ -360,7 +360,8 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
             let beyond = ("$lt", self.lower.1.clone());
             let second = self.key.tail(&beyond.1).unwrap_or_default().to_owned();
             self.lower = self.look_for_start(&second).await?;
-            if beyond.1 < self.upper.1 {
+            // Where they are equal, the token's page is the last that was read.
+            if beyond.1 <= self.upper.1 {
                 self.upper = beyond;
             }
         } else {
