@@ -11,6 +11,7 @@ use mongodb::options::ReadConcern;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::calls::{Load, Told};
+use super::stage::ask;
 use crate::support::{SECOND, at};
 
 const ITEMS: i64 = 300;
@@ -18,9 +19,14 @@ const CUSTOMERS: i64 = 6;
 /// Each chunk is one key, so a move is many commands.
 const CHUNK: u64 = 50;
 
-/// Moves until the load stops. Returns how many moves were done, and how many of them had to be gone on with.
+/// Moves until the load stops. Returns how many moves were done, and how many of them had to be gone on with. None on a
+/// server that cannot move; `crate::moving` has its error.
 pub async fn move_again_and_again(load: Arc<Load>, database: Database) -> (u64, u64) {
     let (mut done, mut resumed) = (0, 0);
+    let server = ask(&database.client().database("admin"), doc! { "buildInfo": 1 }).await;
+    if !can_move(server.get_str("version").unwrap()) {
+        return (done, resumed);
+    }
     while load.goes_on().await {
         let (flat, buckets) = (
             database.collection::<Document>(&format!("flat_{done}")),
@@ -63,6 +69,11 @@ pub async fn move_again_and_again(load: Arc<Load>, database: Database) -> (u64, 
         }
     }
     (done, resumed)
+}
+
+/// MongoDB 4.4 cannot.
+pub fn can_move(version: &str) -> bool {
+    !version.starts_with("4.")
 }
 
 /// The flat documents, as a majority has them.

@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
+use mongodb::error::ErrorKind;
 use mongodb::options::ClientOptions;
 
 use crate::StartError;
 use crate::locate::locate;
 
+/// The server's code for what a user may not do.
+const UNAUTHORIZED: i32 = 13;
 /// How long a start may take. It takes under a second on a quiet machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const POLL: Duration = Duration::from_millis(20);
@@ -338,7 +341,13 @@ impl Mongod {
             >= Some(5);
         if !is_default {
             let majority = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": "majority" } };
-            admin.run_command(majority).await?;
+            if let Err(error) = admin.run_command(majority).await {
+                match *error.kind {
+                    // A server with access control is its users' to set up.
+                    ErrorKind::Command(refused) if refused.code == UNAUTHORIZED => {}
+                    _ => return Err(error),
+                }
+            }
         }
         Ok(())
     }
