@@ -51,6 +51,7 @@ impl<'a, T: Serialize + 'a, I: Iterator<Item = &'a T> + Clone> Serialize for Tog
     }
 }
 
+/// As an insert encodes it. Not by `serialize_to_bson`, which takes a document such as `{ "$date": 5 }` for extended JSON.
 fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
     let encoded = bson::serialize_to_raw_document_buf(&Wrapped { i: value });
     let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error.into()))?;
@@ -64,9 +65,12 @@ impl Encoded {
     /// [`Encode`](ErrorKind::Encode).
     pub fn one<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         let encoded = encode(value)?;
-        match encoded.get("i") {
-            Ok(Some(value)) => Ok(Self::new(&encoded, value)),
-            _ => Err(Error::new(ErrorKind::Encode, NOT_ENCODED)),
+        match Elements::of(encoded.as_bytes()).next() {
+            Some(element) if element.kind == ElementType::EmbeddedDocument as u8 => {
+                Ok(Self::document(&encoded, element.value))
+            }
+            Some(_) => Ok(Self(Value::Other(encoded))),
+            None => Err(Error::new(ErrorKind::Encode, NOT_ENCODED)),
         }
     }
 
@@ -95,13 +99,6 @@ impl Encoded {
             }
         }
         Ok(all)
-    }
-
-    fn new(encoded: &Arc<RawDocumentBuf>, value: RawBsonRef<'_>) -> Self {
-        match value {
-            RawBsonRef::Document(document) => Self::document(encoded, document.as_bytes()),
-            _ => Self(Value::Other(Arc::clone(encoded))),
-        }
     }
 
     /// A document that is part of what was encoded.
