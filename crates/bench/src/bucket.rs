@@ -6,6 +6,7 @@ mod by_hand;
 mod combine;
 mod history;
 mod one_key;
+mod overhead;
 mod pages;
 mod storage;
 mod trade;
@@ -21,7 +22,9 @@ use trade::Trade;
 pub(crate) use trade::scatter;
 
 /// In the order in which they run.
-pub(crate) const SECTIONS: [&str; 7] = ["append", "one-key", "history", "pages", "batches", "combine", "storage"];
+pub(crate) const SECTIONS: [&str; 8] = [
+    "append", "overhead", "one-key", "history", "pages", "batches", "combine", "storage",
+];
 
 const PAGE_SIZE: u32 = 10;
 
@@ -30,6 +33,7 @@ type Trades = BucketRepository<u32, Trade>;
 pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
     match name {
         "append" => append::run(bench).await,
+        "overhead" => overhead::run(bench).await,
         "one-key" => one_key::run(bench).await,
         "history" => history::run(bench).await,
         "pages" => pages::run(bench).await,

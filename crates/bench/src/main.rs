@@ -3,6 +3,7 @@
 //! Contestants take turns in one run, so that ratios between them hold on a machine whose speed does not. Beside the
 //! time stand the server's own counts, and the CPU time of both processes. No time is ever asserted.
 
+mod alternate;
 mod bucket;
 mod counts;
 mod cpu;

@@ -16,8 +16,9 @@ use crate::report::{Comparison, Section};
 
 const KEYS: u64 = 64;
 
-const REPOSITORY: &str = "append";
-const BY_HAND: &str = "the same update_one by hand";
+pub(super) const REPOSITORY: &str = "append";
+pub(super) const BY_HAND: &str = "the same update_one by hand";
+pub(super) const VERBATIM: &str = "by hand, with items of any content";
 const NAIVE: &str = "the manual's update_one";
 const FLAT: &str = "insert_one, a document an item";
 const TIME_SERIES: &str = "insert_one, time series";
@@ -63,7 +64,11 @@ fn contestants<'a>(bench: &Bench<'_>, tasks: u64, operations: u64) -> Vec<Contes
 }
 
 /// Makes a new collection and returns how one item goes into it.
-async fn prepare(name: &'static str, collection: Collection<Document>, items: Arc<[Trade]>) -> Result<Operation> {
+pub(super) async fn prepare(
+    name: &'static str,
+    collection: Collection<Document>,
+    items: Arc<[Trade]>,
+) -> Result<Operation> {
     let key = |n: u64| (n % KEYS) as u32;
     Ok(match name {
         REPOSITORY => {
@@ -82,6 +87,13 @@ async fn prepare(name: &'static str, collection: Collection<Document>, items: Ar
             Arc::new(move |n| {
                 let (collection, items) = (collection.clone(), Arc::clone(&items));
                 async move { by_hand::append(&collection, key(n), &items[n as usize]).await }.boxed()
+            })
+        }
+        VERBATIM => {
+            super::fresh(&collection).await?;
+            Arc::new(move |n| {
+                let (collection, items) = (collection.clone(), Arc::clone(&items));
+                async move { by_hand::append_verbatim(&collection, key(n), &items[n as usize]).await }.boxed()
             })
         }
         NAIVE => {

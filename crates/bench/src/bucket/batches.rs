@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use futures::{FutureExt, stream};
 use mongodb::Collection;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, doc, serialize_to_bson};
 
 use super::by_hand;
 use super::trade::{FlatTrade, Trade};
@@ -156,7 +156,7 @@ async fn update(collection: &Collection<Document>, items: &[Trade]) -> Result<()
             .map(|item| {
                 Ok(doc! {
                     "q": { "_id": by_hand::ids_of(KEY)?, "customerId": i32::try_from(KEY)?, "count": { "$lt": 10 } },
-                    "u": by_hand::update(KEY, item)?,
+                    "u": by_hand::update(KEY, item, serialize_to_bson(item)?)?,
                     "upsert": true,
                     "hint": by_hand::OPEN_INDEX,
                 })

@@ -1,7 +1,7 @@
 //! The pattern as one writes it with the driver alone.
 
 use anyhow::Result;
-use mongodb::bson::{Document, Regex, cstr, doc, serialize_to_bson};
+use mongodb::bson::{Bson, Document, Regex, cstr, doc, serialize_to_bson, serialize_to_raw_document_buf};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::{Hint, IndexOptions, TimeseriesGranularity, TimeseriesOptions};
 use mongodb::{Collection, Database, IndexModel};
@@ -32,10 +32,21 @@ pub(super) fn ids_of(customer: u32) -> Result<Regex> {
 
 /// The repository's append: the same filter, hint and update.
 pub(super) async fn append(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
+    append_encoded(collection, customer, trade, serialize_to_bson(trade)?).await
+}
+
+/// The same for items of any content. `serialize_to_bson` takes a document such as `{ "$date": 5 }` for extended JSON
+/// and makes a date of it; the encoding of an insert does not, nor does the repository.
+pub(super) async fn append_verbatim(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
+    let item = Document::try_from(&serialize_to_raw_document_buf(trade)?)?;
+    append_encoded(collection, customer, trade, item.into()).await
+}
+
+async fn append_encoded(collection: &Collection<Document>, customer: u32, trade: &Trade, item: Bson) -> Result<()> {
     let customer_field = i32::try_from(customer)?;
     let filter = doc! { "_id": ids_of(customer)?, "customerId": customer_field, "count": { "$lt": 10 } };
     collection
-        .update_one(filter, update(customer, trade)?)
+        .update_one(filter, update(customer, trade, item)?)
         .upsert(true)
         .hint(Hint::Name(OPEN_INDEX.to_owned()))
         .await?;
@@ -46,7 +57,7 @@ pub(super) async fn append(collection: &Collection<Document>, customer: u32, tra
 pub(super) async fn naive_append(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
     let filter = doc! { "_id": ids_of(customer)?, "count": { "$lt": 10 } };
     collection
-        .update_one(filter, update(customer, trade)?)
+        .update_one(filter, update(customer, trade, serialize_to_bson(trade)?)?)
         .upsert(true)
         .await?;
     Ok(())
@@ -58,9 +69,9 @@ pub(super) fn is_duplicate(error: &anyhow::Error) -> bool {
     matches!(kind, Some(ErrorKind::Write(WriteFailure::WriteError(error))) if error.code == 11000)
 }
 
-pub(super) fn update(customer: u32, trade: &Trade) -> Result<Document> {
+pub(super) fn update(customer: u32, trade: &Trade, item: Bson) -> Result<Document> {
     Ok(doc! {
-        "$push": { "history": serialize_to_bson(trade)? },
+        "$push": { "history": item },
         "$inc": { "count": 1 },
         "$setOnInsert": { "_id": format!("{customer}_{}", trade.second()), "customerId": i32::try_from(customer)? },
     })

@@ -25,7 +25,7 @@ document an item has an index by customer and date; there a page is ten document
 the last item of the page before.";
 
 #[derive(Clone, Copy, Debug)]
-enum Form {
+pub(super) enum Form {
     Number,
     Cursor,
     ByHand,
@@ -92,7 +92,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-async fn fill(bench: &Bench<'_>, pages: u64) -> Result<()> {
+pub(super) async fn fill(bench: &Bench<'_>, pages: u64) -> Result<()> {
     let items = Trade::spread(pages * PAGE);
     let trades = super::fresh(&bench.collection("pages")).await?;
     trades.append_many(&KEY, &items).await?;
@@ -105,14 +105,14 @@ async fn fill(bench: &Bench<'_>, pages: u64) -> Result<()> {
 
 /// Reads pages in every form.
 #[derive(Clone)]
-struct Reader {
+pub(super) struct Reader {
     trades: Trades,
     buckets: Collection<by_hand::Bucket<Vec<Trade>>>,
     flat: Collection<FlatTrade>,
 }
 
 impl Reader {
-    fn new(buckets: &Collection<Document>, flat: &Collection<Document>) -> Result<Self> {
+    pub(super) fn new(buckets: &Collection<Document>, flat: &Collection<Document>) -> Result<Self> {
         Ok(Self {
             trades: super::repository(buckets, super::PAGE_SIZE)?,
             buckets: buckets.clone_with_type(),
@@ -121,7 +121,7 @@ impl Reader {
     }
 
     /// Reads one page, and checks that it is the right one.
-    fn operation(&self, form: Form, page: u64) -> Operation {
+    pub(super) fn operation(&self, form: Form, page: u64) -> Operation {
         let reader = Arc::new(self.clone());
         let expected = Trade::spread(page * PAGE)[((page - 1) * PAGE) as usize].date;
         Arc::new(move |_| {
