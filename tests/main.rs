@@ -20,6 +20,7 @@ mod embedded_values;
 mod embedded_verify;
 mod errors;
 mod exactly_once;
+mod extended_json;
 mod failover;
 mod fault_table;
 mod faults;

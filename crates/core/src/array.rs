@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
 pub const TOGETHER: usize = 100;
 /// What an element of an array has beside its value: its type, and its index up to the millionth, with its end.
 const MAX_ELEMENT_HEAD: usize = 9;
-const NOT_ENCODED: &str = "an item cannot be written as BSON, nothing was stored: change its type";
+const NOT_ENCODED: &str = "a value cannot be written as BSON, nothing was stored: see as_driver_error() for the reason";
 
 /// A value, encoded once.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{self, Bson, Document, RawDocument};
 use serde::Serialize;
@@ -12,14 +13,7 @@ use crate::settings::Settings;
 
 /// A value that is to be stored as a document.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
-    let encoded = bson::serialize_to_bson(value).map_err(|error| {
-        Error::from_driver(
-            ErrorKind::Encode,
-            "the value cannot be written as BSON, nothing was stored: see as_driver_error() for the reason",
-            error.into(),
-        )
-    })?;
-    match encoded {
+    match Encoded::one(value)?.to_bson()? {
         Bson::Document(document) => Ok(document),
         _ => Err(Error::new(
             ErrorKind::Encode,
