@@ -15,10 +15,10 @@ pub(super) const PAGE: usize = 3;
 
 /// Key 1 has two full pages and an open one, key 2 a full one.
 pub(super) struct Histories {
-    stored: Collection<Document>,
+    pub(super) stored: Collection<Document>,
     /// Items have ids.
-    with_ids: Trades,
-    plain: Trades,
+    pub(super) with_ids: Trades,
+    pub(super) plain: Trades,
     monotonic: Trades,
 }
 
@@ -169,6 +169,7 @@ impl Model for Histories {
         operations.extend(single_items());
         operations.extend(upkeep());
         operations.extend(reads());
+        operations.extend(super::sessions::of_buckets());
         operations
     }
 }

@@ -14,8 +14,8 @@ use crate::support::all;
 
 /// A patron with three addresses, of five at most, and one with none.
 pub(super) struct Library {
-    stored: Collection<Document>,
-    patrons: Patrons,
+    pub(super) stored: Collection<Document>,
+    pub(super) patrons: Patrons,
 }
 
 fn facts(patrons: &[Document]) -> Vec<String> {
@@ -93,6 +93,7 @@ impl Model for Library {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = writes();
         operations.extend(reads());
+        operations.extend(super::sessions::of_parents());
         operations
     }
 }

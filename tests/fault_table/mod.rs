@@ -23,6 +23,7 @@ mod fault;
 mod operation;
 mod outlier;
 mod report;
+mod sessions;
 mod subset;
 mod subset_moves;
 mod workers;

@@ -87,6 +87,8 @@ pub(super) struct Operation<M> {
     pub(super) promise: Promise,
     /// How many of a batch's first items are stored before.
     pub(super) known: usize,
+    /// It is in a transaction of the caller, which the caller commits or aborts.
+    pub(super) in_session: bool,
     /// What a call that is repeated may answer, to say that the first one did it.
     pub(super) again: &'static [ErrorKind],
     pub(super) prepare: for<'a> fn(&'a M) -> LocalBoxFuture<'a, ()>,
@@ -105,6 +107,7 @@ impl<M> Operation<M> {
             case,
             promise,
             known: 0,
+            in_session: false,
             again: &[],
             prepare: |_| Box::pin(async move {}),
             run,

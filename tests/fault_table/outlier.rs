@@ -19,11 +19,11 @@ const CAP: usize = 4;
 
 /// Book 1 has nine customers, book 2 as many as fit in it, book 3 one less, book 4 as many as fit in it and full extras.
 pub(super) struct Shop {
-    sales: Collection<Document>,
+    pub(super) sales: Collection<Document>,
     extras: Collection<Document>,
-    books: Books,
+    pub(super) books: Books,
     /// No customer is in a book twice.
-    unique: Books,
+    pub(super) unique: Books,
 }
 
 /// The books and their customers, and what is wrong with the documents. Extras without a book are wrong alone.
@@ -155,6 +155,7 @@ impl Model for Shop {
         operations.extend(whole_documents());
         operations.extend(upkeep());
         operations.extend(reads());
+        operations.extend(super::sessions::of_outliers());
         operations
     }
 }
@@ -229,15 +230,16 @@ fn in_order(repaired: Result<Vec<Repaired>, Error>) -> Result<Vec<Repaired>, Err
     Ok(repaired)
 }
 
+/// Room in the document, and in full extras.
+pub(super) fn removed(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        for user in users(1..2).into_iter().chain(users(5..6)) {
+            m.books.remove(1, &user).await.unwrap();
+        }
+    })
+}
+
 fn upkeep() -> Vec<Operation<Shop>> {
-    /// Room in the document, and in full extras.
-    fn removed(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            for user in users(1..2).into_iter().chain(users(5..6)) {
-                m.books.remove(1, &user).await.unwrap();
-            }
-        })
-    }
     fn damaged(m: &Shop) -> LocalBoxFuture<'_, ()> {
         Box::pin(async move {
             let flag = doc! { "$set": { "has_extras": true } };

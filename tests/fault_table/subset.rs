@@ -14,10 +14,10 @@ const SIZE: usize = 2;
 
 /// Two products with four reviews each.
 pub(super) struct Shop {
-    products: Collection<Document>,
+    pub(super) products: Collection<Document>,
     reviews: Collection<Document>,
-    eventual: Products,
-    transactional: Products,
+    pub(super) eventual: Products,
+    pub(super) transactional: Products,
     /// That asks the server which of the two it can.
     undecided: Products,
 }
@@ -159,6 +159,7 @@ impl Model for Shop {
         operations.extend(transactional());
         operations.extend(upkeep());
         operations.extend(reads());
+        operations.extend(super::sessions::of_subsets());
         operations
     }
 }
@@ -169,10 +170,10 @@ const UPDATE: &str = "SubsetRepository::update";
 const REPLACE: &str = "SubsetRepository::replace";
 const DELETE: &str = "SubsetRepository::delete";
 const DELETE_PARENT: &str = "SubsetRepository::delete_parent";
-const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
+pub(super) const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
 /// One to each product, into its subset.
-fn two() -> [Review; 2] {
+pub(super) fn two() -> [Review; 2] {
     [review_of(1, 20, 20), review_of(2, 20, 20)]
 }
 
@@ -232,16 +233,17 @@ fn transactional() -> Vec<Operation<Shop>> {
     ]
 }
 
+/// A subset that is not that of the reviews.
+pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        m.reviews
+            .delete_one(doc! { "product_id": 1, "review_id": 3 })
+            .await
+            .unwrap();
+    })
+}
+
 fn upkeep() -> Vec<Operation<Shop>> {
-    /// A subset that is not that of the reviews.
-    fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            m.reviews
-                .delete_one(doc! { "product_id": 1, "review_id": 3 })
-                .await
-                .unwrap();
-        })
-    }
     vec![
         Operation::<Shop>::new(Steps, "SubsetRepository::ensure_indexes", "", |m| {
             Box::pin(async move { text(m.eventual.ensure_indexes().await) })

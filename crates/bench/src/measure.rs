@@ -134,18 +134,15 @@ impl Entry {
     }
 }
 
-/// Lets them take turns: every round all of them, forwards and backwards by turns. The first round does not count.
+/// Lets them take turns: every round all of them, and another one first each time. The first round does not count.
 pub(crate) async fn compare(bench: &Bench<'_>, title: &str, contestants: Vec<Contestant<'_>>) -> Result<Vec<Entry>> {
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); contestants.len()];
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {prefix}: {msg}")?;
     let bar = ProgressBar::new(((bench.rounds + 1) * contestants.len()) as u64).with_style(style);
     bar.set_prefix(title.to_owned());
     for round in 0..=bench.rounds {
-        let mut order: Vec<usize> = (0..contestants.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
+        for place in 0..contestants.len() {
+            let index = (place + round) % contestants.len();
             let contestant = &contestants[index];
             bar.set_message(contestant.name.clone());
             let sample = sample(bench, contestant).await;

@@ -278,7 +278,8 @@ impl Error {
 
     /// How many items of a batch are stored all the same, from the first: always a prefix. For a stream of items of
     /// several keys, all items of the error's key before this place in the stream are stored. Where the
-    /// [outcome is unknown](Self::is_outcome_unknown), more of them may be.
+    /// [outcome is unknown](Self::is_outcome_unknown), more of them may be. `None` in a transaction of the caller, of which
+    /// nothing is stored before it commits.
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};

@@ -194,7 +194,7 @@ pub fn hold_commands(collection: &str, documents: &Document) -> [Document; 2] {
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) where there are no transactions, and those of the driver.
-pub async fn is_under_way(session: &mut ClientSession) -> Result<bool> {
+async fn is_under_way(session: &mut ClientSession) -> Result<bool> {
     match session.start_transaction().await {
         Ok(()) => {
             session.abort_transaction().await?;
@@ -203,6 +203,29 @@ pub async fn is_under_way(session: &mut ClientSession) -> Result<bool> {
         Err(error) if matches!(*error.kind, DriverKind::Transaction { .. }) && !is_unsupported(&error) => Ok(true),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// The same, where a standalone has none.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn is_in_transaction(session: &mut ClientSession) -> Result<bool> {
+    match is_under_way(session).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        other => other,
+    }
+}
+
+/// Says in an error how many items of a batch are stored all the same: in the caller's transaction none, whatever
+/// the commands before it did.
+#[must_use]
+pub async fn with_stored(error: Error, items: usize, session: Option<&mut ClientSession>) -> Error {
+    if let Some(session) = session
+        && is_in_transaction(session).await.unwrap_or(false)
+    {
+        return error;
+    }
+    error.with_stored(items as u64)
 }
 
 fn is_unsupported(error: &DriverError) -> bool {

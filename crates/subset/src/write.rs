@@ -69,7 +69,7 @@ impl Write<'_> {
         shared.check_indexes().await?;
         if let Some(session) = session.as_deref_mut() {
             // Whatever the consistency: other writers do not see what it reads, nor it what they write.
-            if is_in_transaction(session).await? {
+            if transaction::is_in_transaction(session).await? {
                 return self.in_transaction(session).await;
             }
         }
@@ -96,7 +96,7 @@ impl Write<'_> {
         let shared = self.shared;
         shared.check_indexes().await?;
         if let Some(session) = session.as_deref_mut()
-            && is_in_transaction(session).await?
+            && transaction::is_in_transaction(session).await?
         {
             return self.in_transaction(session).await;
         }
@@ -423,12 +423,4 @@ fn with_stored(error: Error, stored: usize) -> Error {
         return error;
     }
     error.with_stored(stored as u64)
-}
-
-/// Whether the caller's transaction is under way. On a standalone there is none.
-pub(crate) async fn is_in_transaction(session: &mut ClientSession) -> Result<bool> {
-    match transaction::is_under_way(session).await {
-        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-        other => other,
-    }
 }

@@ -1,6 +1,7 @@
 use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::DateTime;
@@ -141,18 +142,21 @@ impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
     fn into_future(self) -> Self::IntoFuture {
         let encoded = self.encode();
         let Self {
-            shared, key, session, ..
+            shared,
+            key,
+            mut session,
+            ..
         } = self;
         run(shared.operation("append_many"), |span| async move {
             let (key, items) = (key?, encoded?);
             let mut store = StoreMany::new(Write { shared, key: &key }, &span, &items);
-            match store.run(session).await {
+            match store.run(session.as_deref_mut()).await {
                 Ok(()) => Ok(AppendedMany {
                     items: (items.len() - store.repeated.len()) as u64,
                     already_there: store.repeated.len() as u64,
                     opened: store.opened,
                 }),
-                Err(error) => Err(error.with_key(key.text()).with_stored(store.stored() as u64)),
+                Err(error) => Err(with_stored(error, store.stored(), session).await.with_key(key.text())),
             }
         })
     }

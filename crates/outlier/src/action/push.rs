@@ -1,5 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -137,18 +138,19 @@ pub(super) async fn push(
     id: &Bson,
     element: &Encoded,
     once: bool,
-    session: Option<&mut ClientSession>,
+    mut session: Option<&mut ClientSession>,
 ) -> Result<Pushed> {
     array::check_sizes(1, std::iter::once(element))?;
     let mut store = Store::new(shared, id, std::slice::from_ref(element), once);
     if session.is_none() {
         store = store.passed().await;
     }
-    let outcome = store.run(session).await;
-    outcome.map_err(|error| match (error.kind(), store.stored()) {
-        (ErrorKind::NotFound, _) | (_, 0) => error,
-        (_, stored) => error.with_stored(stored as u64),
-    })?;
+    if let Err(error) = store.run(session.as_deref_mut()).await {
+        return Err(match (error.kind(), store.stored()) {
+            (ErrorKind::NotFound, _) | (_, 0) => error,
+            (_, stored) => with_stored(error, stored, session).await,
+        });
+    }
     Ok(match (store.is_there, store.inline) {
         (true, _) => Pushed::AlreadyThere,
         (false, 0) => Pushed::Overflow,

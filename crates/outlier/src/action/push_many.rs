@@ -1,6 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::{DocumentId, Error, Result};
+use mongo_patterns_core::transaction::with_stored;
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
@@ -105,7 +106,7 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
             shared,
             id,
             elements,
-            session,
+            mut session,
         } = self;
         let elements = Encoded::all(elements.iter());
         run(shared.operation("push_many"), |_| async move {
@@ -119,8 +120,9 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
             if session.is_none() {
                 store = store.passed().await;
             }
-            let outcome = store.run(session).await;
-            outcome.map_err(|error: Error| error.with_stored(store.stored() as u64))?;
+            if let Err(error) = store.run(session.as_deref_mut()).await {
+                return Err(with_stored(error, store.stored(), session).await);
+            }
             Ok(PushedMany {
                 inline: store.inline as u64,
                 overflow: store.overflow as u64,

@@ -7,7 +7,6 @@ use mongodb::bson::{Bson, Document};
 use mongodb::options::Hint;
 
 use crate::repository::Shared;
-use crate::write::is_in_transaction;
 use crate::{Consistency, SubsetRepository, query, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
@@ -117,7 +116,7 @@ impl<'a> IntoFuture for DeleteParent<'a> {
             let parent = parent?.into_bson();
             shared.check_indexes().await?;
             if let Some(session) = session.as_deref_mut()
-                && is_in_transaction(session).await?
+                && transaction::is_in_transaction(session).await?
             {
                 return delete(shared, &parent, true, Some(session)).await;
             }
