@@ -25,8 +25,9 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
-    /// a prefix of the elements. Those of other writers can stand between them.
+    /// When it returns, all are stored once. When it fails, the error says
+    /// [how many](mongo_patterns_core::Error::stored) are stored: always a prefix of the elements. Those of other writers
+    /// can stand between them.
     ///
     /// # Cost
     /// One round trip when all fit the array, two when the rest fits the newest extras document, and else four more for
