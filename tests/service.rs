@@ -33,7 +33,7 @@ async fn server() -> (Mongod, Database) {
 #[derive(Debug, Default)]
 struct Seen {
     /// Requests that got no answer, or 503.
-    refused: AtomicU64,
+    refused: watch::Sender<u64>,
     /// Those that were repeated, and were stored before.
     recognised: AtomicU64,
 }
@@ -50,7 +50,7 @@ async fn store(service: SocketAddr, (method, path, body): (&str, &str, &Value), 
             Ok(other) => panic!("{method} {path}: {other:?}"),
             Err(_) => {}
         }
-        seen.refused.fetch_add(1, Ordering::Relaxed);
+        seen.refused.send_modify(|count| *count += 1);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -126,15 +126,12 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_its_server_is_killed() {
         (503, json!({ "live": true, "ready": false }))
     );
     assert_eq!(get(address, "/health/live").await.unwrap().status, 204);
-    let before = seen.refused.load(Ordering::Relaxed);
-    let refused = async {
-        while seen.refused.load(Ordering::Relaxed) < before + TASKS {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, refused)
+    let mut refused = seen.refused.subscribe();
+    let enough = *refused.borrow() + TASKS;
+    tokio::time::timeout(PATIENCE, refused.wait_for(|count| *count >= enough))
         .await
-        .expect("nothing is refused without a server");
+        .expect("nothing is refused without a server")
+        .unwrap();
     assert!(
         *acknowledged.borrow() < TASKS * ROUNDS * KINDS,
         "the writers are not done"

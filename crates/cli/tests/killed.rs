@@ -1,16 +1,31 @@
 //! Moves of the outlier and subset patterns that are killed, and started again, come out as one that is not disturbed.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::support::*;
 
-/// How often a run is killed.
-const KILLS: usize = 10;
+/// How many commands of a run are done when it is killed: while it finds out what there is to do, and ever later after.
+const MOMENTS: [u32; 10] = [0, 2, 5, 8, 11, 14, 17, 21, 34, 55];
+const COMMANDS: [&str; 13] = [
+    "abortTransaction",
+    "aggregate",
+    "commitTransaction",
+    "count",
+    "create",
+    "createIndexes",
+    "delete",
+    "find",
+    "findAndModify",
+    "getMore",
+    "insert",
+    "listIndexes",
+    "update",
+];
 
 /// A name for the program among the clients of the server, and the connection string that has it.
 fn named(db: &TestDatabase) -> (String, String) {
@@ -21,18 +36,35 @@ fn named(db: &TestDatabase) -> (String, String) {
     (name, uri)
 }
 
-/// Kills a run of the program at random moments, which are spread over the time that a whole run takes.
-async fn kill(db: &TestDatabase, whole: Duration, arguments: &[&str]) {
+/// Kills runs of the program, each when the server has one more of its commands than [`MOMENTS`] says, whatever it is.
+/// Ends with a run that is done before.
+async fn kill(db: &TestDatabase, arguments: &[&str]) {
     let (name, uri) = named(db);
-    for _ in 0..KILLS {
+    let mut kills = 0;
+    for commands in MOMENTS {
+        let fault = FailPoint::on(&COMMANDS).skip(commands).block(Duration::from_millis(5));
+        let fault = fault.with("appName", name.as_str()).enable(db).await;
         let mut program: Command = on(db);
         program.env("MONGODB_URI", &uri).args(arguments);
         let mut child = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(whole.mul_f64(fastrand::f64()));
+        let ended = loop {
+            if fault.met(db, Duration::from_millis(200)).await {
+                break false;
+            }
+            if child.try_wait().unwrap().is_some() {
+                break true;
+            }
+        };
         child.kill().unwrap();
         child.wait().unwrap();
+        fault.disable().await;
         end_transactions(db, &name).await;
+        if ended {
+            break;
+        }
+        kills += 1;
     }
+    assert!(kills >= 5, "{kills} kills");
 }
 
 /// What the server does by itself when a client has been silent for 60 seconds. Until then others wait.
@@ -65,6 +97,37 @@ async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: 
 }
 
 #[tokio::test]
+async fn buckets_that_are_killed_on_their_way_come_out_the_same() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        fill(db, 100, 6000).await;
+        let migrate = |collection| {
+            let arguments = ["bucket"]
+                .into_iter()
+                .chain(BUCKETS)
+                .chain(["--collection", collection]);
+            arguments
+                .chain(["migrate", "--chunk-items", "200"])
+                .collect::<Vec<&str>>()
+        };
+        let undisturbed = ran(on(db).args(migrate("expected")));
+        assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
+        kill(db, &migrate("trades")).await;
+        let moved = ran(on(db).args(migrate("trades")).arg("--json"));
+        assert_eq!(
+            (moved.code, &moved.summary()["items"]),
+            (Some(0), &6000.into()),
+            "{moved:?}"
+        );
+        assert!(all(db, "trades").await == all(db, "expected").await);
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_subset_that_is_killed_on_its_way_comes_out_the_same() {
     testkit::run(async |db| {
         let product = |id: i32| {
@@ -81,10 +144,9 @@ async fn a_subset_that_is_killed_on_its_way_comes_out_the_same() {
         let migrate = ["migrate", "--from", "embedded", "--chunk-children", "300"];
         let arguments: Vec<&str> = ["subset"].into_iter().chain(REVIEWS).chain(migrate).collect();
         let expected = ["--collection", "expected", "--children-collection", "expected_review"];
-        let began = Instant::now();
         let undisturbed = ran(on(db).args(&arguments).args(expected));
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
-        kill(db, began.elapsed(), &arguments).await;
+        kill(db, &arguments).await;
         let moved = ran(on(db).args(&arguments));
         assert_eq!(moved.code, Some(0), "{moved:?}");
         let by_id = || doc! { "_id": 1 };
@@ -110,11 +172,10 @@ async fn outliers_that_are_killed_on_their_way_come_out_the_same() {
             let settings = ["--array", "customers", "--threshold", "5", "--cap", "10"];
             ["outlier", "--collection", collection].into_iter().chain(settings)
         };
-        let began = Instant::now();
         let undisturbed = ran(on(db).args(arguments("expected")).arg("migrate"));
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
         let migrate: Vec<&str> = arguments("sales").chain(["migrate"]).collect();
-        kill(db, began.elapsed(), &migrate).await;
+        kill(db, &migrate).await;
         let moved = ran(on(db).args(&migrate));
         assert_eq!(moved.code, Some(0), "{moved:?}");
         let by_id = || doc! { "_id": 1 };

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::Document;
@@ -19,37 +18,6 @@ fn start(db: &TestDatabase, collection: &str) -> Child {
         .args(["--collection", collection])
         .args(CHUNK);
     program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-/// The random moments are spread over the time that a whole run takes. A kill may come before the first command, or in
-/// the middle of any.
-#[tokio::test]
-async fn killed_at_ten_random_moments_it_comes_out_the_same() {
-    testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
-        fill(db, 100, 6000).await;
-        let began = Instant::now();
-        let undisturbed = bucket(db, &["--collection", "expected", "migrate", "--chunk-items", "200"]);
-        assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
-        let whole = began.elapsed();
-        for _ in 0..10 {
-            let mut child = start(db, "trades");
-            std::thread::sleep(whole.mul_f64(fastrand::f64()));
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-        let moved = bucket(db, &["migrate", "--chunk-items", "200", "--json"]);
-        assert_eq!(
-            (moved.code, &moved.summary()["items"]),
-            (Some(0), &6000.into()),
-            "{moved:?}"
-        );
-        assert!(all(db, "trades").await == all(db, "expected").await);
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
-    })
-    .await;
 }
 
 #[cfg(unix)]

@@ -17,6 +17,25 @@ pub(crate) async fn lock() -> InUse {
     IN_USE.lock().await
 }
 
+/// How often it was entered before, from the server's reply to setting it.
+pub(crate) fn entered(reply: &Document) -> i64 {
+    match reply.get("count") {
+        Some(Bson::Int32(count)) => i64::from(*count),
+        Some(Bson::Int64(count)) => *count,
+        _ => 0,
+    }
+}
+
+/// Waits on the server until it was entered once more.
+pub(crate) async fn met(db: &TestDatabase, entered: i64, within: Duration) -> bool {
+    let wait = doc! {
+        "waitForFailPoint": "failCommand",
+        "timesEntered": entered + 1,
+        "maxTimeMS": i64::try_from(within.as_millis()).unwrap_or(i64::MAX),
+    };
+    db.plain_client().database("admin").run_command(wait).await.is_ok()
+}
+
 /// A fault that the server makes when the client of one [`TestDatabase`] sends certain commands: the fail point
 /// `failCommand`, for servers that were started with `enableTestCommands=1`.
 ///
@@ -53,6 +72,7 @@ pub struct FailPoint {
 #[derive(Debug)]
 pub struct FailPointGuard {
     enabled: bool,
+    entered: i64,
     _in_use: InUse,
 }
 
@@ -117,27 +137,37 @@ impl FailPoint {
         self
     }
 
-    /// Switches it on, for the client of this database alone.
+    /// Switches it on, for the client of this database alone, or for the one whose name was given
+    /// [as](Self::with) `appName`.
     ///
     /// # Panics
     /// When the server has no fail points: a test that needs one cannot go on, and must not look green.
     pub async fn enable(mut self, db: &TestDatabase) -> FailPointGuard {
         let in_use = lock().await;
-        self.data.insert("appName", db.app_name());
+        if !self.data.contains_key("appName") {
+            self.data.insert("appName", db.app_name());
+        }
         let command = doc! { "configureFailPoint": "failCommand", "mode": self.mode, "data": self.data };
-        if let Err(error) = db.plain_client().database("admin").run_command(command).await {
+        let reply = db.plain_client().database("admin").run_command(command).await;
+        let reply = reply.unwrap_or_else(|error| {
             panic!(
                 "this test needs fail points: start mongod with --setParameter enableTestCommands=1, as docker-compose.yml does ({error})"
-            );
-        }
+            )
+        });
         FailPointGuard {
             enabled: true,
+            entered: entered(&reply),
             _in_use: in_use,
         }
     }
 }
 
 impl FailPointGuard {
+    /// Waits until a command has met the fault. False when none did in this time.
+    pub async fn met(&self, db: &TestDatabase, within: Duration) -> bool {
+        met(db, self.entered, within).await
+    }
+
     /// Switches it off now.
     ///
     /// # Panics

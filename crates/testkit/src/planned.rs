@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-use crate::fail_point::{FailPoint, InUse};
+use crate::fail_point::{FailPoint, InUse, met};
 use crate::recorder::{CommandRecorder, Watch};
 use crate::{TestDatabase, switch};
 
@@ -87,12 +87,7 @@ impl PlannedFault {
     /// it did not arrive in this time.
     pub async fn met(&self, db: &TestDatabase, within: Duration) -> bool {
         let entered = self.plan.state().entered;
-        let wait = doc! {
-            "waitForFailPoint": "failCommand",
-            "timesEntered": entered + 1,
-            "maxTimeMS": i64::try_from(within.as_millis()).unwrap_or(i64::MAX),
-        };
-        db.plain_client().database("admin").run_command(wait).await.is_ok()
+        met(db, entered, within).await
     }
 
     /// Switches it off.

@@ -4,10 +4,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use mongodb::Client;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::fail_point::{InUse, lock};
+use crate::fail_point::{InUse, entered, lock};
 use crate::server;
 
 /// The fail point, if it was taken, and how often it was entered before.
@@ -61,12 +61,7 @@ fn work(mut jobs: UnboundedReceiver<Job>) {
                     Ok(client) => client.database("admin").run_command(job.command).await,
                     Err(error) => Err(error),
                 };
-                let entered = |reply: Document| match reply.get("count") {
-                    Some(Bson::Int32(count)) => i64::from(*count),
-                    Some(Bson::Int64(count)) => *count,
-                    _ => 0,
-                };
-                let done = done.map(|reply| (in_use, entered(reply)));
+                let done = done.map(|reply| (in_use, entered(&reply)));
                 let _ = job.reply.send(done.map_err(|error| error.to_string()));
             });
         }
