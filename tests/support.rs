@@ -1,6 +1,7 @@
 //! What the tests share.
 
 use futures::TryStreamExt;
+use futures::future::join_all;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -208,6 +209,41 @@ pub async fn end_transactions(db: &TestDatabase) {
     }
     let admin = db.plain_client().database("admin");
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+}
+
+/// Waits until the server has executed every command whose caller is gone. The driver closes the connection of a command
+/// that is dropped, and the server reads what it got on a connection to its end before it closes its own side. A command
+/// that was dropped before it was written leaves a connection that the driver uses again.
+pub async fn dropped_commands(db: &TestDatabase) {
+    let commands = db.recorder().commands();
+    let unanswered = commands
+        .iter()
+        .filter(|command| command.reply.is_none() && !command.failed);
+    let mut connections: Vec<i64> = unanswered.filter_map(|command| command.connection_id).collect();
+    let admin = db.plain_client().database("admin");
+    while !connections.is_empty() {
+        let all = doc! { "$currentOp": { "allUsers": true, "idleConnections": true } };
+        let of_test = doc! { "$match": { "connectionId": { "$in": &connections } } };
+        let command = doc! { "aggregate": 1, "pipeline": [all, of_test], "cursor": {} };
+        let open = admin.run_command(command).await.unwrap();
+        let open = open.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+        let is_open = |id: &i64| open.iter().any(|open| integer_of(open, "connectionId") == *id);
+        connections.retain(is_open);
+        // As many at the same moment as there may be connections in the pool.
+        let before = db.recorder().round_trips();
+        let ping = || db.database().run_command(doc! { "ping": 1 });
+        join_all((0..20).map(|_| ping().into_future())).await;
+        let pings = db.recorder().commands().split_off(before);
+        connections.retain(|id| pings.iter().all(|ping| ping.connection_id != Some(*id)));
+    }
+}
+
+fn integer_of(document: &Bson, field: &str) -> i64 {
+    match document.as_document().unwrap().get(field) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        other => panic!("{field} is {other:?}"),
+    }
 }
 
 /// Waits until the server has no command of the test's client under way.

@@ -16,7 +16,7 @@ use mongo_patterns_testkit::TestDatabase;
 
 use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
-use crate::support::{at_least, end_transactions, quiet};
+use crate::support::{at_least, dropped_commands, end_transactions, quiet};
 
 /// What an operation does when nothing disturbs it.
 pub(super) struct Undisturbed {
@@ -56,7 +56,7 @@ pub(super) struct Case<'a, M> {
 
 impl<M: Model> Case<'_, M> {
     /// Fills the database, and gives a process that has sent nothing.
-    async fn begin(&self) -> (M, M) {
+    pub(super) async fn begin(&self) -> (M, M) {
         let of = |recorded| M::new(Of { db: self.db, recorded });
         let (watched, other) = (of(true), of(false));
         empty::<M>(self.db).await;
@@ -143,6 +143,14 @@ impl<M: Model> Case<'_, M> {
         ended
     }
 
+    /// What must hold after the caller went away and nothing is under way any more.
+    pub(super) async fn check_after_drop(&self, undisturbed: &Undisturbed, model: &M, other: &M, context: &str) {
+        let facts = sorted(other.facts().await);
+        self.check_stored(undisturbed, &facts, None, context);
+        self.check_readable(other, &facts, context).await;
+        self.again(undisturbed, model, other, None, &facts, context).await;
+    }
+
     /// `None` when the caller went away; and whether the command came.
     async fn with_fault(&self, model: &M, command: usize, fault: Fault) -> (Option<Result<String, Error>>, bool) {
         let planned = fault.fail_point().plan(self.db, command);
@@ -168,6 +176,7 @@ impl<M: Model> Case<'_, M> {
 
     /// Waits until what a caller left behind is at its end.
     async fn settle(&self, other: &M) {
+        dropped_commands(self.db).await;
         quiet(self.db).await;
         end_transactions(self.db).await;
         // A task of the repository may go on, and a server with what it got last.
@@ -273,7 +282,9 @@ impl<M: Model> Case<'_, M> {
             let again = (self.operation.run)(model).await;
             // It works on several documents at a time. The driver ends the transactions of the others behind its back.
             let is_in_the_way = again.as_ref().is_err_and(Error::is_contention);
-            if self.operation.promise != Promise::Steps || !is_in_the_way {
+            // So do the transactions of a caller, which nothing keeps apart.
+            let may_be = self.operation.promise == Promise::Steps || self.operation.in_session && outcome.is_none();
+            if !may_be || !is_in_the_way {
                 break again;
             }
         };

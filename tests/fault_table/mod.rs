@@ -18,6 +18,7 @@ mod bucket;
 mod bucket_moves;
 mod case;
 mod complete;
+pub(crate) mod dropped;
 mod embedded;
 mod fault;
 mod operation;
@@ -28,10 +29,14 @@ mod subset;
 mod subset_moves;
 mod workers;
 
-use workers::Table;
+use workers::{Table, Work};
 
 #[test]
 fn every_command_and_every_fault() {
+    table().run(Work::Faults);
+}
+
+fn table() -> Table {
     let mut table = Table::default();
     table.add::<bucket::Histories>();
     table.add::<bucket_moves::Moves>();
@@ -41,5 +46,10 @@ fn every_command_and_every_fault() {
     table.add::<embedded::Library>();
     table.add::<embedded::Moves>();
     table.add::<outlier::Shop>();
-    table.run();
+    table
+}
+
+#[test]
+fn every_command_and_the_caller_drops_it() {
+    table().run(Work::Drops);
 }

@@ -11,6 +11,7 @@ pub(super) struct Report {
     operations: BTreeMap<(&'static str, String), Row>,
     faults: BTreeMap<Fault, Row>,
     failed: Vec<String>,
+    drops: usize,
 }
 
 #[derive(Default)]
@@ -39,6 +40,15 @@ impl Report {
 
     pub(super) fn fail(&mut self, case: String) {
         self.failed.push(case);
+    }
+
+    /// How many futures were dropped before their end.
+    pub(super) fn drops(&self) -> usize {
+        self.drops
+    }
+
+    pub(super) fn add_drop(&mut self, is_dropped: bool) {
+        self.drops += usize::from(is_dropped);
     }
 
     pub(super) fn failed(&self) -> &[String] {

@@ -2,12 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
 use super::case::Case;
+use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
 use super::operation::{Model, Operation};
 use super::report::Report;
@@ -17,6 +18,15 @@ const WORKERS: usize = 6;
 
 /// The operations of a model, of which a worker takes each `WORKERS`th.
 type Suite = fn(usize, &Form, &Mutex<Report>);
+
+/// What happens to each command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A fault.
+    Faults,
+    /// The caller drops the future.
+    Drops,
+}
 
 #[derive(Default)]
 pub(super) struct Table {
@@ -28,8 +38,8 @@ impl Table {
         self.suites.push(suite::<M>);
     }
 
-    pub(super) fn run(self) {
-        let form = Arc::new(Form::of_environment());
+    pub(super) fn run(self, work: Work) {
+        let form = Arc::new(Form::of_environment(work));
         let report = Arc::new(Mutex::new(Report::default()));
         let suites = Arc::new(self.suites);
         let started = Instant::now();
@@ -43,33 +53,49 @@ impl Table {
             .collect();
         let ended: Vec<_> = workers.into_iter().map(std::thread::JoinHandle::join).collect();
         let report = report.lock().unwrap_or_else(PoisonError::into_inner);
-        println!("{} cases in {:.0?}", report.cases(), started.elapsed());
-        if let Ok(path) = std::env::var("MONGO_PATTERNS_TABLE") {
+        println!(
+            "{} cases, {} drops in {:.0?}",
+            report.cases(),
+            report.drops(),
+            started.elapsed()
+        );
+        if let (Work::Faults, Ok(path)) = (work, std::env::var("MONGO_PATTERNS_TABLE")) {
             std::fs::write(path, report.markdown()).unwrap();
         }
         for ended in ended {
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         }
         assert!(report.failed().is_empty(), "these failed: {:#?}", report.failed());
-        assert!(form.only.is_some() || report.cases() > 300, "{} cases", report.cases());
+        let all = report.cases() + report.drops();
+        assert!(form.only.is_some() || all > 300, "{all} cases");
     }
 }
 
 /// Which of the cases are run.
 struct Form {
+    work: Work,
     is_long: bool,
     seed: usize,
     only: Option<String>,
 }
 
 impl Form {
-    fn of_environment() -> Self {
+    fn of_environment(work: Work) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
+            work,
             is_long: variable("MONGO_PATTERNS_LONG").is_some(),
             seed: variable("MONGO_PATTERNS_SEED").map_or(0, |seed| seed.parse().unwrap()),
             only: variable("MONGO_PATTERNS_ONLY"),
         }
+    }
+
+    /// The moments at which an operation of so many commands is dropped.
+    fn moments(&self, commands: usize) -> Vec<Moment> {
+        let random = if self.is_long { 60 } else { 2 };
+        let longest = u64::try_from(commands).unwrap() * 1500;
+        let random = (0..random).map(|_| Moment::Elapsed(Duration::from_micros(fastrand::u64(0..longest))));
+        (0..commands).map(Moment::Command).chain(random).collect()
     }
 
     /// The faults at one command of an operation with so many, when there were so many commands before. In the short
@@ -106,7 +132,10 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
         for (number, operation) in &mine {
             turn += number;
             let started = Instant::now();
-            turn = every_fault(db, operation, form, turn, report).await;
+            match form.work {
+                Work::Faults => turn = every_fault(db, operation, form, turn, report).await,
+                Work::Drops => every_drop(db, operation, form, report).await,
+            }
             println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
         }
     }));
@@ -138,4 +167,21 @@ async fn every_fault<M: Model>(
         }
     }
     turn + commands
+}
+
+async fn every_drop<M: Model>(db: &TestDatabase, operation: &Operation<M>, form: &Form, report: &Mutex<Report>) {
+    let case = Case { db, operation };
+    let Some(undisturbed) = case.undisturbed().await else {
+        return;
+    };
+    for moment in form.moments(undisturbed.commands.len()) {
+        let dropped = AssertUnwindSafe(case.drop_at(&undisturbed, moment))
+            .catch_unwind()
+            .await;
+        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+        match dropped {
+            Ok(is_dropped) => report.add_drop(is_dropped),
+            Err(_) => report.fail(format!("{}, dropped at {moment:?}", operation.name())),
+        }
+    }
 }

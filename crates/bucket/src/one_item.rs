@@ -4,11 +4,11 @@ use std::fmt;
 
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Result, send};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria, UpdateOptions};
 
 use crate::action::Updated;
 use crate::item_id::ItemId;
@@ -65,23 +65,20 @@ impl OneItem {
     pub(crate) async fn find(
         &self,
         shared: &Shared,
-        session: Option<&mut ClientSession>,
+        session: Option<&mut Session<'_>>,
     ) -> Result<Option<RawDocumentBuf>> {
         let Shared {
             collection, settings, ..
         } = shared;
-        let mut find = collection
-            .find_one(self.filter(settings))
+        let mut options = FindOneOptions::builder()
             .projection(doc! { settings.count.as_str(): 1 })
-            .hint(self.hint());
-        let found = match session {
-            Some(session) => find.session(session).await,
-            None => {
-                let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-                find = find.selection_criteria(primary).read_concern(ReadConcern::local());
-                find.await
-            }
-        };
+            .hint(self.hint())
+            .build();
+        if session.is_none() {
+            options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+            options.read_concern = Some(ReadConcern::local());
+        }
+        let found = send::find_one(session, collection, self.filter(settings), options).await;
         found.map_err(|error| self.failed(shared, error))
     }
 
@@ -90,24 +87,23 @@ impl OneItem {
         &self,
         shared: &Shared,
         update: Document,
-        mut session: Option<&mut ClientSession>,
+        mut session: Option<&mut Session<'_>>,
     ) -> Result<Updated> {
         let Shared {
             collection, settings, ..
         } = shared;
-        let _gate = match session {
-            None => Some(shared.gates.pass(self.key.text()).await),
+        let _locked = match session {
+            None => Some(shared.locks.shared(self.key.text()).await),
             Some(_) => None,
         };
         let mut attempts = settings.retry.start();
         loop {
-            let mut change = collection
-                .update_one(self.filter(settings), update.clone())
-                .hint(self.hint());
-            if let Some(session) = session.as_deref_mut() {
-                change = change.session(session);
-            }
-            let updated = change.await.map_err(|error| self.failed(shared, error))?;
+            let (filter, hint) = (
+                self.filter(settings),
+                UpdateOptions::builder().hint(self.hint()).build(),
+            );
+            let changed = send::update_one(session.as_deref_mut(), collection, filter, update.clone(), hint).await;
+            let updated = changed.map_err(|error| self.failed(shared, error))?;
             if updated.matched_count > 0 {
                 let modified = updated.modified_count > 0;
                 return Ok(Updated { modified });

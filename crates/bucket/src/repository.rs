@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::Key;
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::gates::Gates;
 use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::key_locks::KeyLocks;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) suffixes: Suffixes,
-    pub(crate) gates: Gates,
+    pub(crate) locks: KeyLocks,
     /// Whether the index of the item ids has been seen.
     pub(crate) has_item_index: AtomicBool,
 }
@@ -84,7 +84,7 @@ impl<K: Key, T> BucketRepository<K, T> {
                 collection,
                 settings,
                 suffixes: Suffixes::default(),
-                gates: Gates::default(),
+                locks: KeyLocks::default(),
                 has_item_index: AtomicBool::new(false),
             }),
             types: PhantomData,

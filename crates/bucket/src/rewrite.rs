@@ -1,12 +1,13 @@
 //! Writes the buckets of a key anew, in a transaction: what moves items from page to page goes through here.
 
-use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::rewrite::Changes;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
 use mongodb::bson::raw::{CString, RawArrayBuf};
 use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
+use mongodb::options::{FindOneOptions, FindOptions};
 
 use crate::id::{self, Tail};
 use crate::layout::{Page, lay_out};
@@ -44,7 +45,7 @@ impl<'a> Chain<'a> {
         shared: &'a Shared,
         key: &'a EncodedKey,
         tail: &str,
-        session: &mut ClientSession,
+        session: &mut Session<'_>,
     ) -> Result<Self> {
         let settings = &shared.settings;
         let chain = Self::load_from(shared, key, tail, session).await?;
@@ -56,13 +57,12 @@ impl<'a> Chain<'a> {
         if chain.documents.iter().any(is_open) {
             return Ok(chain);
         }
-        let open = shared
-            .collection
-            .find_one(query::open_bucket(settings, key))
+        let first = FindOneOptions::builder()
             .sort(doc! { "_id": 1 })
             .projection(doc! { "_id": 1 })
-            .session(&mut *session)
-            .await?;
+            .build();
+        let open = query::open_bucket(settings, key);
+        let open = send::find_one(Some(&mut *session), &shared.collection, open, first).await?;
         let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
         match open.and_then(|id| key.tail(id)) {
             Some(open) => Self::load_from(shared, key, open, session).await,
@@ -70,19 +70,12 @@ impl<'a> Chain<'a> {
         }
     }
 
-    async fn load_from(
-        shared: &'a Shared,
-        key: &'a EncodedKey,
-        tail: &str,
-        session: &mut ClientSession,
-    ) -> Result<Self> {
+    async fn load_from(shared: &'a Shared, key: &'a EncodedKey, tail: &str, session: &mut Session<'_>) -> Result<Self> {
         let place = PageToken::from_tail(tail);
-        let find = shared
-            .collection
-            .find(query::buckets_beyond(&shared.settings, key, "$gte", &place))
-            .sort(doc! { "_id": 1 });
+        let filter = query::buckets_beyond(&shared.settings, key, "$gte", &place);
+        let ascending = FindOptions::builder().sort(doc! { "_id": 1 }).build();
         let mut chain = Self::new(&shared.settings, key);
-        for document in find_all(find, Some(session)).await? {
+        for document in find_all(Some(session), &shared.collection, filter, ascending).await? {
             chain.push(document)?;
         }
         Ok(chain)

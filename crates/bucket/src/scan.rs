@@ -3,10 +3,11 @@
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::{EncodedKey, Key, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Key, Result, send};
+use mongodb::Cursor;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
-use mongodb::{ClientSession, Cursor};
+use mongodb::options::{AggregateOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::{Look, check, confirmed};
 use crate::repository::Shared;
@@ -126,7 +127,7 @@ pub(crate) async fn looks_of<K: Key>(
     shared: &Shared,
     key: Option<&EncodedKey>,
     ids: &[Bson],
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Vec<Look>> {
     let Shared {
         collection, settings, ..
@@ -135,21 +136,12 @@ pub(crate) async fn looks_of<K: Key>(
         Some(key) => query::buckets_of_any_form(settings, key, ids),
         None => doc! { "_id": { "$in": ids } },
     };
-    let aggregate = collection
-        .aggregate(query::looks(settings, filter))
-        .allow_disk_use(true)
-        .with_type::<RawDocumentBuf>();
-    let rows: Vec<RawDocumentBuf> = match session {
-        None => {
-            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-            let aggregate = aggregate.selection_criteria(primary).read_concern(ReadConcern::local());
-            aggregate.await?.try_collect().await?
-        }
-        Some(session) => {
-            let mut cursor = aggregate.session(&mut *session).await?;
-            cursor.stream(session).try_collect().await?
-        }
-    };
+    let mut options = AggregateOptions::builder().allow_disk_use(true).build();
+    if session.is_none() {
+        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        options.read_concern = Some(ReadConcern::local());
+    }
+    let rows = send::aggregate_all(session, collection, query::looks(settings, filter), options).await?;
     let looks = rows.iter().map(|row| Look::of_row::<K>(row));
     let mut looks: Vec<Look> = looks
         .filter(|look| look.key_text() == key.map(EncodedKey::text))

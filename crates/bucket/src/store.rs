@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::key::stored_integer;
-use mongodb::ClientSession;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Result, send};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::Hint;
+use mongodb::options::{FindOneAndUpdateOptions, Hint, UpdateOptions};
 use tracing::Span;
 
 use crate::batch::Item;
@@ -37,7 +37,7 @@ pub(crate) struct Store<'a> {
 
 impl Store<'_> {
     /// What is rare is boxed: the future of a plain append stays small, which is a tenth of its cost in the client.
-    pub(crate) async fn run(&self, session: Option<&mut ClientSession>) -> Result<Stored> {
+    pub(crate) async fn run(&self, session: Option<&mut Session<'_>>) -> Result<Stored> {
         let settings = &self.write.shared.settings;
         if settings.item_id.is_some() {
             Box::pin(self.write.check_item_index()).await?;
@@ -76,7 +76,7 @@ impl Store<'_> {
         let Write { shared, .. } = self.write;
         let suffixes = &shared.suffixes;
         let mut attempts = shared.settings.retry.start();
-        let mut gate = None;
+        let mut turn = None;
         let mut opened_by_others = 0_u32;
         loop {
             let Some(collision) = self.write.collision(&error) else {
@@ -89,8 +89,8 @@ impl Store<'_> {
             match collision {
                 Collision::Id => {
                     let next = suffixes.raise(base, suffix + 1);
-                    if gate.is_none() {
-                        gate = Some(suffixes.gate(base).await);
+                    if turn.is_none() {
+                        turn = Some(suffixes.take_turns(base).await);
                     } else if next == suffix + 1 {
                         // Taken again, and not by this process: there may be any number of them.
                         suffixes.raise(base, self.write.free_suffix(&self.items[0].second()).await?);
@@ -117,7 +117,7 @@ impl Store<'_> {
 
     /// An update of the open bucket, and only if there is none a look at the newest bucket and an upsert: for where a
     /// collision must not happen, as it would abort the caller's transaction, or where the newest bucket matters.
-    async fn look_first(&self, mut session: Option<&mut ClientSession>) -> Result<Stored> {
+    async fn look_first(&self, mut session: Option<&mut Session<'_>>) -> Result<Stored> {
         if session.is_some() && self.is_stored(session.as_deref_mut()).await? {
             return Ok(Stored::Repeated);
         }
@@ -166,7 +166,7 @@ impl Store<'_> {
         }
     }
 
-    async fn is_stored(&self, session: Option<&mut ClientSession>) -> Result<bool> {
+    async fn is_stored(&self, session: Option<&mut Session<'_>>) -> Result<bool> {
         Ok(!self.write.stored_ids(&self.ids(), session).await?.is_empty())
     }
 
@@ -177,7 +177,7 @@ impl Store<'_> {
 
     /// One command: to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse
     /// it when the unique index is missing.
-    async fn attempt(&self, id: Option<&str>, session: Option<&mut ClientSession>) -> mongodb::error::Result<Stored> {
+    async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> mongodb::error::Result<Stored> {
         let Write { shared, key } = self.write;
         let Shared {
             collection, settings, ..
@@ -189,14 +189,8 @@ impl Store<'_> {
             if let Some(id) = id {
                 update.insert("$setOnInsert", query::on_insert(settings, key, id));
             }
-            let mut action = collection.update_one(filter, update).hint(hint);
-            if id.is_some() {
-                action = action.upsert(true);
-            }
-            if let Some(session) = session {
-                action = action.session(session);
-            }
-            let result = action.await?;
+            let options = UpdateOptions::builder().hint(hint).upsert(id.map(|_| true)).build();
+            let result = send::update_one(session, collection, filter, update, options).await?;
             let opened = result.upserted_id.and(id).map(str::to_owned);
             let items = usize::from(result.matched_count > 0 || opened.is_some());
             return Ok(Stored::New { items, opened });
@@ -210,7 +204,7 @@ impl Store<'_> {
         filter: Document,
         hint: Hint,
         id: Option<&str>,
-        session: Option<&mut ClientSession>,
+        session: Option<&mut Session<'_>>,
     ) -> mongodb::error::Result<Stored> {
         let Write { shared, key } = self.write;
         let Shared {
@@ -218,18 +212,14 @@ impl Store<'_> {
         } = shared;
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
         let pipeline = query::fill(settings, key, id, items?);
-        let mut action = collection
-            .find_one_and_update(filter, pipeline.to_vec())
+        let options = FindOneAndUpdateOptions::builder()
             .projection(doc! { settings.count.as_str(): 1 })
-            .hint(hint);
-        if id.is_some() {
-            action = action.upsert(true);
-        }
-        if let Some(session) = session {
-            action = action.session(session);
-        }
+            .hint(hint)
+            .upsert(id.map(|_| true))
+            .build();
         let offered = self.items.len();
-        let Some(before) = action.await? else {
+        let before = send::find_one_and_update(session, collection, filter, pipeline.to_vec(), options).await?;
+        let Some(before) = before else {
             return Ok(Stored::New {
                 items: if id.is_some() { offered } else { 0 },
                 opened: id.map(str::to_owned),

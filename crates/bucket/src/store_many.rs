@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::error::refused_document;
-use mongo_patterns_core::find::find_all;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
 use mongodb::bson::{RawDocumentBuf, doc};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 use tracing::Span;
 
 use crate::batch::{self, Item, Tails};
@@ -70,10 +70,10 @@ impl<'a> StoreMany<'a> {
         self.rest.get(self.done).copied().unwrap_or(self.items.len())
     }
 
-    pub(crate) async fn run(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+    pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         self.write.check_item_index().await?;
-        let _gate = match session {
-            None => Some(self.write.shared.gates.pass(self.write.key.text()).await),
+        let _locked = match session {
+            None => Some(self.write.shared.locks.shared(self.write.key.text()).await),
             Some(_) => None,
         };
         let mut attempts = self.write.shared.settings.retry.start();
@@ -118,7 +118,7 @@ impl<'a> StoreMany<'a> {
 
     /// Up to a page of items to the open bucket, or to one that they open. Returns whether it stored any: not when some
     /// of them turn out to be stored already, which are left out from then on.
-    async fn fill(&mut self, session: Option<&mut ClientSession>) -> Result<bool> {
+    async fn fill(&mut self, session: Option<&mut Session<'_>>) -> Result<bool> {
         let settings = &self.write.shared.settings;
         let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
         let store = Store {
@@ -142,7 +142,7 @@ impl<'a> StoreMany<'a> {
     }
 
     /// Finds out which of the items are stored already, and leaves them out. Returns how many.
-    async fn drop_repeated(&mut self, session: Option<&mut ClientSession>) -> Result<usize> {
+    async fn drop_repeated(&mut self, session: Option<&mut Session<'_>>) -> Result<usize> {
         let ids: Vec<&ItemId> = self.rest().filter_map(|item| item.id.as_ref()).collect();
         let stored = self.write.stored_ids(&ids, session).await?;
         let (items, repeated) = (self.items, &mut self.repeated);
@@ -160,7 +160,7 @@ impl<'a> StoreMany<'a> {
 
     /// The rest in whole buckets, and the last items in one that stays open. Returns the error when another writer has
     /// opened one meanwhile, so that the last items are left, or has stored one of the items.
-    async fn insert(&mut self, mut session: Option<&mut ClientSession>) -> Result<Option<mongodb::error::Error>> {
+    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<mongodb::error::Error>> {
         let Write { shared, key } = self.write;
         let settings = &shared.settings;
         let page_size = settings.page_size as usize;
@@ -186,11 +186,8 @@ impl<'a> StoreMany<'a> {
                 let tail = tails.next(settings.id_policy, second)?;
                 documents.push(batch::bucket(settings, key, &tail, &page)?);
             }
-            let mut insert = shared.collection.insert_many(&documents);
-            if let Some(session) = session.as_deref_mut() {
-                insert = insert.session(session);
-            }
-            let Err(error) = insert.await else {
+            let inserted = send::insert_many(session.as_deref_mut(), &shared.collection, &documents, None).await;
+            let Err(error) = inserted else {
                 self.done_pages(documents.len());
                 continue;
             };
@@ -214,7 +211,7 @@ impl<'a> StoreMany<'a> {
     }
 
     /// Learns which of the tails that the items would open are taken.
-    async fn look(&self, tails: &mut Tails, mut session: Option<&mut ClientSession>) -> Result<()> {
+    async fn look(&self, tails: &mut Tails, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let Write { shared, key } = self.write;
         *tails = Tails::default();
         if shared.settings.id_policy == IdPolicy::Monotonic {
@@ -231,15 +228,13 @@ impl<'a> StoreMany<'a> {
         let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
             return Ok(());
         };
-        let mut find = shared
-            .collection
-            .find(query::buckets_between(key, &first, &last))
+        let filter = query::buckets_between(key, &first, &last);
+        let options = FindOptions::builder()
             .projection(doc! { "_id": 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        if session.is_none() {
-            find = find.read_concern(ReadConcern::local());
-        }
-        for found in find_all(find, session).await? {
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .build();
+        for found in find_all(session, &shared.collection, filter, options).await? {
             if let Some(tail) = found.get_str("_id").ok().and_then(|id| key.tail(id)) {
                 tails.taken(tail);
             }

@@ -1,19 +1,19 @@
 //! What this process knows of the seconds that opened several buckets.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
 
 /// Few keys open several buckets in a second, so few are remembered. What is forgotten costs a read, no more.
 const CAPACITY: usize = 1024;
-const GATES: usize = 16;
 
 /// The next suffix to try for a second of a key, where the first `_id` was taken. A guess that saves round trips; the
 /// unique `_id` decides.
 #[derive(Debug, Default)]
 pub(crate) struct Suffixes {
     known: Mutex<HashMap<String, u32>>,
-    gates: [tokio::sync::Mutex<()>; GATES],
+    colliding: KeyLocks,
 }
 
 impl Suffixes {
@@ -36,14 +36,10 @@ impl Suffixes {
         next
     }
 
-    /// Where the tasks of this process wait for each other after such a collision. Without it, those of one key send
-    /// the same suffix all at once, a page of them fits, and the rest collide again.
-    pub(crate) async fn gate(&self, base: &str) -> tokio::sync::MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        base.hash(&mut hasher);
-        #[allow(clippy::cast_possible_truncation)] // any of the gates will do
-        let gate = hasher.finish() as usize % GATES;
-        self.gates[gate].lock().await
+    /// Lets the tasks of this process that met such a collision continue one after the other. Otherwise those of one key
+    /// would send the same suffix at the same moment; a page of them fits, and the rest collide again.
+    pub(crate) async fn take_turns(&self, base: &str) -> LockedKeys {
+        self.colliding.exclusive(base).await
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u32>> {

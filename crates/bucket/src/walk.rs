@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use crate::document::{Part, Reader};
@@ -306,12 +308,14 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
         let mut limit = LOOKED_AT_FIRST;
         loop {
             let filter = query::buckets_within(settings, &self.key, all.clone(), ("$lt", below.clone()));
-            let find = self.shared.collection.find(filter).sort(doc! { "_id": -1 });
-            let find = find
-                .limit(limit.into())
+            let options = FindOptions::builder()
+                .sort(doc! { "_id": -1 })
+                .limit(i64::from(limit))
                 .batch_size(limit)
-                .projection(time_range::first_times(settings));
-            let found = find_all(find, self.session.as_deref_mut()).await?;
+                .projection(time_range::first_times(settings))
+                .build();
+            let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
+            let found = find_all(session.as_mut(), &self.shared.collection, filter, options).await?;
             for document in &found {
                 let id = document.get_str("_id").unwrap_or_default();
                 let time = document.get(settings.items.as_str()).ok().flatten();
@@ -340,15 +344,14 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
             collection, settings, ..
         } = self.shared;
         let filter = query::buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
-        let mut find = collection
-            .find(filter)
+        let options = FindOptions::builder()
             .sort(doc! { "_id": if self.wanted.newest_first { -1 } else { 1 } })
-            .limit(limit.into())
-            .batch_size(limit);
-        if let Some(projection) = projection {
-            find = find.projection(projection);
-        }
-        Ok(find_all(find, self.session.as_deref_mut()).await?)
+            .limit(i64::from(limit))
+            .batch_size(limit)
+            .projection(projection)
+            .build();
+        let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
+        Ok(find_all(session.as_mut(), collection, filter, options).await?)
     }
 
     /// Goes on after pages that were asked for with a limit.

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
-use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
 use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{FindOneOptions, FindOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::id::{self, Tail};
 use crate::item_id::ItemId;
@@ -64,7 +64,7 @@ impl Write<'_> {
     pub(crate) async fn stored_ids(
         &self,
         ids: &[&ItemId],
-        mut session: Option<&mut ClientSession>,
+        mut session: Option<&mut Session<'_>>,
     ) -> Result<HashSet<ItemId>> {
         let Shared {
             collection, settings, ..
@@ -79,16 +79,15 @@ impl Write<'_> {
             return Ok(stored);
         };
         for ids in ids.chunks(IDS_AT_ONCE) {
-            let mut find = collection
-                .find(query::buckets_with_items(settings, self.key, ids))
+            let filter = query::buckets_with_items(settings, self.key, ids);
+            let options = FindOptions::builder()
                 .projection(doc! { "_id": 0, path.as_str(): 1 })
                 .hint(Hint::Name(index.clone()))
-                .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-            if session.is_none() {
-                find = find.read_concern(ReadConcern::local());
-            }
+                .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+                .read_concern(session.is_none().then(ReadConcern::local))
+                .build();
             let offered: HashSet<&ItemId> = ids.iter().copied().collect();
-            for bucket in find_all(find, session.as_deref_mut()).await? {
+            for bucket in find_all(session.as_deref_mut(), collection, filter, options).await? {
                 let Ok(items) = bucket.get_array(settings.items.as_str()) else {
                     continue;
                 };
@@ -110,7 +109,7 @@ impl Write<'_> {
 
     /// The tail of a bucket that does not exist: the second, with a suffix where that is taken, or, by policy, where
     /// the key has a later bucket.
-    pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut ClientSession>) -> Result<String> {
+    pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut Session<'_>>) -> Result<String> {
         let within = match self.shared.settings.id_policy {
             IdPolicy::ItemTime => Some(second),
             IdPolicy::Monotonic => None,
@@ -125,7 +124,7 @@ impl Write<'_> {
     pub(crate) async fn newest_tail(
         &self,
         second: Option<&str>,
-        session: Option<&mut ClientSession>,
+        session: Option<&mut Session<'_>>,
     ) -> Result<Option<String>> {
         let settings = &self.shared.settings;
         let filter = match second {
@@ -143,23 +142,21 @@ impl Write<'_> {
         &self,
         filter: Document,
         hint: Option<Hint>,
-        session: Option<&mut ClientSession>,
+        session: Option<&mut Session<'_>>,
     ) -> Result<Option<RawDocumentBuf>> {
-        let find = self.shared.collection.find_one(filter);
-        let find = find.sort(doc! { "_id": -1 }).projection(doc! { "_id": 1 });
-        let mut find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        if let Some(hint) = hint {
-            find = find.hint(hint);
-        }
-        let found = match session {
-            Some(session) => find.session(session).await,
-            None => find.read_concern(ReadConcern::local()).await,
-        };
+        let options = FindOneOptions::builder()
+            .sort(doc! { "_id": -1 })
+            .projection(doc! { "_id": 1 })
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .hint(hint)
+            .build();
+        let found = send::find_one(session, &self.shared.collection, filter, options).await;
         found.map_err(|error| self.failed(error))
     }
 
     /// The open bucket of the key, whatever its `_id`.
-    pub(crate) async fn open_bucket(&self, session: Option<&mut ClientSession>) -> Result<Option<RawDocumentBuf>> {
+    pub(crate) async fn open_bucket(&self, session: Option<&mut Session<'_>>) -> Result<Option<RawDocumentBuf>> {
         let settings = &self.shared.settings;
         let hint = Hint::Name(settings.open_index.clone());
         self.look(query::open_bucket_of_any_id(settings, self.key), Some(hint), session)

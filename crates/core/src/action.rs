@@ -3,6 +3,27 @@
 //! Every call of a repository returns an action: a `#[must_use]` struct with setters for its options that borrows the
 //! repository and, when the caller gives one, the session, and that `IntoFuture` turns into an [`ActionFuture`]. All
 //! have a span for `tracing`, and the operation's name in every error.
+//!
+//! # Cancel safety
+//!
+//! The future of every call can be dropped at any point: by a timeout, by `select!`, or when an HTTP client disconnects.
+//! Dropping it leaves no transaction open, no key locked and no connection lost, and a later call on the same document
+//! succeeds in its first attempt. What the call may have done is in the section of this name at each call. In general:
+//!
+//! - A command that is on its way may be executed or not, as with the driver. A call of several commands may end between
+//!   two of them.
+//! - A call that runs a **transaction of its own** has no effect, unless its commit had begun. A task waits for the reply
+//!   of the command on its way and then aborts the transaction. The call's keys stay locked until then. A commit that had
+//!   begun runs to its end.
+//! - In a **transaction of the caller**, the whole transaction is aborted, since nobody can know whether the command on its
+//!   way is part of it. The caller's session is of no further use: every write, the commit and the start of a transaction
+//!   fail in it. Start a new session, and run the whole transaction again. For the one round trip that the abort takes,
+//!   another transaction on the same documents may meet a write conflict.
+//!
+//! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
+//!
+//! The task runs on the tokio runtime of the call. When the runtime itself ends first, the server aborts the transaction
+//! after `transactionLifetimeLimitSeconds`, 60 by default.
 
 use std::future::Future;
 use std::pin::Pin;

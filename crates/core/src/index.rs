@@ -6,10 +6,11 @@ use std::fmt;
 
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
-use mongodb::{ClientSession, Collection, IndexModel};
+use mongodb::{Collection, IndexModel};
 
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::plan::{PlannedCommand, list_indexes as list_command};
+use crate::session::Session;
 
 pub use existing::{list_indexes, serves};
 
@@ -222,7 +223,7 @@ impl IndexPlan {
     pub async fn ensure<T: Send + Sync>(
         &self,
         collection: &Collection<T>,
-        mut session: Option<&mut ClientSession>,
+        mut session: Option<&mut Session<'_>>,
     ) -> Result<EnsuredIndexes> {
         existing::check_collection(collection, session.as_deref_mut()).await?;
         let present = existing::list_indexes(collection, session.as_deref_mut()).await?;
@@ -230,12 +231,19 @@ impl IndexPlan {
         if missing.is_empty() {
             return Ok(ensured);
         }
-        let models = missing.iter().map(|planned| planned.to_model());
-        let mut create = collection.create_indexes(models);
-        if let Some(session) = session {
-            create = create.session(session);
-        }
-        match create.await {
+        let models: Vec<_> = missing.iter().map(|planned| planned.to_model()).collect();
+        let created = match session {
+            None => collection.create_indexes(models).await,
+            Some(session) => {
+                let collection = collection.clone_with_type::<Document>();
+                session
+                    .send(move |session| {
+                        Box::pin(async move { collection.create_indexes(models).session(session).await })
+                    })
+                    .await
+            }
+        };
+        match created {
             Ok(created) => ensured.created = created.index_names,
             Err(error) => return Err(self.not_created(error, &present, &missing)),
         }

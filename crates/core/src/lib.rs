@@ -25,15 +25,13 @@ pub mod document_id;
 pub mod error;
 #[doc(hidden)] // field names that cannot become paths or operators
 pub mod field;
-#[doc(hidden)] // reads with or without the caller's session
-pub mod find;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)] // checks that take any bytes
 pub mod fuzzing;
-#[doc(hidden)] // keeps the writes of this process away from a transaction of our own
-pub mod gates;
 pub mod index;
 pub mod key;
+#[doc(hidden)] // per-key locks within one process
+pub mod key_locks;
 #[doc(hidden)] // a record of how far a move is
 pub mod moves;
 pub mod plan;
@@ -41,6 +39,10 @@ pub mod progress;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;
+#[doc(hidden)] // commands with or without a session
+pub mod send;
+#[doc(hidden)] // cancel-safe commands in a session
+pub mod session;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
 

@@ -72,9 +72,9 @@ impl RetryPolicy {
 
     /// Starts to count and to time the attempts of one operation.
     #[doc(hidden)]
-    pub fn start(&self) -> Attempts<'_> {
+    pub fn start(&self) -> Attempts {
         Attempts {
-            policy: self,
+            policy: self.clone(),
             started: Instant::now(),
             made: 1,
         }
@@ -84,13 +84,13 @@ impl RetryPolicy {
 /// The attempts of one operation.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Attempts<'p> {
-    policy: &'p RetryPolicy,
+pub struct Attempts {
+    policy: RetryPolicy,
     started: Instant,
     made: u32,
 }
 
-impl Attempts<'_> {
+impl Attempts {
     /// How many attempts have begun.
     pub fn made(&self) -> u32 {
         self.made

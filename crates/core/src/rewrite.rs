@@ -1,9 +1,11 @@
 //! Documents of an array in several documents, written anew in a transaction.
 
+use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::{ClientSession, Collection};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::send;
+use crate::session::Session;
 
 /// How many documents a command deletes at most: their ids must fit into one.
 const DELETED_AT_ONCE: usize = 1000;
@@ -40,9 +42,9 @@ impl Changes {
     /// # Errors
     /// Those of the driver: a conflict, or a duplicate key, when other writers were faster. Then the transaction must be
     /// run again.
-    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut ClientSession) -> Result<()> {
+    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut Session<'_>) -> Result<()> {
         for (ids, filter) in self.removed.chunks(DELETED_AT_ONCE).zip(self.deletions()) {
-            let deleted = collection.delete_many(filter).session(&mut *session).await?;
+            let deleted = send::delete_many(Some(&mut *session), collection, filter, None).await?;
             if deleted.deleted_count != ids.len() as u64 {
                 return Err(Error::new(
                     ErrorKind::Contention,
@@ -51,7 +53,7 @@ impl Changes {
             }
         }
         if !self.written.is_empty() {
-            collection.insert_many(&self.written).session(session).await?;
+            send::insert_many(Some(session), collection, &self.written, None).await?;
         }
         Ok(())
     }

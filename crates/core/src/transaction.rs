@@ -12,8 +12,11 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, Transacti
 use mongodb::{ClientSession, Collection};
 
 use crate::error::{self, Error, ErrorKind, Result};
+use crate::key_locks::LockedKeys;
 use crate::plan::update;
 use crate::retry::{Attempts, RetryPolicy};
+use crate::send;
+use crate::session::Session;
 
 const ILLEGAL_OPERATION: i32 = 20;
 const MAX_TIME_EXPIRED: i32 = 50;
@@ -21,23 +24,28 @@ const MAX_TIME_EXPIRED: i32 = 50;
 const LOST: [i32; 4] = [24, 112, 246, 251];
 
 /// The work of a transaction. It may run several times; what it borrows beside the session is in the context.
-pub type Body<C, T> = for<'b> fn(&'b mut ClientSession, &'b mut C) -> BoxFuture<'b, Result<T>>;
+pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFuture<'b, Result<T>>;
 
 /// Runs a body in a transaction with the collection's write concern and a snapshot of the primary, again when other
 /// writers were faster or the connection broke.
 ///
-/// In a caller's session it runs in the transaction that is under way there, once; the caller commits. Where none is
-/// under way it is as without a session.
+/// In a caller's transaction it runs there, once; the caller commits. A caller's session without a transaction lends its
+/// causal consistency alone: the transaction has a session of its own.
 ///
 /// # Errors
 /// That of the body; [`Unsupported`](ErrorKind::Unsupported) on a standalone. When the retry policy ends it,
 /// [`Contention`](ErrorKind::Contention), or what broke the connection. When no server was found for as long as the
 /// client looks for one, [`Unreachable`](ErrorKind::Unreachable) at once. Nothing is changed with any of these but an
 /// error of the commit, whose [outcome is unknown](Error::is_outcome_unknown).
+///
+/// # Cancel safety
+/// The transaction is aborted, or committed if its commit was sent. The keys stay locked until then. See
+/// [`session`](crate::session).
 pub async fn run<D, C, T>(
     collection: &Collection<D>,
     retry: &RetryPolicy,
-    session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
+    locked: LockedKeys,
     mut context: C,
     body: Body<C, T>,
 ) -> Result<T>
@@ -46,19 +54,51 @@ where
     C: Send,
     T: Send,
 {
-    let mut own;
-    let session = match session {
-        Some(session) => {
-            if is_under_way(session).await? {
-                return body(session, &mut context).await;
-            }
-            session
-        }
-        None => {
-            own = collection.client().start_session().await?;
-            &mut own
-        }
-    };
+    if let Some(session) = session.as_deref_mut()
+        && session.is_in_transaction()
+    {
+        return body(session, &mut context).await;
+    }
+    if session.as_deref().is_some_and(Session::is_snapshot) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the session is a snapshot session, in which nothing can be written, or a call in its transaction was dropped; nothing was changed: start another session",
+        ));
+    }
+    let mut own = collection.client().start_session().await?;
+    if let Some(callers) = session.as_deref_mut().and_then(Session::driver) {
+        advance(&mut own, callers);
+    }
+    let mut own = Session::own(own, locked);
+    let done = run_own(collection, retry, &mut own, context, body).await;
+    if let (Some(callers), Some(own)) = (session.and_then(Session::driver), own.driver()) {
+        advance(callers, own);
+    }
+    done
+}
+
+/// What the other session has seen, this one sees, too.
+fn advance(session: &mut ClientSession, other: &ClientSession) {
+    if let Some(time) = other.cluster_time() {
+        session.advance_cluster_time(time);
+    }
+    if let Some(time) = other.operation_time() {
+        session.advance_operation_time(time);
+    }
+}
+
+async fn run_own<D, C, T>(
+    collection: &Collection<D>,
+    retry: &RetryPolicy,
+    session: &mut Session<'_>,
+    mut context: C,
+    body: Body<C, T>,
+) -> Result<T>
+where
+    D: Send + Sync,
+    C: Send,
+    T: Send,
+{
     let options = TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
         .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
@@ -66,19 +106,20 @@ where
         .build();
     let mut attempts = retry.start();
     loop {
-        session
-            .start_transaction()
-            .with_options(options.clone())
-            .await
-            .map_err(failed)?;
+        session.begin(options.clone()).await.map_err(failed)?;
         let error = match body(session, &mut context).await {
-            Ok(value) => match commit(session, &mut attempts).await {
-                Ok(()) => return Ok(value),
-                Err(error) => error,
-            },
+            Ok(value) => {
+                let (returned, committed) = session.end(|session| Box::pin(commit(session, attempts))).await?;
+                attempts = returned;
+                match committed {
+                    Ok(()) => return Ok(value),
+                    Err(error) => error,
+                }
+            }
             Err(error) => {
                 // The driver ignores an error of the abort, as the server ends the transaction anyway.
-                let _ = session.abort_transaction().await;
+                let abort = session.end(|session| Box::pin(async { session.abort_transaction().await }));
+                let _ = abort.await?;
                 error
             }
         };
@@ -120,20 +161,21 @@ fn is_away(error: &DriverError) -> bool {
 }
 
 /// Commits, and asks again for as long as the policy allows when nobody knows whether it is done.
-async fn commit(session: &mut ClientSession, attempts: &mut Attempts<'_>) -> Result<()> {
+async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempts, Result<()>) {
     loop {
         let Err(error) = session.commit_transaction().await else {
-            return Ok(());
+            return (attempts, Ok(()));
         };
         if !error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
-            return Err(failed(error));
+            return (attempts, Err(failed(error)));
         }
         if is_away(&error) || error::code(&error) == Some(MAX_TIME_EXPIRED) || !attempts.wait().await {
-            return Err(attempts.tried(Error::from_driver(
+            let unknown = attempts.tried(Error::from_driver(
                 ErrorKind::Network,
                 "nobody answered whether a transaction is committed: it may or may not be done",
                 error,
-            )));
+            ));
+            return (attempts, Err(unknown));
         }
     }
 }
@@ -167,16 +209,13 @@ const HELD: &str = "mongo_patterns_held";
 pub async fn hold(
     collection: &Collection<RawDocumentBuf>,
     documents: Document,
-    session: &mut ClientSession,
+    session: &mut Session<'_>,
 ) -> Result<()> {
     // To write what is there already would not count as a write.
     let set = doc! { "$set": { HELD: true } };
-    collection
-        .update_many(documents.clone(), set)
-        .session(&mut *session)
-        .await?;
+    send::update_many(Some(&mut *session), collection, documents.clone(), set).await?;
     let unset = doc! { "$unset": { HELD: true } };
-    collection.update_many(documents, unset).session(session).await?;
+    send::update_many(Some(session), collection, documents, unset).await?;
     Ok(())
 }
 
@@ -189,43 +228,43 @@ pub fn hold_commands(collection: &str, documents: &Document) -> [Document; 2] {
     ]
 }
 
-/// Whether a transaction is under way in a caller's session. It sends nothing: the driver tells by refusing to start a
-/// second one.
-///
-/// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported) where there are no transactions, and those of the driver.
-async fn is_under_way(session: &mut ClientSession) -> Result<bool> {
-    match session.start_transaction().await {
-        Ok(()) => {
-            session.abort_transaction().await?;
-            Ok(false)
-        }
-        Err(error) if matches!(*error.kind, DriverKind::Transaction { .. }) && !is_unsupported(&error) => Ok(true),
-        Err(error) => Err(failed(error)),
-    }
+/// What a caller's session is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Single commands that are causally consistent.
+    Commands,
+    /// A transaction that is under way.
+    Transaction,
+    /// Reads of a snapshot.
+    Snapshot,
 }
 
-/// The same, where a standalone has none.
+/// Finds out what a caller's session is used for. It sends nothing: the driver refuses to start a transaction in the
+/// others.
 ///
 /// # Errors
 /// Those of the driver.
-pub async fn is_in_transaction(session: &mut ClientSession) -> Result<bool> {
-    match is_under_way(session).await {
-        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-        other => other,
+pub(crate) async fn use_of(session: &mut ClientSession) -> Result<Use> {
+    let Err(error) = session.start_transaction().await else {
+        session.abort_transaction().await?;
+        return Ok(Use::Commands);
+    };
+    match &*error.kind {
+        DriverKind::Transaction { message, .. } if message.contains("snapshot session") => Ok(Use::Snapshot),
+        _ if is_unsupported(&error) => Ok(Use::Commands),
+        DriverKind::Transaction { .. } => Ok(Use::Transaction),
+        _ => Err(error.into()),
     }
 }
 
 /// Says in an error how many items of a batch are stored all the same: in the caller's transaction none, whatever
 /// the commands before it did.
 #[must_use]
-pub async fn with_stored(error: Error, items: usize, session: Option<&mut ClientSession>) -> Error {
-    if let Some(session) = session
-        && is_in_transaction(session).await.unwrap_or(false)
-    {
-        return error;
+pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) -> Error {
+    match session.is_some_and(Session::is_in_transaction) {
+        true => error,
+        false => error.with_stored(items as u64),
     }
-    error.with_stored(items as u64)
 }
 
 fn is_unsupported(error: &DriverError) -> bool {

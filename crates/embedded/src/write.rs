@@ -2,11 +2,13 @@
 
 use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria, UpdateModifications};
+use mongodb::options::{
+    Collation, FindOneOptions, ReadConcern, ReadPreference, SelectionCriteria, UpdateModifications, UpdateOptions,
+};
 use tracing::Span;
 
 use crate::document::full;
@@ -47,23 +49,16 @@ impl Needs<'_> {
 
 impl Write<'_> {
     /// Writes, and returns whether that made a difference.
-    pub(crate) async fn run(self, mut session: Option<&mut ClientSession>) -> Result<bool> {
+    pub(crate) async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
         let mut attempts = self.shared.settings.retry.start();
         let mut made = 0;
         loop {
             made += 1;
             record_attempts(self.span, made);
-            let mut update = self
-                .shared
-                .collection
-                .update_one(self.filter.clone(), self.update.clone());
-            if let Some(collation) = self.needs.collation() {
-                update = update.collation(collation);
-            }
-            let updated = match session.as_deref_mut() {
-                Some(session) => update.session(session).await,
-                None => update.await,
-            };
+            let (filter, update) = (self.filter.clone(), self.update.clone());
+            let options = UpdateOptions::builder().collation(self.needs.collation()).build();
+            let updated =
+                send::update_one(session.as_deref_mut(), &self.shared.collection, filter, update, options).await;
             let updated = updated.map_err(refused)?;
             if updated.matched_count > 0 {
                 return Ok(updated.modified_count > 0);
@@ -86,23 +81,21 @@ impl Write<'_> {
 
     /// Why the write found no place; `None` when it would by now. As the primary has it, whatever the collection's reads
     /// are set to.
-    async fn look(&self, session: Option<&mut ClientSession>) -> Result<Option<Error>> {
-        let Shared { collection, settings } = self.shared;
+    async fn look(&self, session: Option<&mut Session<'_>>) -> Result<Option<Error>> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let (child, listed) = match self.needs {
             Needs::Room(child) | Needs::Child(child) => (Some(child), None),
             Needs::Exactly(listed) => (None, Some(listed)),
         };
-        let mut find = collection
-            .find_one(query::parent(self.parent))
+        let options = FindOneOptions::builder()
             .projection(query::look(settings, child, listed))
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        if let Some(collation) = self.needs.collation() {
-            find = find.collation(collation);
-        }
-        let found = match session {
-            Some(session) => find.session(session).await?,
-            None => find.read_concern(ReadConcern::local()).await?,
-        };
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .collation(self.needs.collation())
+            .build();
+        let found = send::find_one(session, collection, query::parent(self.parent), options).await?;
         Ok(match found {
             Some(found) => self.judge(&found),
             None => Some(Error::new(

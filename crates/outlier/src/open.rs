@@ -4,8 +4,8 @@
 //! has taken away since, could fill them before: its element would be stored and acknowledged, and nobody would see it.
 
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
-use mongodb::ClientSession;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 
@@ -33,10 +33,10 @@ pub(crate) enum Opened {
 }
 
 impl Store<'_> {
-    /// Opens extras from a place on with the elements that are left. Where it had passed the gate of the document, and has
-    /// left it, it closes it: other pushes of this process would wait for the transaction on the server, and hold the
-    /// connections that it needs.
-    pub(crate) async fn open_with_flag(&self, seq: i32, had_passed: bool) -> Result<Opened> {
+    /// Opens extras from a position on with the elements that are left. If the call had locked the document, and has
+    /// unlocked it, this locks it exclusively: other pushes of this process would wait for the transaction on the server,
+    /// and keep the connections that it needs.
+    pub(crate) async fn open_with_flag(&self, seq: i32, had_locked: bool) -> Result<Opened> {
         let Shared {
             main,
             settings,
@@ -44,18 +44,23 @@ impl Store<'_> {
             ..
         } = self.shared;
         // Many tasks find the newest extras full at the same moment. One opens the next.
-        let Some(_gate) = openers.close_or_wait(&document_id::text(self.id)).await else {
+        let Some(opener) = openers.exclusive_or_wait(&document_id::text(self.id)).await else {
             return Ok(Opened::Waited);
         };
-        let _closed = match had_passed {
-            true => Some(self.shared.gates.close(&document_id::text(self.id)).await),
-            false => None,
+        let locked = match had_locked {
+            true => opener.and(self.shared.locks.exclusive(&document_id::text(self.id)).await),
+            false => opener,
         };
         let (documents, counts) = extras_documents(self.shared, self.id, seq, self.rest())?;
         let context = (self, documents.as_slice());
-        let opened = transaction::run(main, &settings.retry, None, context, |session, (store, documents)| {
-            Box::pin(store.open_in(documents, session))
-        });
+        let opened = transaction::run(
+            main,
+            &settings.retry,
+            None,
+            locked,
+            context,
+            |session, (store, documents)| Box::pin(store.open_in(documents, session)),
+        );
         match opened.await {
             Ok(()) => Ok(Opened::Stored(counts.iter().sum())),
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Opened::Standalone),
@@ -68,12 +73,12 @@ impl Store<'_> {
         }
     }
 
-    async fn open_in(&self, documents: &[RawDocumentBuf], session: &mut ClientSession) -> Result<()> {
+    async fn open_in(&self, documents: &[RawDocumentBuf], session: &mut Session<'_>) -> Result<()> {
         let Shared { overflow, .. } = self.shared;
         if !hold_and_flag(self.shared, self.id, &mut *session).await? {
             return Err(not_found());
         }
-        let Err(error) = overflow.insert_many(documents).session(session).await else {
+        let Err(error) = send::insert_many(Some(session), overflow, documents, None).await else {
             return Ok(());
         };
         Err(self.refused(error))
@@ -92,11 +97,11 @@ impl Store<'_> {
 }
 
 /// In a transaction: sets the flag, by a write that conflicts with others. Returns whether there is such a document.
-pub(crate) async fn hold_and_flag(shared: &Shared, id: &Bson, session: &mut ClientSession) -> Result<bool> {
+pub(crate) async fn hold_and_flag(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<bool> {
     let Shared { main, settings, .. } = shared;
     let set = doc! { "$set": { settings.flag.as_str(): true, OPENING: true } };
-    let update = main.update_one(query::by_id(id), set).session(&mut *session).await?;
+    let update = send::update_one(Some(&mut *session), main, query::by_id(id), set, None).await?;
     let unset = doc! { "$unset": { OPENING: true } };
-    main.update_one(query::by_id(id), unset).session(session).await?;
+    send::update_one(Some(session), main, query::by_id(id), unset, None).await?;
     Ok(update.matched_count > 0)
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::gates::Gates;
 use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::key_locks::KeyLocks;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
@@ -42,9 +42,9 @@ pub(crate) struct Shared {
     pub(crate) main: Collection<RawDocumentBuf>,
     pub(crate) overflow: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) gates: Gates,
+    pub(crate) locks: KeyLocks,
     /// Closed by the one task that opens extras of a document.
-    pub(crate) openers: Gates,
+    pub(crate) openers: KeyLocks,
     /// Whether the indexes of the extras have been seen.
     pub(crate) has_indexes: AtomicBool,
 }
@@ -108,8 +108,8 @@ impl<D, E> OutlierRepository<D, E> {
                 main,
                 overflow,
                 settings,
-                gates: Gates::default(),
-                openers: Gates::default(),
+                locks: KeyLocks::default(),
+                openers: KeyLocks::default(),
                 has_indexes: AtomicBool::new(false),
             }),
             types: PhantomData,

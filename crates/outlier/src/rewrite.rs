@@ -11,13 +11,14 @@
 //! A caller's session without a transaction may open extras without that. So whoever took the flag away looks
 //! for extras once more.
 
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::hold;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
-use mongodb::ClientSession;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, cstr, doc};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{FindOneAndUpdateOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::check;
 use crate::mend::{Mending, Stored, mend};
@@ -46,16 +47,16 @@ pub(crate) async fn rewrite(
     shared: &Shared,
     id: &Bson,
     delete_orphans: bool,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Mending> {
     let is_own = session.is_none();
-    let _gate = match session {
-        None => Some(shared.gates.close(&document_id::text(id)).await),
-        Some(_) => None,
+    let locked = match session {
+        None => shared.locks.exclusive(&document_id::text(id)).await,
+        Some(_) => LockedKeys::default(),
     };
     let work = Work::new(shared, id, delete_orphans);
     let Shared { main, settings, .. } = shared;
-    let mending = transaction::run(main, &settings.retry, session, work, |session, work| {
+    let mending = transaction::run(main, &settings.retry, session, locked.clone(), work, |session, work| {
         Box::pin(work.run(session))
     })
     .await?;
@@ -95,26 +96,26 @@ impl<'a> Work<'a> {
     }
 
     /// Reads the document and its extras, and decides what is to be done.
-    pub(crate) async fn look(&self, mut session: Option<&mut ClientSession>) -> Result<Mending> {
+    pub(crate) async fn look(&self, mut session: Option<&mut Session<'_>>) -> Result<Mending> {
         let Shared {
             main,
             overflow,
             settings,
             ..
         } = self.shared;
-        let of_main = main
-            .find(query::by_id(self.id))
-            .projection(mend_query::main_parts(settings));
-        let of_extras = overflow.find(query::extras_of(settings, self.id));
+        let (of_main, parts) = (query::by_id(self.id), mend_query::main_parts(settings));
+        let of_extras = query::extras_of(settings, self.id);
         let stored = Stored {
-            main: of_primary(of_main, session.as_deref_mut()).await?.pop(),
-            extras: of_primary(of_extras, session).await?,
+            main: of_primary(session.as_deref_mut(), main, of_main, Some(parts))
+                .await?
+                .pop(),
+            extras: of_primary(session, overflow, of_extras, None).await?,
         };
         mend(settings, self.id, stored, self.delete_orphans)
     }
 
     /// In a transaction: what is seen is so, and is so until it is written.
-    async fn run(&mut self, session: &mut ClientSession) -> Result<Mending> {
+    async fn run(&mut self, session: &mut Session<'_>) -> Result<Mending> {
         let Shared { main, overflow, .. } = self.shared;
         if self.is_again {
             self.hold_newest(&mut *session).await?;
@@ -127,9 +128,7 @@ impl<'a> Work<'a> {
         }
         if !mending.main.is_empty() {
             let update = vec![doc! { "$set": mending.main.clone() }];
-            main.update_one(query::by_id(self.id), update)
-                .session(&mut *session)
-                .await?;
+            send::update_one(Some(&mut *session), main, query::by_id(self.id), update, None).await?;
         } else if mending.found {
             // Who writes extras writes the main document, too: it may be deleted at the same moment.
             hold(main, query::by_id(self.id), &mut *session).await?;
@@ -143,25 +142,25 @@ impl<'a> Work<'a> {
     }
 
     /// Pushes to an outlier write to the newest of its extras, and not to the main document: they wait for us then.
-    async fn hold_newest(&self, session: &mut ClientSession) -> Result<()> {
+    async fn hold_newest(&self, session: &mut Session<'_>) -> Result<()> {
         let Shared { overflow, settings, .. } = self.shared;
-        let newest = overflow
-            .find_one_and_update(query::extras_of(settings, self.id), doc! { "$set": { HELD: true } })
+        let (filter, set) = (query::extras_of(settings, self.id), doc! { "$set": { HELD: true } });
+        let options = FindOneAndUpdateOptions::builder()
             .sort(doc! { settings.seq.as_str(): -1 })
             .projection(doc! { "_id": 1 })
-            .session(&mut *session)
-            .await?;
+            .build();
+        let newest = send::find_one_and_update(Some(&mut *session), overflow, filter, set, options).await?;
         if let Some(newest) = newest {
             let mut filter = query::extras_of(settings, self.id);
             filter.insert("_id", doc! { "$eq": id_of(&newest) });
             let unset = doc! { "$unset": { HELD: true } };
-            overflow.update_one(filter, unset).session(session).await?;
+            send::update_one(Some(session), overflow, filter, unset, None).await?;
         }
         Ok(())
     }
 
     /// Takes a place among the extras, and gives it back: who opens it at the same moment conflicts.
-    async fn claim(&self, place: i64, session: &mut ClientSession) -> Result<()> {
+    async fn claim(&self, place: i64, session: &mut Session<'_>) -> Result<()> {
         let Shared { overflow, settings, .. } = self.shared;
         let name = |name: &str| CString::try_from(name).map_err(mongodb::error::Error::from);
         let claim = ObjectId::new();
@@ -172,15 +171,15 @@ impl<'a> Work<'a> {
         document.append(name(settings.seq.as_str())?, place);
         document.append(name(settings.count.as_str())?, 0);
         document.append(name(settings.extras.as_str())?, RawArrayBuf::new());
-        overflow.insert_one(document).session(&mut *session).await?;
+        send::insert_one(Some(&mut *session), overflow, &document, None).await?;
         let mut filter = query::extras_of(settings, self.id);
         filter.insert("_id", claim);
-        overflow.delete_one(filter).session(session).await?;
+        send::delete_one(Some(session), overflow, filter, None).await?;
         Ok(())
     }
 
     /// Before the transaction commits, that it was right.
-    async fn check_again(&self, mending: &Mending, session: &mut ClientSession) -> Result<()> {
+    async fn check_again(&self, mending: &Mending, session: &mut Session<'_>) -> Result<()> {
         let look = look_at(self.shared, self.id, Some(session)).await?;
         let is_right = match mending.found {
             true => {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures::stream::once;
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
-use mongodb::ClientSession;
-use mongodb::action::Find;
-use mongodb::bson::{Bson, RawDocumentBuf};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::{Look, check, confirmed};
 use crate::repository::Shared;
@@ -57,33 +57,36 @@ pub(crate) fn looks_told<'a>(shared: &'a Shared, on_progress: Option<OnProgress<
 }
 
 /// One document with its extras, as the primary has them now.
-pub(crate) async fn look_at(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSession>) -> Result<Look> {
+pub(crate) async fn look_at(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Look> {
     let Shared {
         main,
         overflow,
         settings,
         ..
     } = shared;
-    let of_main = main.find(query::by_id(id)).projection(mend_query::main_sizes(settings));
-    let of_extras = overflow
-        .find(mend_query::true_extras_of(settings, id))
-        .projection(mend_query::extras_sizes(settings));
-    let of_main = of_primary(of_main, session.as_deref_mut()).await?;
-    let of_extras = of_primary(of_extras, session).await?;
+    let (of_main, sizes) = (query::by_id(id), mend_query::main_sizes(settings));
+    let of_main = of_primary(session.as_deref_mut(), main, of_main, Some(sizes)).await?;
+    let (of_extras, sizes) = (
+        mend_query::true_extras_of(settings, id),
+        mend_query::extras_sizes(settings),
+    );
+    let of_extras = of_primary(session, overflow, of_extras, Some(sizes)).await?;
     Ok(Look::of_rows(id.clone(), of_main.first(), &of_extras))
 }
 
 /// What the primary has now, or the transaction sees.
 pub(crate) async fn of_primary(
-    find: Find<'_, RawDocumentBuf>,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
+    collection: &Collection<RawDocumentBuf>,
+    filter: Document,
+    projection: Option<Document>,
 ) -> mongodb::error::Result<Vec<RawDocumentBuf>> {
-    if session.is_some() {
-        return find_all(find, session).await;
+    let mut options = FindOptions::builder().projection(projection).build();
+    if session.is_none() {
+        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        options.read_concern = Some(ReadConcern::local());
     }
-    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    let find = find.selection_criteria(primary).read_concern(ReadConcern::local());
-    find_all(find, None).await
+    find_all(session, collection, filter, options).await
 }
 
 /// What is wrong with a document when one looks again, too, and once more somewhat later. Not while a write of this
@@ -95,7 +98,7 @@ pub(crate) async fn confirm(shared: &Shared, look: &Look) -> Result<Vec<Finding>
             break;
         }
         tokio::time::sleep(wait).await;
-        let _gate = shared.gates.close(&document_id::text(&look.id)).await;
+        let _locked = shared.locks.exclusive(&document_id::text(&look.id)).await;
         let again = look_at(shared, &look.id, None).await?;
         // The first look does not tell a missing document from one without a flag.
         let so = check(&shared.settings, &again);

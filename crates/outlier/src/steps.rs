@@ -27,7 +27,7 @@ pub(crate) async fn mend_in_steps(
     findings: &[Finding],
     delete_orphans: bool,
 ) -> Result<Steps> {
-    let _gate = shared.gates.close(&document_id::text(main_id)).await;
+    let _locked = shared.locks.exclusive(&document_id::text(main_id)).await;
     let mut steps = Steps::default();
     let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
     for finding in findings {

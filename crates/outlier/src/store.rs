@@ -4,11 +4,13 @@ use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
-use mongodb::ClientSession;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{
+    FindOneAndUpdateOptions, FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria, UpdateOptions,
+};
 use tokio::sync::RwLockReadGuard;
 
 use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
@@ -36,8 +38,8 @@ pub(crate) struct Store<'a> {
     pub(crate) is_there: bool,
     /// The ids of the extras documents that were opened.
     opened: Vec<Bson>,
-    /// Held while no transaction of ours is under way.
-    gate: Option<RwLockReadGuard<'a, ()>>,
+    /// The lock of the document, while no transaction of this call is under way.
+    locked: Option<RwLockReadGuard<'a, ()>>,
 }
 
 /// The newest of the extras, as it was before elements went there.
@@ -57,13 +59,13 @@ impl<'a> Store<'a> {
             overflow: 0,
             is_there: false,
             opened: Vec::new(),
-            gate: None,
+            locked: None,
         }
     }
 
-    /// Passes the gate of the document, for as long as it stores. Not in a caller's session.
-    pub(crate) async fn passed(mut self) -> Self {
-        self.gate = Some(self.shared.gates.pass(&document_id::text(self.id)).await);
+    /// Locks the document, for as long as it stores. Not in a caller's session.
+    pub(crate) async fn locked(mut self) -> Self {
+        self.locked = Some(self.shared.locks.shared(&document_id::text(self.id)).await);
         self
     }
 
@@ -84,7 +86,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    pub(crate) async fn run(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+    pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         self.main(session.as_deref_mut()).await?;
         if self.is_there || self.rest().is_empty() {
             return Ok(());
@@ -94,21 +96,18 @@ impl<'a> Store<'a> {
 
     /// To the main document, which gets the flag first when some are left: a reader that finds the flag looks for
     /// extras, and a writer that dies here leaves a flag that says too much, and no element that nobody sees.
-    async fn main(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+    async fn main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;
         let offered = self.elements.iter().take(settings.threshold as usize);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let projection = query::main_before(settings, self.once()?.as_ref());
-        let mut update = main
-            .find_one_and_update(
-                query::with_array(settings, self.id),
-                query::push(settings, offered, self.elements.len(), self.once).to_vec(),
-            )
-            .projection(projection.clone());
-        if let Some(session) = session.as_deref_mut() {
-            update = update.session(session);
-        }
-        let Some(answer) = update.await? else {
+        let filter = query::with_array(settings, self.id);
+        let update = query::push(settings, offered, self.elements.len(), self.once).to_vec();
+        let options = FindOneAndUpdateOptions::builder()
+            .projection(projection.clone())
+            .build();
+        let answer = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
+        let Some(answer) = answer else {
             return Err(self.not_found(session).await?);
         };
         let before = projected(main, query::by_id(self.id), projection, "_id", answer).await;
@@ -125,15 +124,14 @@ impl<'a> Store<'a> {
     }
 
     /// Why no document was found that can be pushed to.
-    async fn not_found(&self, session: Option<&mut ClientSession>) -> Result<Error> {
+    async fn not_found(&self, session: Option<&mut Session<'_>>) -> Result<Error> {
         let Shared { main, settings, .. } = self.shared;
-        let find = main.find_one(query::without_array(settings, self.id));
-        let find = find.projection(doc! { "_id": 1 });
-        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        let found = match session {
-            Some(session) => find.session(session).await?,
-            None => find.read_concern(ReadConcern::local()).await?,
-        };
+        let options = FindOneOptions::builder()
+            .projection(doc! { "_id": 1 })
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .build();
+        let found = send::find_one(session, main, query::without_array(settings, self.id), options).await?;
         Ok(match found {
             // Also where it was inserted just now.
             None => not_found(),
@@ -146,7 +144,7 @@ impl<'a> Store<'a> {
     }
 
     /// To the newest of the extras, and to new ones. Repeats what another writer got in the way of.
-    async fn extras(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+    async fn extras(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
         if self.once {
             self.shared.check_indexes().await?;
@@ -168,10 +166,10 @@ impl<'a> Store<'a> {
             }
             self.shared.check_indexes().await?;
             if session.is_none() {
-                let had_passed = self.gate.take().is_some();
-                let opened = self.open_with_flag(next, had_passed).await?;
-                if had_passed {
-                    self.gate = Some(self.shared.gates.pass(&document_id::text(self.id)).await);
+                let had_locked = self.locked.take().is_some();
+                let opened = self.open_with_flag(next, had_locked).await?;
+                if had_locked {
+                    self.locked = Some(self.shared.locks.shared(&document_id::text(self.id)).await);
                 }
                 match opened {
                     Opened::Stored(elements) => {
@@ -217,25 +215,21 @@ impl<'a> Store<'a> {
     }
 
     /// Up to a document of elements to the newest of the extras. `None` when there are none yet.
-    async fn fill(&mut self, mut session: Option<&mut ClientSession>) -> Result<Option<Newest>> {
+    async fn fill(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<Newest>> {
         let Shared { overflow, settings, .. } = self.shared;
         let offered = self.rest().iter().take(settings.extras_cap as usize);
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let number = offered.len();
         let projection = query::extras_before(settings, self.once()?.as_ref());
-        let mut update = overflow
-            .find_one_and_update(
-                query::extras_of(settings, self.id),
-                query::fill(settings, offered, self.once).to_vec(),
-            )
+        let filter = query::extras_of(settings, self.id);
+        let update = query::fill(settings, offered, self.once).to_vec();
+        let options = FindOneAndUpdateOptions::builder()
             .sort(doc! { settings.seq.as_str(): -1 })
             .projection(projection.clone())
-            .hint(Hint::Name(settings.seq_index.clone()));
-        if let Some(session) = session.as_deref_mut() {
-            update = update.session(session);
-        }
-        let before = match update.await {
+            .hint(Hint::Name(settings.seq_index.clone()))
+            .build();
+        let before = match send::find_one_and_update(session.as_deref_mut(), overflow, filter, update, options).await {
             Ok(Some(before)) => before,
             Ok(None) => return Ok(None),
             Err(error) if self.is_element(&error) => {
@@ -301,29 +295,24 @@ impl<'a> Store<'a> {
 
     /// Opens the extras at a place. One element goes by an upsert, so that it goes to the document of another writer who
     /// opens it at the same moment.
-    async fn open(&mut self, seq: i32, session: Option<&mut ClientSession>) -> mongodb::error::Result<()> {
+    async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> mongodb::error::Result<()> {
         let Shared { overflow, settings, .. } = self.shared;
         if let [element] = self.rest() {
             let element = element.to_bson()?;
             let once = self.once.then_some(&element);
             let filter = query::extras_at(settings, self.id, seq, once);
-            let mut update = overflow
-                .update_one(filter, query::push_extra(settings, element.clone()))
+            let update = query::push_extra(settings, element.clone());
+            let options = UpdateOptions::builder()
                 .upsert(true)
-                .hint(Hint::Name(settings.seq_index.clone()));
-            if let Some(session) = session {
-                update = update.session(session);
-            }
-            self.opened.extend(update.await?.upserted_id);
+                .hint(Hint::Name(settings.seq_index.clone()))
+                .build();
+            let updated = send::update_one(session, overflow, filter, update, options).await?;
+            self.opened.extend(updated.upserted_id);
             self.overflow += 1;
             return Ok(());
         }
         let (documents, elements) = extras_documents(self.shared, self.id, seq, self.rest())?;
-        let mut insert = overflow.insert_many(&documents);
-        if let Some(session) = session {
-            insert = insert.session(session);
-        }
-        let outcome = insert.await;
+        let outcome = send::insert_many(session, overflow, &documents, None).await;
         let inserted = match &outcome {
             Ok(_) => documents.len(),
             Err(error) => refused_document(error).unwrap_or(0),
@@ -336,7 +325,7 @@ impl<'a> Store<'a> {
 
     /// After extras were opened without a transaction of ours: the flag once more. A repair may have cleared it after we
     /// saw it, and a delete may have taken the document.
-    async fn flag_again(&self, session: Option<&mut ClientSession>) -> Result<()> {
+    async fn flag_again(&self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let Shared {
             main,
             overflow,
@@ -344,27 +333,19 @@ impl<'a> Store<'a> {
             ..
         } = self.shared;
         let flag = doc! { "$set": { settings.flag.as_str(): true } };
-        let mut session = session;
-        let mut update = main.update_one(query::by_id(self.id), flag);
-        if let Some(session) = session.as_deref_mut() {
-            update = update.session(session);
-        }
-        if update.await?.matched_count > 0 {
+        let flagged = send::update_one(session.as_deref_mut(), main, query::by_id(self.id), flag, None).await?;
+        if flagged.matched_count > 0 {
             return Ok(());
         }
         let mut orphaned = query::extras_of(settings, self.id);
         orphaned.insert("_id", doc! { "$in": &self.opened });
-        let mut delete = overflow.delete_many(orphaned);
-        if let Some(session) = session {
-            delete = delete.session(session);
-        }
-        delete.await?;
+        send::delete_many(session, overflow, orphaned, None).await?;
         Err(not_found())
     }
 
     /// After an element that must be there once went to the extras: a rebalance may have moved an equal one from the
     /// extras to the main document after we looked there.
-    async fn check_once(&mut self, mut session: Option<&mut ClientSession>) -> Result<()> {
+    async fn check_once(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let Shared {
             main,
             overflow,
@@ -374,21 +355,18 @@ impl<'a> Store<'a> {
         let Some(element) = self.once()? else { return Ok(()) };
         let mut filter = query::by_id(self.id);
         filter.insert(settings.array.as_str(), query::has(&element));
-        let find = main.find_one(filter).projection(doc! { "_id": 1 });
-        let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        let found = match session.as_deref_mut() {
-            Some(session) => find.session(session).await?,
-            None => find.read_concern(ReadConcern::local()).await?,
-        };
+        let options = FindOneOptions::builder()
+            .projection(doc! { "_id": 1 })
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .build();
+        let found = send::find_one(session.as_deref_mut(), main, filter, options).await?;
         if found.is_none() {
             return Ok(());
         }
         let filter = query::extras_with(settings, self.id, &element);
-        let mut update = overflow.update_many(filter, query::remove_extra(settings, &element).to_vec());
-        if let Some(session) = session {
-            update = update.session(session);
-        }
-        update.await?;
+        let update = query::remove_extra(settings, &element).to_vec();
+        send::update_many(session, overflow, filter, update).await?;
         self.is_there = true;
         self.overflow = 0;
         Ok(())

@@ -1,13 +1,15 @@
 //! Makes the subset of a parent anew, by compare and set.
 
 use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{
+    CountOptions, FindOneOptions, FindOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria,
+};
 
 use crate::child::is_id;
 use crate::query::Shown;
@@ -45,18 +47,15 @@ pub(crate) enum Refreshed {
 pub(crate) async fn find_state(
     shared: &Shared,
     parent: &Bson,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Option<State>> {
     let Shared { parents, settings, .. } = shared;
-    let find = parents
-        .find_one(query::by_id(parent))
-        .projection(query::state(settings));
-    let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-    let find = find.read_concern(ReadConcern::local());
-    let found = match session {
-        Some(session) => find.session(session).await?,
-        None => find.await?,
-    };
+    let options = FindOneOptions::builder()
+        .projection(query::state(settings))
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .read_concern(ReadConcern::local())
+        .build();
+    let found = send::find_one(session, parents, query::by_id(parent), options).await?;
     Ok(found.map(|document| State::of(settings, document)))
 }
 
@@ -65,21 +64,21 @@ pub(crate) async fn top(
     shared: &Shared,
     parent: &Bson,
     in_transaction: bool,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let Shared { children, settings, .. } = shared;
-    let mut find = children
-        .find(query::children_of(settings, parent))
+    let mut options = FindOptions::builder()
         .sort(settings.sort())
-        .limit(settings.size.into())
+        .limit(i64::from(settings.size))
         .batch_size(settings.size)
         .projection(query::embedded(settings))
-        .hint(Hint::Name(settings.order_index.clone()));
+        .hint(Hint::Name(settings.order_index.clone()))
+        .build();
     if !in_transaction {
-        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-        find = find.selection_criteria(primary).read_concern(ReadConcern::local());
+        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        options.read_concern = Some(ReadConcern::local());
     }
-    let found = find_all(find, session).await;
+    let found = find_all(session, children, query::children_of(settings, parent), options).await;
     found.map_err(|error| without_index(error, &settings.order_index))
 }
 
@@ -88,23 +87,20 @@ pub(crate) async fn total(
     shared: &Shared,
     parent: &Bson,
     in_transaction: bool,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Option<i64>> {
     let Shared { children, settings, .. } = shared;
     if settings.total.is_none() {
         return Ok(None);
     }
-    let mut count = children
-        .count_documents(query::children_of(settings, parent))
-        .hint(Hint::Name(settings.child_index.clone()));
+    let mut options = CountOptions::builder()
+        .hint(Hint::Name(settings.child_index.clone()))
+        .build();
     if !in_transaction {
-        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-        count = count.selection_criteria(primary).read_concern(ReadConcern::local());
+        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        options.read_concern = Some(ReadConcern::local());
     }
-    let counted = match session {
-        Some(session) => count.session(session).await,
-        None => count.await,
-    };
+    let counted = send::count_documents(session, children, query::children_of(settings, parent), options).await;
     let counted = counted.map_err(|error| without_index(error, &settings.child_index))?;
     Ok(i64::try_from(counted).ok())
 }
@@ -228,7 +224,7 @@ pub(crate) async fn refresh(
     parent: &Bson,
     before: Option<State>,
     unless_in: Option<&Bson>,
-    mut session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<Refreshed> {
     let Shared {
         parents,
@@ -275,14 +271,10 @@ pub(crate) async fn refresh(
             subset: elements(&top)?,
             total: total(shared, parent, false, session.as_deref_mut()).await?,
         };
-        let mut update = parents.update_one(
-            state.unchanged(settings, parent),
-            query::replace_subset(settings, shown, state.version),
-        );
-        if let Some(session) = session.as_deref_mut() {
-            update = update.session(session);
-        }
-        if update.await?.matched_count > 0 {
+        let unchanged = state.unchanged(settings, parent);
+        let update = query::replace_subset(settings, shown, state.version);
+        let updated = send::update_one(session.as_deref_mut(), parents, unchanged, update, None).await?;
+        if updated.matched_count > 0 {
             known.wrote(parent, state.version.unwrap_or(0));
             return Ok(Refreshed::Done { top, written: true });
         }

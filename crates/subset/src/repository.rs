@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::gates::Gates;
 use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::key_locks::KeyLocks;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, WriteConcern};
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) parents: Collection<RawDocumentBuf>,
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) gates: Arc<Gates>,
+    pub(crate) locks: Arc<KeyLocks>,
     pub(crate) known: Known,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
@@ -87,7 +87,7 @@ impl Shared {
             parents: database.collection_with_options(&namespace.coll, options.build()),
             children: self.children.clone(),
             settings: self.settings.clone(),
-            gates: Arc::clone(&self.gates),
+            locks: Arc::clone(&self.locks),
             known: Known::default(),
             consistency: self.consistency.clone(),
             indexes: self.indexes.clone(),
@@ -142,7 +142,7 @@ impl<P, C> SubsetRepository<P, C> {
                 parents,
                 children,
                 settings,
-                gates: Arc::default(),
+                locks: Arc::default(),
                 known: Known::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),

@@ -6,10 +6,10 @@
 
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::bson::{Bson, Document};
-use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{CountOptions, FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::query;
 use crate::refresh::{State, find_state, no_parent, refresh};
@@ -22,7 +22,7 @@ pub(crate) async fn check(
     parent: &Bson,
     state: &State,
     in_transaction: bool,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<()> {
     let Shared { children, settings, .. } = shared;
     let ids = match state.first_ids(settings) {
@@ -37,18 +37,15 @@ pub(crate) async fn check(
         return Err(not_moved(shared, parent));
     }
     // The index is unique: two that have the same id are found once.
-    let mut count = children
-        .count_documents(query::children_among(settings, parent, &ids))
-        .hint(Hint::Name(settings.child_index.clone()));
+    let mut options = CountOptions::builder()
+        .hint(Hint::Name(settings.child_index.clone()))
+        .build();
     if !in_transaction {
-        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-        count = count.selection_criteria(primary).read_concern(ReadConcern::local());
+        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        options.read_concern = Some(ReadConcern::local());
     }
-    let found = match session {
-        Some(session) => count.session(session).await,
-        None => count.await,
-    };
-    match found {
+    let filter = query::children_among(settings, parent, &ids);
+    match send::count_documents(session, children, filter, options).await {
         Ok(found) if found == ids.len() as u64 => Ok(()),
         Ok(_) => Err(not_moved(shared, parent)),
         // Without the driver's error, as a transaction passes on that one alone.
@@ -62,7 +59,7 @@ pub(crate) async fn write_first(
     shared: &Shared,
     parent: &Bson,
     state: State,
-    mut session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<State> {
     if !state.is_unwritten(&shared.settings) {
         return Ok(state);
@@ -72,15 +69,16 @@ pub(crate) async fn write_first(
 }
 
 /// Counts the version of such a parent, at the start of the transaction that is under way.
-pub(crate) async fn count_first(shared: &Shared, parent: &Bson, session: &mut ClientSession) -> Result<()> {
+pub(crate) async fn count_first(shared: &Shared, parent: &Bson, session: &mut Session<'_>) -> Result<()> {
     let Some(state) = state_in(shared, parent, true, Some(&mut *session)).await? else {
         return Err(no_parent());
     };
     check(shared, parent, &state, true, Some(&mut *session)).await?;
     let Shared { parents, settings, .. } = shared;
     let count = query::count_version(settings).to_vec();
-    let counted = parents.update_one(state.unchanged(settings, parent), count);
-    match counted.session(session).await?.matched_count {
+    let unchanged = state.unchanged(settings, parent);
+    let counted = send::update_one(Some(session), parents, unchanged, count, None).await?;
+    match counted.matched_count {
         0 => Err(Error::new(
             ErrorKind::Contention,
             "the parent was written for the first time meanwhile, nothing was stored: try again",
@@ -94,7 +92,7 @@ pub(crate) async fn complete(
     shared: &Shared,
     parent: &Bson,
     in_transaction: bool,
-    mut session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<Option<Document>> {
     let Some(state) = state_in(shared, parent, in_transaction, session.as_deref_mut()).await? else {
         return Ok(None);
@@ -107,14 +105,11 @@ pub(crate) async fn complete(
 }
 
 /// Gives a version to such parents, and so gives up what is embedded in them alone: to one, or to all.
-pub(crate) async fn discard(shared: &Shared, parent: Option<&Bson>, session: Option<&mut ClientSession>) -> Result<()> {
+pub(crate) async fn discard(shared: &Shared, parent: Option<&Bson>, session: Option<&mut Session<'_>>) -> Result<()> {
     let Shared { parents, settings, .. } = shared;
     let filter = query::unwritten(settings, parent);
-    let update = parents.update_many(filter, query::count_version(settings).to_vec());
-    match session {
-        Some(session) => update.session(session).await?,
-        None => update.await?,
-    };
+    let count = query::count_version(settings).to_vec();
+    send::update_many(session, parents, filter, count).await?;
     Ok(())
 }
 
@@ -122,15 +117,13 @@ async fn state_in(
     shared: &Shared,
     parent: &Bson,
     in_transaction: bool,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Option<State>> {
     let Shared { parents, settings, .. } = shared;
     match session {
         Some(session) if in_transaction => {
-            let find = parents
-                .find_one(query::by_id(parent))
-                .projection(query::state(settings));
-            let found = find.session(session).await?;
+            let state = FindOneOptions::builder().projection(query::state(settings)).build();
+            let found = send::find_one(Some(session), parents, query::by_id(parent), state).await?;
             Ok(found.map(|document| State::of(settings, document)))
         }
         session => find_state(shared, parent, session).await,

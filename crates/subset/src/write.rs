@@ -2,11 +2,12 @@
 
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, document_id, transaction};
-use mongodb::ClientSession;
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, document_id, send, transaction};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::Hint;
+use mongodb::options::{DeleteOptions, Hint, ReplaceOptions, UpdateOptions};
 
 use crate::query::Shown;
 use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
@@ -64,26 +65,21 @@ struct Refused {
 }
 
 impl Write<'_> {
-    pub(crate) async fn run(&self, mut session: Option<&mut ClientSession>) -> Result<Written> {
+    pub(crate) async fn run(&self, mut session: Option<&mut Session<'_>>) -> Result<Written> {
         let shared = self.shared;
         shared.check_indexes().await?;
-        if let Some(session) = session.as_deref_mut() {
-            // Whatever the consistency: other writers do not see what it reads, nor it what they write.
-            if transaction::is_in_transaction(session).await? {
-                return self.in_transaction(session).await;
-            }
+        // Whatever the consistency: other writers do not see what a transaction writes, nor does it see what they write.
+        // It takes no locks, as another task may have them and wait for what the transaction has locked on the server.
+        if let Some(session) = session.as_deref_mut().filter(|session| session.is_in_transaction()) {
+            return self.in_transaction(session).await;
         }
         let consistency = shared.consistency().await?;
-        // A caller's session may hold what another task of this process waits for, behind a gate.
-        let _gates = match session {
-            None => Some(shared.gates.close_all(self.parents.iter().map(document_id::text)).await),
-            Some(_) => None,
-        };
+        let locked = self.lock().await;
         match consistency {
             Consistency::Eventual => self.eventually(session).await,
             Consistency::Transactional => {
                 let Shared { parents, settings, .. } = shared;
-                transaction::run(parents, &settings.retry, session, self, |session, write| {
+                transaction::run(parents, &settings.retry, session, locked, self, |session, write| {
                     Box::pin(write.in_transaction(session))
                 })
                 .await
@@ -92,23 +88,23 @@ impl Write<'_> {
     }
 
     /// The parent alone, in the caller's transaction or, without one, by compare and set.
-    pub(crate) async fn rebuild(&self, mut session: Option<&mut ClientSession>) -> Result<Written> {
+    pub(crate) async fn rebuild(&self, mut session: Option<&mut Session<'_>>) -> Result<Written> {
         let shared = self.shared;
         shared.check_indexes().await?;
-        if let Some(session) = session.as_deref_mut()
-            && transaction::is_in_transaction(session).await?
-        {
+        if let Some(session) = session.as_deref_mut().filter(|session| session.is_in_transaction()) {
             return self.in_transaction(session).await;
         }
-        let _gates = match session {
-            None => Some(shared.gates.close_all(self.parents.iter().map(document_id::text)).await),
-            Some(_) => None,
-        };
+        let _locked = self.lock().await;
         self.eventually(session).await
     }
 
+    async fn lock(&self) -> LockedKeys {
+        let parents = self.parents.iter().map(document_id::text);
+        self.shared.locks.exclusive_all(parents).await
+    }
+
     /// The child first, then its parent.
-    async fn eventually(&self, mut session: Option<&mut ClientSession>) -> Result<Written> {
+    async fn eventually(&self, mut session: Option<&mut Session<'_>>) -> Result<Written> {
         let shared = self.shared;
         let mut before = Vec::with_capacity(self.parents.len());
         for parent in self.parents {
@@ -150,7 +146,7 @@ impl Write<'_> {
         &self,
         before: Vec<State>,
         stored: usize,
-        mut session: Option<&mut ClientSession>,
+        mut session: Option<&mut Session<'_>>,
     ) -> Result<Written> {
         let shared = self.shared;
         let mut written = Written::default();
@@ -186,7 +182,7 @@ impl Write<'_> {
 
     /// Deletes the children that were inserted for a parent that is no more. Returns how many of the stored ones are
     /// before them, or were not inserted.
-    async fn orphaned(&self, parent: &Bson, stored: usize, session: Option<&mut ClientSession>) -> Result<usize> {
+    async fn orphaned(&self, parent: &Bson, stored: usize, session: Option<&mut Session<'_>>) -> Result<usize> {
         let Shared { children, settings, .. } = self.shared;
         let Change::Insert(inserted) = &self.change else {
             return Ok(stored);
@@ -196,13 +192,10 @@ impl Write<'_> {
         let ids: Vec<Bson> = orphans.filter_map(|child| value(child, &settings.child_id)).collect();
         let mut filter = query::children_of(settings, parent);
         filter.insert(settings.child_id.as_str(), doc! { "$in": ids });
-        let mut delete = children
-            .delete_many(filter)
-            .hint(Hint::Name(settings.child_index.clone()));
-        if let Some(session) = session {
-            delete = delete.session(session);
-        }
-        delete.await?;
+        let options = DeleteOptions::builder()
+            .hint(Hint::Name(settings.child_index.clone()))
+            .build();
+        send::delete_many(session, children, filter, options).await?;
         Ok(inserted
             .iter()
             .position(|child| is_orphan(&child))
@@ -211,13 +204,13 @@ impl Write<'_> {
     }
 
     /// All in the transaction that is under way. The version is counted first: that is what keeps two of them apart.
-    async fn in_transaction(&self, session: &mut ClientSession) -> Result<Written> {
+    async fn in_transaction(&self, session: &mut Session<'_>) -> Result<Written> {
         let Shared { parents, settings, .. } = self.shared;
         for parent in self.parents {
             let count = query::count_version(settings).to_vec();
             let written = query::written(settings, parent);
-            let counted = parents.update_one(written, count).session(&mut *session);
-            if counted.await?.matched_count == 0 {
+            let counted = send::update_one(Some(&mut *session), parents, written, count, None).await?;
+            if counted.matched_count == 0 {
                 unwritten::count_first(self.shared, parent, &mut *session).await?;
             }
         }
@@ -234,22 +227,22 @@ impl Write<'_> {
 
     /// Writes what a parent shows. Where there is a total, it is added to: nobody else can write it, as the version is
     /// counted. Returns how many parents it wrote.
-    async fn show(&self, parent: &Bson, subset: Vec<Bson>, found: bool, session: &mut ClientSession) -> Result<u64> {
+    async fn show(&self, parent: &Bson, subset: Vec<Bson>, found: bool, session: &mut Session<'_>) -> Result<u64> {
         let Shared { parents, settings, .. } = self.shared;
         if let Some(field) = &settings.total
             && let Some(added) = self.added_to(parent, found)
         {
             let add = query::set_subset_and_add(settings, field, subset.clone(), added);
-            let update = parents.update_one(query::with_total(field, parent), add);
-            let matched = update.session(&mut *session).await?.matched_count;
-            if matched > 0 {
-                return Ok(matched);
+            let filter = query::with_total(field, parent);
+            let updated = send::update_one(Some(&mut *session), parents, filter, add, None).await?;
+            if updated.matched_count > 0 {
+                return Ok(updated.matched_count);
             }
         }
         let total = total(self.shared, parent, true, Some(&mut *session)).await?;
         let set = query::set_subset(settings, Shown { subset, total });
-        let update = parents.update_one(query::by_id(parent), set);
-        Ok(update.session(session).await?.matched_count)
+        let updated = send::update_one(Some(session), parents, query::by_id(parent), set, None).await?;
+        Ok(updated.matched_count)
     }
 
     /// How many children more a parent has; `None` where they are to be counted.
@@ -278,14 +271,10 @@ impl Write<'_> {
     }
 
     /// Changes the children.
-    async fn apply(&self, session: Option<&mut ClientSession>) -> std::result::Result<Written, Refused> {
+    async fn apply(&self, session: Option<&mut Session<'_>>) -> std::result::Result<Written, Refused> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
-            let mut insert = children.insert_many(documents);
-            if let Some(session) = session {
-                insert = insert.session(session);
-            }
-            return match insert.await {
+            return match send::insert_many(session, children, documents, None).await {
                 Ok(_) => Ok(Written::child(1, 1)),
                 Err(error) => Err(self.not_inserted(error)),
             };
@@ -297,27 +286,18 @@ impl Write<'_> {
         let hint = Hint::Name(settings.child_index.clone());
         let written = match &self.change {
             Change::Update(update) => {
-                let mut update = children.update_one(filter, update.clone()).hint(hint);
-                if let Some(session) = session {
-                    update = update.session(session);
-                }
-                let updated = update.await;
+                let options = UpdateOptions::builder().hint(hint).build();
+                let updated = send::update_one(session, children, filter, update.clone(), options).await;
                 updated.map(|updated| Written::child(updated.matched_count, updated.modified_count))
             }
             Change::Replace(document) => {
-                let mut replace = children.replace_one(filter, document).hint(hint);
-                if let Some(session) = session {
-                    replace = replace.session(session);
-                }
-                let replaced = replace.await;
+                let options = ReplaceOptions::builder().hint(hint).build();
+                let replaced = send::replace_one(session, children, filter, document, options).await;
                 replaced.map(|replaced| Written::child(replaced.matched_count, replaced.modified_count))
             }
             _ => {
-                let mut delete = children.delete_one(filter).hint(hint);
-                if let Some(session) = session {
-                    delete = delete.session(session);
-                }
-                let deleted = delete.await;
+                let options = DeleteOptions::builder().hint(hint).build();
+                let deleted = send::delete_one(session, children, filter, options).await;
                 deleted.map(|deleted| Written::child(deleted.deleted_count, deleted.deleted_count))
             }
         };

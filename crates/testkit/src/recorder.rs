@@ -82,6 +82,8 @@ pub struct RecordedCommand {
     pub reply: Option<Document>,
     /// Whether the command as a whole failed.
     pub failed: bool,
+    /// The server's number of the connection, where it has one.
+    pub connection_id: Option<i64>,
     request_id: i32,
 }
 
@@ -164,6 +166,7 @@ impl CommandRecorder {
                         command: started.command,
                         reply: None,
                         failed: false,
+                        connection_id: started.connection.server_id,
                         request_id: started.request_id,
                     });
                     commands.len() - 1

@@ -1,6 +1,7 @@
 use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::DateTime;
@@ -165,11 +166,12 @@ impl<'a, T: Serialize> IntoFuture for Append<'a, T> {
                 span: &span,
                 items: &[&item],
             };
-            let _gate = match session {
-                None => Some(shared.gates.pass(key.text()).await),
+            let mut session = Session::of_caller(session).await?;
+            let _locked = match session {
+                None => Some(shared.locks.shared(key.text()).await),
                 Some(_) => None,
             };
-            match store.run(session).await {
+            match store.run(session.as_mut()).await {
                 Ok(Stored::New { opened, .. }) => Ok(Appended {
                     opened,
                     already_there: false,

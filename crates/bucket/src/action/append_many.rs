@@ -1,6 +1,7 @@
 use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
@@ -142,21 +143,19 @@ impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
     fn into_future(self) -> Self::IntoFuture {
         let encoded = self.encode();
         let Self {
-            shared,
-            key,
-            mut session,
-            ..
+            shared, key, session, ..
         } = self;
         run(shared.operation("append_many"), |span| async move {
             let (key, items) = (key?, encoded?);
             let mut store = StoreMany::new(Write { shared, key: &key }, &span, &items);
-            match store.run(session.as_deref_mut()).await {
+            let mut session = Session::of_caller(session).await?;
+            match store.run(session.as_mut()).await {
                 Ok(()) => Ok(AppendedMany {
                     items: (items.len() - store.repeated.len()) as u64,
                     already_there: store.repeated.len() as u64,
                     opened: store.opened,
                 }),
-                Err(error) => Err(with_stored(error, store.stored(), session).await.with_key(key.text())),
+                Err(error) => Err(with_stored(error, store.stored(), session.as_ref()).with_key(key.text())),
             }
         })
     }

@@ -4,8 +4,10 @@ use std::marker::PhantomData;
 use futures::TryStreamExt;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::drop_exactly;
-use mongo_patterns_core::{Error, ErrorKind, Key, Result, transaction};
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::{Error, ErrorKind, Key, Result, send, transaction};
 use mongodb::bson::doc;
+use mongodb::options::FindOneOptions;
 
 use crate::BucketRepository;
 use crate::action::repair::{Left, Repaired, repair};
@@ -182,16 +184,21 @@ async fn check_transactions(shared: &Shared) -> Result<()> {
     let Shared {
         collection, settings, ..
     } = shared;
-    transaction::run(collection, &settings.retry, None, collection, |session, collection| {
-        Box::pin(async move {
-            collection
-                .find_one(doc! {})
-                .projection(doc! { "_id": 1 })
-                .session(session)
-                .await?;
-            Ok(())
-        })
-    })
+    let unlocked = LockedKeys::default();
+    transaction::run(
+        collection,
+        &settings.retry,
+        None,
+        unlocked,
+        collection,
+        |session, collection| {
+            Box::pin(async move {
+                let id_alone = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
+                send::find_one(Some(session), collection, doc! {}, id_alone).await?;
+                Ok(())
+            })
+        },
+    )
     .await
 }
 

@@ -1,11 +1,10 @@
 use std::borrow::Borrow;
 
-use futures::TryStreamExt;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::RawDocumentBuf;
 
 use crate::repository::Shared;
 use crate::{BucketRepository, query};
@@ -122,18 +121,12 @@ impl<'a> CountsOfKey<'a> {
         let Shared {
             collection, settings, ..
         } = self.shared;
-        let aggregate = collection
-            .aggregate(query::counts(settings, &key))
-            .with_type::<RawDocumentBuf>();
-        let found = match self.session {
-            None => aggregate.await?.try_next().await?,
-            Some(session) => {
-                let mut cursor = aggregate.session(&mut *session).await?;
-                cursor.next(session).await.transpose()?
-            }
-        };
+        let mut session = Session::of_caller(self.session).await?;
+        let pipeline = query::counts(settings, &key);
+        let found = send::aggregate_all(session.as_mut(), collection, pipeline.into(), None).await?;
+        let found = found.first();
         let number = |field: &str| {
-            let value = found.as_ref().and_then(|found| found.get(field).ok().flatten());
+            let value = found.and_then(|found| found.get(field).ok().flatten());
             let value = value.and_then(stored_integer).unwrap_or(0);
             u64::try_from(value).unwrap_or(0)
         };
@@ -183,11 +176,9 @@ impl<'a> CountPages<'a> {
 
     async fn execute(self) -> Result<u64> {
         let key = self.key?;
-        let mut count = self.shared.collection.count_documents(query::buckets(&key));
-        if let Some(session) = self.session {
-            count = count.session(session);
-        }
-        Ok(count.await?)
+        let mut session = Session::of_caller(self.session).await?;
+        let filter = query::buckets(&key);
+        Ok(send::count_documents(session.as_mut(), &self.shared.collection, filter, None).await?)
     }
 }
 

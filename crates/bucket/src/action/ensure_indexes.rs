@@ -1,5 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::EnsuredIndexes;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Key, Result};
 use mongodb::ClientSession;
 
@@ -74,9 +75,10 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
             collection, settings, ..
         } = self.shared;
         run(self.shared.operation("ensure_indexes"), |_| async move {
+            let mut session = Session::of_caller(self.session).await?;
             settings
                 .index_plan(collection.name())
-                .ensure(collection, self.session)
+                .ensure(collection, session.as_mut())
                 .await
         })
     }

@@ -2,9 +2,11 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{EncodeKey, Error, Key, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodeKey, Error, Key, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
+use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
 use crate::BucketRepository;
@@ -89,14 +91,12 @@ impl<'a, T: DeserializeOwned> FindItem<'a, T> {
             collection, settings, ..
         } = self.shared;
         let only = doc! { "$elemMatch": { item.field.as_str(): item.id.to_bson() } };
-        let find = collection
-            .find_one(item.filter(settings))
+        let options = FindOneOptions::builder()
             .projection(doc! { settings.items.as_str(): only })
-            .hint(item.hint());
-        let found = match self.session {
-            Some(session) => find.session(session).await,
-            None => find.await,
-        };
+            .hint(item.hint())
+            .build();
+        let mut session = Session::of_caller(self.session).await?;
+        let found = send::find_one(session.as_mut(), collection, item.filter(settings), options).await;
         let found = found.map_err(|error| item.failed(self.shared, error).with_key(item.key.text()))?;
         found.map_or(Ok(None), |bucket| {
             read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))

@@ -2,10 +2,12 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::doc;
+use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use crate::document::{Part, Reader};
@@ -78,7 +80,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
         self
     }
 
-    async fn execute(mut self) -> Result<Vec<T>> {
+    async fn execute(self) -> Result<Vec<T>> {
         let key = self.key?;
         if self.count == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "ask for at least 1 item"));
@@ -86,6 +88,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
         let Shared {
             collection, settings, ..
         } = self.shared;
+        let mut session = Session::of_caller(self.session).await?;
         let wanted = self.count as usize;
         let mut items = Vec::new();
         let mut place: Option<PageToken> = None;
@@ -97,16 +100,14 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
                 None => query::buckets_of_key(settings, &key),
                 Some(token) => query::buckets_beyond(settings, &key, "$lt", token),
             };
-            let mut find = collection
-                .find(filter)
-                .sort(doc! { "_id": -1 })
-                .limit(buckets.into())
-                .batch_size(buckets);
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
-            if let Some(slice) = slice {
-                find = find.projection(doc! { settings.items.as_str(): { "$slice": -slice } });
-            }
-            let found = find_all(find, self.session.as_deref_mut()).await?;
+            let options = FindOptions::builder()
+                .sort(doc! { "_id": -1 })
+                .limit(i64::from(buckets))
+                .batch_size(buckets)
+                .projection(slice.map(|slice| doc! { settings.items.as_str(): { "$slice": -slice } }))
+                .build();
+            let found = find_all(session.as_mut(), collection, filter, options).await?;
             let reader = Reader {
                 settings,
                 key: &key,

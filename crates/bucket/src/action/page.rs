@@ -2,9 +2,11 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::doc;
+use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
 use crate::document::{Part, Reader};
@@ -87,15 +89,13 @@ impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
             .checked_sub(1)
             .filter(|skip| i64::try_from(*skip).is_ok())
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1 to i64::MAX"))?;
-        let find = self.shared.collection.find_one(query::buckets(&key));
-        let mut find = find.sort(doc! { "_id": 1 });
-        if skip > 0 {
-            find = find.skip(skip);
-        }
-        if let Some(session) = self.session {
-            find = find.session(session);
-        }
-        let Some(found) = find.await? else { return Ok(None) };
+        let options = FindOneOptions::builder()
+            .sort(doc! { "_id": 1 })
+            .skip(Some(skip).filter(|skip| *skip > 0))
+            .build();
+        let mut session = Session::of_caller(self.session).await?;
+        let found = send::find_one(session.as_mut(), &self.shared.collection, query::buckets(&key), options).await?;
+        let Some(found) = found else { return Ok(None) };
         let reader = Reader {
             settings: &self.shared.settings,
             key: &key,

@@ -2,10 +2,12 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::doc;
+use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use crate::document::{Part, Reader};
@@ -162,12 +164,13 @@ impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
             From::Start => query::buckets_of_key(settings, &key),
             From::After(token) | From::Before(token) => query::buckets_beyond(settings, &key, operator, token),
         };
-        let find = collection
-            .find(filter)
+        let options = FindOptions::builder()
             .sort(doc! { "_id": if descending { -1 } else { 1 } })
-            .limit(self.limit.into())
-            .batch_size(self.limit);
-        let found = find_all(find, self.session).await?;
+            .limit(i64::from(self.limit))
+            .batch_size(self.limit)
+            .build();
+        let mut session = Session::of_caller(self.session).await?;
+        let found = find_all(session.as_mut(), collection, filter, options).await?;
         let reader = Reader {
             settings,
             key: &key,

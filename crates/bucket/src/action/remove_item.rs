@@ -2,8 +2,10 @@ use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::hold;
-use mongo_patterns_core::{EncodeKey, Error, ErrorKind, Key, Result, transaction};
+use mongo_patterns_core::{EncodeKey, Error, ErrorKind, Key, Result, send, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 
@@ -112,13 +114,14 @@ impl<'a> RemoveItem<'a> {
         self
     }
 
-    async fn execute(mut self) -> Result<Removed> {
+    async fn execute(self) -> Result<Removed> {
         let item = self.item?;
         let removal = Removal {
             shared: self.shared,
             item: &item,
         };
-        let found = removal.run(self.session.as_deref_mut()).await;
+        let mut session = Session::of_caller(self.session).await?;
+        let found = removal.run(session.as_mut()).await;
         let found = found.map_err(|error| error.with_key(item.key.text()))?;
         Ok(Removed { found })
     }
@@ -147,7 +150,7 @@ struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    async fn run(self, mut session: Option<&mut ClientSession>) -> Result<bool> {
+    async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -160,15 +163,16 @@ impl Removal<'_> {
         {
             return Ok(true);
         }
-        let _gate = match session {
-            None => Some(self.shared.gates.close(self.item.key.text()).await),
-            Some(_) => None,
+        let locked = match session {
+            None => self.shared.locks.exclusive(self.item.key.text()).await,
+            Some(_) => LockedKeys::default(),
         };
         let context = (self, false);
         transaction::run(
             collection,
             &settings.retry,
             session,
+            locked,
             context,
             |session, (removal, is_again)| {
                 Box::pin(async move {
@@ -182,7 +186,7 @@ impl Removal<'_> {
         .await
     }
 
-    async fn find(self, session: Option<&mut ClientSession>) -> Result<Option<Place>> {
+    async fn find(self, session: Option<&mut Session<'_>>) -> Result<Option<Place>> {
         let settings = &self.shared.settings;
         let found = self.item.find(self.shared, session).await?;
         let place = |found: RawDocumentBuf| -> Option<Place> {
@@ -197,22 +201,19 @@ impl Removal<'_> {
 
     /// Takes it out of a bucket that is open, and stays so, or goes away with its only item. Returns whether that was
     /// still so.
-    async fn take(self, place: &Place, session: Option<&mut ClientSession>) -> Result<bool> {
+    async fn take(self, place: &Place, session: Option<&mut Session<'_>>) -> Result<bool> {
         let Shared {
             collection, settings, ..
         } = self.shared;
         let failed = |error| self.item.failed(self.shared, error);
-        let _gate = match session {
-            None => Some(self.shared.gates.pass(self.item.key.text()).await),
+        let _locked = match session {
+            None => Some(self.shared.locks.shared(self.item.key.text()).await),
             Some(_) => None,
         };
         if place.count == Some(1) {
             let filter = self.item.filter_in(settings, &place.bucket, doc! { "$eq": 1 });
-            let mut delete = collection.delete_one(filter);
-            if let Some(session) = session {
-                delete = delete.session(session);
-            }
-            return Ok(delete.await.map_err(failed)?.deleted_count > 0);
+            let deleted = send::delete_one(session, collection, filter, None).await;
+            return Ok(deleted.map_err(failed)?.deleted_count > 0);
         }
         let open = doc! { "$gt": 1, "$lt": settings.page_size_bson() };
         let filter = self.item.filter_in(settings, &place.bucket, open);
@@ -220,15 +221,12 @@ impl Removal<'_> {
             "$pull": { settings.items.as_str(): { self.item.field.as_str(): self.item.id.to_bson() } },
             "$inc": { settings.count.as_str(): -1 },
         };
-        let mut update = collection.update_one(filter, pull);
-        if let Some(session) = session {
-            update = update.session(session);
-        }
-        Ok(update.await.map_err(failed)?.matched_count > 0)
+        let pulled = send::update_one(session, collection, filter, pull, None).await;
+        Ok(pulled.map_err(failed)?.matched_count > 0)
     }
 
     /// In a transaction that was run before, when other writers were faster.
-    async fn hold(self, session: &mut ClientSession) -> Result<()> {
+    async fn hold(self, session: &mut Session<'_>) -> Result<()> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -236,7 +234,7 @@ impl Removal<'_> {
     }
 
     /// In a transaction: takes it out, and moves the items after it up.
-    async fn move_up(self, session: &mut ClientSession) -> Result<bool> {
+    async fn move_up(self, session: &mut Session<'_>) -> Result<bool> {
         let Some(place) = self.find(Some(&mut *session)).await? else {
             return Ok(false);
         };

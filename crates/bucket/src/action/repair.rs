@@ -6,12 +6,12 @@ use std::pin::Pin;
 use futures::future::ready;
 use futures::stream::{once, try_unfold};
 use futures::{Stream, StreamExt, TryStreamExt};
-use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::hold;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, transaction};
-use mongodb::ClientSession;
 use mongodb::bson::Bson;
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::{check, confirmed};
 use crate::mend::{Mending, mend};
@@ -262,8 +262,8 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         let Shared {
             collection, settings, ..
         } = shared;
-        let _gate = shared.gates.close(key.text()).await;
-        transaction::run(collection, &settings.retry, None, work, |session, work| {
+        let locked = shared.locks.exclusive(key.text()).await;
+        transaction::run(collection, &settings.retry, None, locked, work, |session, work| {
             Box::pin(work.run::<K>(session))
         })
         .await
@@ -305,20 +305,27 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    async fn look<K: Key>(&self, session: Option<&mut ClientSession>) -> Result<Mending> {
+    async fn look<K: Key>(&self, session: Option<&mut Session<'_>>) -> Result<Mending> {
         let Shared {
             collection, settings, ..
         } = self.shared;
-        let mut find = collection.find(query::buckets_of_any_form(settings, self.key, self.ids));
-        if session.is_none() {
-            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-            find = find.selection_criteria(primary).read_concern(ReadConcern::local());
-        }
-        mend::<K>(settings, self.key, find_all(find, session).await?)
+        let filter = query::buckets_of_any_form(settings, self.key, self.ids);
+        let options = match session {
+            None => FindOptions::builder()
+                .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+                .read_concern(ReadConcern::local())
+                .build(),
+            Some(_) => FindOptions::default(),
+        };
+        mend::<K>(
+            settings,
+            self.key,
+            find_all(session, collection, filter, options).await?,
+        )
     }
 
     /// In a transaction: what is seen is so, and is so until it is mended.
-    async fn run<K: Key>(&mut self, session: &mut ClientSession) -> Result<Mending> {
+    async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Mending> {
         if self.is_again {
             let Shared {
                 collection, settings, ..
@@ -337,7 +344,7 @@ impl Work<'_> {
     }
 
     /// Before the transaction commits, that it was right.
-    async fn check_again<K: Key>(&self, mending: &Mending, session: &mut ClientSession) -> Result<()> {
+    async fn check_again<K: Key>(&self, mending: &Mending, session: &mut Session<'_>) -> Result<()> {
         let looks = looks_of::<K>(self.shared, Some(self.key), self.ids, Some(session)).await?;
         let items: u64 = looks.iter().filter_map(|look| look.items).sum();
         let mut findings = check(&self.shared.settings, &looks);

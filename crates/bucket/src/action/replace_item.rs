@@ -1,6 +1,7 @@
 use std::borrow::Borrow;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::doc;
@@ -99,7 +100,8 @@ impl<'a, T: Serialize> IntoFuture for ReplaceItem<'a, T> {
             let place = OneItem::new(settings, key, item.id.clone().ok_or_else(no_field)?)?;
             // The position is that of the element which the filter's path matched.
             let set = doc! { "$set": { format!("{}.$", settings.items): item.to_bson()? } };
-            let replaced = place.change(shared, set, session).await;
+            let mut session = Session::of_caller(session).await?;
+            let replaced = place.change(shared, set, session.as_mut()).await;
             replaced.map_err(|error| error.with_key(place.key.text()))
         })
     }

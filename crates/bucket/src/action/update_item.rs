@@ -2,6 +2,7 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, FieldName, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
@@ -120,7 +121,8 @@ impl<'a> UpdateItem<'a> {
         let fixed = "the id of an item cannot be changed, and nothing was sent: remove it and append another";
         let change = FieldChange::new(self.set, self.unset, &[(item.field.as_str(), fixed)])?;
         let update = change.update(&format!("{}.$.", settings.items));
-        let updated = item.change(self.shared, update, self.session).await;
+        let mut session = Session::of_caller(self.session).await?;
+        let updated = item.change(self.shared, update, session.as_mut()).await;
         updated.map_err(|error| error.with_key(item.key.text()))
     }
 }

@@ -1,21 +1,26 @@
 //! What the collection is and has.
 
+use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::{ClientSession, Collection};
 
 use crate::error::{self, Error, ErrorKind, Result};
+use crate::session::Session;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 
 async fn run(
     database: &mongodb::Database,
     command: Document,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> mongodb::error::Result<Document> {
-    let action = database.run_command(command);
     match session {
-        None => action.await,
-        Some(session) => action.session(session).await,
+        None => database.run_command(command).await,
+        Some(session) => {
+            let database = database.clone();
+            session
+                .send(move |session| Box::pin(async move { database.run_command(command).session(session).await }))
+                .await
+        }
     }
 }
 
@@ -29,7 +34,7 @@ fn first_batch(reply: &Document) -> impl Iterator<Item = &Document> {
 /// Refuses what is not a plain collection with the simple collation. A collection that does not exist is fine.
 pub(super) async fn check_collection<T: Send + Sync>(
     collection: &Collection<T>,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<()> {
     let database = collection.client().database(&collection.namespace().db);
     let command = doc! { "listCollections": 1, "filter": { "name": collection.name() } };
@@ -67,7 +72,7 @@ pub(super) async fn check_collection<T: Send + Sync>(
 #[doc(hidden)]
 pub async fn list_indexes<T: Send + Sync>(
     collection: &Collection<T>,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> Result<Vec<Document>> {
     let database = collection.client().database(&collection.namespace().db);
     let command = doc! { "listIndexes": collection.name(), "cursor": { "batchSize": 1000 } };

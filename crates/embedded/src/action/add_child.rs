@@ -1,4 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
@@ -119,7 +120,8 @@ impl<'a> IntoFuture for AddChild<'a> {
                 filter: query::parent_with_room(settings, &parent, &id),
                 update: query::push(settings, child).into(),
             };
-            write.run(self.session).await?;
+            let mut session = Session::of_caller(self.session).await?;
+            write.run(session.as_mut()).await?;
             Ok(())
         })
     }

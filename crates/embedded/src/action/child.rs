@@ -1,9 +1,11 @@
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
+use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
 use crate::document::decode_child;
@@ -74,15 +76,16 @@ impl<'a, C: DeserializeOwned> FindChild<'a, C> {
     }
 
     async fn execute(self) -> Result<Option<C>> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let (parent, child) = (self.parent?, self.child?);
-        let find = collection
-            .find_one(query::parent_with(settings, &parent, &child))
-            .projection(query::only(settings, &child));
-        let found = match self.session {
-            Some(session) => find.session(session).await?,
-            None => find.await?,
-        };
+        let filter = query::parent_with(settings, &parent, &child);
+        let only = FindOneOptions::builder()
+            .projection(query::only(settings, &child))
+            .build();
+        let mut session = Session::of_caller(self.session).await?;
+        let found = send::find_one(session.as_mut(), collection, filter, only).await?;
         found.map_or(Ok(None), |found| decode_child(settings, &found))
     }
 }

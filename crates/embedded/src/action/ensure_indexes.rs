@@ -1,6 +1,7 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::{EnsuredIndexes, IndexPlan};
+use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
 
 use crate::EmbeddedRepository;
@@ -71,7 +72,8 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("ensure_indexes"), |_| async move {
-            self.plan.ensure(&self.shared.collection, self.session).await
+            let mut session = Session::of_caller(self.session).await?;
+            self.plan.ensure(&self.shared.collection, session.as_mut()).await
         })
     }
 }

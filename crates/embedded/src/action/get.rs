@@ -1,7 +1,8 @@
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
@@ -72,11 +73,9 @@ impl<'a, P: DeserializeOwned> Get<'a, P> {
     }
 
     async fn execute(self) -> Result<Option<P>> {
-        let find = self.shared.collection.find_one(query::parent(&self.parent?));
-        let found = match self.session {
-            Some(session) => find.session(session).await?,
-            None => find.await?,
-        };
+        let filter = query::parent(&self.parent?);
+        let mut session = Session::of_caller(self.session).await?;
+        let found = send::find_one(session.as_mut(), &self.shared.collection, filter, None).await?;
         found.map(|found| decode_parent(&found)).transpose()
     }
 }

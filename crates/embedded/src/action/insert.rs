@@ -1,6 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use serde::Serialize;
@@ -99,12 +100,8 @@ impl<'a> Insert<'a> {
             let message = "the parent cannot be written as BSON, nothing was stored";
             Error::from_driver(ErrorKind::Encode, message, error.into())
         })?;
-        let insert = self.shared.collection.insert_one(parent);
-        let inserted = match self.session {
-            Some(session) => insert.session(session).await,
-            None => insert.await,
-        };
-        match inserted {
+        let mut session = Session::of_caller(self.session).await?;
+        match send::insert_one(session.as_mut(), &self.shared.collection, &parent, None).await {
             Ok(inserted) => Ok(Inserted {
                 id: inserted.inserted_id,
             }),

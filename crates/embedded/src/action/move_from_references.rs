@@ -151,14 +151,18 @@ impl<'a> MoveFromReferences<'a> {
     }
 
     fn fields(&self) -> Result<(FieldName, Option<FieldName>)> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let reference = self.reference.clone();
         let reference = check_settings(collection, &self.source, collection, reference, &settings.child_id)?;
         Ok((reference, self.sort.clone().map(FieldName::of_element).transpose()?))
     }
 
     fn moving<'m>(&'m self, reference: &'m FieldName, sort: Option<&'m FieldName>) -> Embedding<'m> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let form = FromReferences {
             settings,
             parents: collection.name(),

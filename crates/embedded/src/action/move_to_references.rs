@@ -137,13 +137,17 @@ impl<'a> MoveToReferences<'a> {
     }
 
     fn field(&self) -> Result<FieldName> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let reference = self.reference.clone();
         check_settings(collection, &self.target, &self.target, reference, &settings.child_id)
     }
 
     fn moving<'m>(&'m self, reference: &'m FieldName) -> Referencing<'m> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let form = ToReferences {
             settings,
             target: self.target.name(),

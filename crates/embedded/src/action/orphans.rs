@@ -136,7 +136,9 @@ impl<'a> Orphans<'a> {
 
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> OrphanStream<'a> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let operation = self.shared.operation("orphans");
         let orphans = async move {
             let child_id = &settings.child_id;

@@ -1,4 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -109,7 +110,8 @@ impl<'a> IntoFuture for RemoveChild<'a> {
                 filter: query::parent_with(settings, &parent, &child),
                 update: query::pull(settings, &child).into(),
             };
-            match write.run(self.session).await {
+            let mut session = Session::of_caller(self.session).await?;
+            match write.run(session.as_mut()).await {
                 Ok(_) => Ok(Removed { found: true }),
                 Err(error) if error.kind() == ErrorKind::ChildNotFound => Ok(Removed { found: false }),
                 Err(error) => Err(error),

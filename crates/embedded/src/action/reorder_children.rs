@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -106,7 +107,8 @@ impl<'a> IntoFuture for ReorderChildren<'a> {
                 filter: query::parent_with_exactly(settings, &parent, &children),
                 update: query::reorder(settings, &children).to_vec().into(),
             };
-            write.run(self.session).await?;
+            let mut session = Session::of_caller(self.session).await?;
+            write.run(session.as_mut()).await?;
             Ok(())
         })
     }

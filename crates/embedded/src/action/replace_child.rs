@@ -1,4 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
@@ -90,7 +91,8 @@ impl<'a> IntoFuture for ReplaceChild<'a> {
                 filter: query::parent_with(settings, &parent, &id),
                 update: query::replace(settings, child).into(),
             };
-            let modified = write.run(self.session).await?;
+            let mut session = Session::of_caller(self.session).await?;
+            let modified = write.run(session.as_mut()).await?;
             Ok(Updated { modified })
         })
     }

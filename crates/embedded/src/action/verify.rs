@@ -91,7 +91,9 @@ impl<'a> Verify<'a> {
 
     /// The stream. It sends nothing before it is read.
     pub fn stream(self) -> FindingStream<'a> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let operation = self.shared.operation("verify");
         let state: (Option<Cursor<RawDocumentBuf>>, VecDeque<Finding>) = (None, VecDeque::new());
         let state = (state, Reporter::new(self.on_progress));

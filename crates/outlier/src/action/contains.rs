@@ -1,8 +1,10 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
+use mongodb::options::FindOneOptions;
 use serde::Serialize;
 
 use crate::repository::Shared;
@@ -86,7 +88,8 @@ impl<'a, E: Serialize> IntoFuture for Contains<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("contains"), |_| async move {
             let element = element?.to_bson()?;
-            contains(shared, &id?.into_bson(), &element, session).await
+            let mut session = Session::of_caller(session).await?;
+            contains(shared, &id?.into_bson(), &element, session.as_mut()).await
         })
     }
 }
@@ -95,7 +98,7 @@ pub(super) async fn contains(
     shared: &Shared,
     id: &Bson,
     element: &Bson,
-    mut session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<bool> {
     let Shared {
         main,
@@ -103,22 +106,16 @@ pub(super) async fn contains(
         settings,
         ..
     } = shared;
-    let find = main
-        .find_one(query::by_id(id))
-        .projection(query::has_element(settings, element));
-    let found = match session.as_deref_mut() {
-        Some(session) => find.session(session).await?,
-        None => find.await?,
-    };
+    let has = FindOneOptions::builder()
+        .projection(query::has_element(settings, element))
+        .build();
+    let found = send::find_one(session.as_deref_mut(), main, query::by_id(id), has).await?;
     let found = found.ok_or_else(not_found)?;
     if is_true(&found, "has") || !is_true(&found, "flagged") {
         return Ok(is_true(&found, "has"));
     }
-    let find = overflow.find_one(query::extras_with(settings, id, element));
-    let find = find.projection(doc! { "_id": 1 });
-    let found = match session {
-        Some(session) => find.session(session).await?,
-        None => find.await?,
-    };
+    let filter = query::extras_with(settings, id, element);
+    let id_alone = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
+    let found = send::find_one(session, overflow, filter, id_alone).await?;
     Ok(found.is_some())
 }

@@ -1,8 +1,9 @@
-use futures::TryStreamExt;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
+use mongodb::options::FindOneOptions;
 
 use crate::repository::Shared;
 use crate::store::{integer, is_true, not_found};
@@ -99,23 +100,21 @@ impl<'a> IntoFuture for Count<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { shared, id, session } = self;
         run(shared.operation("count"), |_| async move {
-            count(shared, &id?.into_bson(), session).await
+            let mut session = Session::of_caller(session).await?;
+            count(shared, &id?.into_bson(), session.as_mut()).await
         })
     }
 }
 
-async fn count(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSession>) -> Result<Counts> {
+async fn count(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Counts> {
     let Shared {
         main,
         overflow,
         settings,
         ..
     } = shared;
-    let find = main.find_one(query::by_id(id)).projection(query::size(settings));
-    let found = match session.as_deref_mut() {
-        Some(session) => find.session(session).await?,
-        None => find.await?,
-    };
+    let size = FindOneOptions::builder().projection(query::size(settings)).build();
+    let found = send::find_one(session.as_deref_mut(), main, query::by_id(id), size).await?;
     let found = found.ok_or_else(not_found)?;
     let number = |size: Option<i64>| size.and_then(|size| size.try_into().ok()).unwrap_or(0);
     let mut counts = Counts {
@@ -125,15 +124,7 @@ async fn count(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSessio
     if !is_true(&found, "flagged") {
         return Ok(counts);
     }
-    let sum = overflow.aggregate(query::extras_size(settings, id));
-    let sum = match session {
-        Some(session) => {
-            let mut cursor = sum.session(&mut *session).await?;
-            cursor.stream(session).try_next().await?
-        }
-        None => sum.await?.try_next().await?,
-    };
-    let sum = sum.and_then(|sum| sum.get("size").cloned());
-    counts.overflow = number(sum.and_then(|sum| sum.as_i64().or(sum.as_i32().map(i64::from))));
+    let sum = send::aggregate_all(session, overflow, query::extras_size(settings, id).into(), None).await?;
+    counts.overflow = number(sum.first().and_then(|sum| integer(sum, "size")));
     Ok(counts)
 }

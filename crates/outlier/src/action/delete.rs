@@ -1,7 +1,9 @@
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result, document_id};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, document_id, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
+use mongodb::options::FindOneAndDeleteOptions;
 
 use crate::read::is_flagged;
 use crate::repository::Shared;
@@ -95,40 +97,35 @@ impl<'a> IntoFuture for Delete<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { shared, id, session } = self;
         run(shared.operation("delete"), |_| async move {
-            delete(shared, &id?.into_bson(), session).await
+            let mut session = Session::of_caller(session).await?;
+            delete(shared, &id?.into_bson(), session.as_mut()).await
         })
     }
 }
 
-async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut ClientSession>) -> Result<Deleted> {
+async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
     let Shared {
         main,
         overflow,
         settings,
-        gates,
+        locks,
         ..
     } = shared;
     // Not while a push of this process is between its two commands.
-    let _gate = match session {
-        None => Some(gates.close(&document_id::text(id)).await),
+    let _locked = match session {
+        None => Some(locks.exclusive(&document_id::text(id)).await),
         Some(_) => None,
     };
-    let mut delete = main.find_one_and_delete(query::by_id(id));
-    delete = delete.projection(doc! { settings.flag.as_str(): 1 });
-    if let Some(session) = session.as_deref_mut() {
-        delete = delete.session(session);
-    }
-    let main = delete.await?;
+    let flag = doc! { settings.flag.as_str(): 1 };
+    let flag = FindOneAndDeleteOptions::builder().projection(flag).build();
+    let main = send::find_one_and_delete(session.as_deref_mut(), main, query::by_id(id), flag).await?;
     let mut deleted = Deleted {
         found: main.is_some(),
         extras: 0,
     };
     if main.is_none_or(|main| is_flagged(settings, &main)) {
-        let mut delete = overflow.delete_many(query::extras_of(settings, id));
-        if let Some(session) = session {
-            delete = delete.session(session);
-        }
-        deleted.extras = delete.await?.deleted_count;
+        let gone = send::delete_many(session, overflow, query::extras_of(settings, id), None).await?;
+        deleted.extras = gone.deleted_count;
     }
     Ok(deleted)
 }

@@ -4,15 +4,17 @@ use std::pin::Pin;
 use futures::stream::{iter, once};
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::find::find_all;
-use mongo_patterns_core::{DocumentId, Error, Result};
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, Result, send};
 use mongodb::ClientSession;
-use mongodb::action::Find;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{FindOneOptions, FindOptions};
 use serde::de::DeserializeOwned;
 
 use crate::read::{decode_elements, elements_of, is_flagged};
 use crate::repository::Shared;
+use crate::settings::Settings;
 use crate::store::{integer, not_found};
 use crate::{OutlierRepository, query};
 
@@ -123,7 +125,8 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
                 return Ok::<_, Error>(inline.left_stream());
             };
             let mut skip = extras.skip;
-            let cursor = extras.find(shared).await?;
+            let (filter, options) = extras.query(&shared.settings);
+            let cursor = shared.overflow.find(filter).with_options(options).await?;
             let overflow = cursor.map_err(Error::from).and_then(move |document| {
                 let field = shared.settings.extras.as_str();
                 let elements = decode_elements(&document, field, std::mem::take(&mut skip));
@@ -136,15 +139,12 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     }
 
     /// Reads the main document, and finds out which extras are wanted.
-    async fn start(self, mut session: Option<&mut ClientSession>) -> Result<Start<E>> {
+    async fn start(self, mut session: Option<&mut Session<'_>>) -> Result<Start<E>> {
         let id = self.id?.into_bson();
         let settings = &self.shared.settings;
-        let find = self.shared.main.find_one(query::by_id(&id));
-        let find = find.projection(doc! { settings.array.as_str(): 1, settings.flag.as_str(): 1 });
-        let main = match session.as_deref_mut() {
-            Some(session) => find.session(session).await?,
-            None => find.await?,
-        };
+        let parts = doc! { settings.array.as_str(): 1, settings.flag.as_str(): 1 };
+        let parts = FindOneOptions::builder().projection(parts).build();
+        let main = send::find_one(session.as_deref_mut(), &self.shared.main, query::by_id(&id), parts).await?;
         let main = main.ok_or_else(not_found)?;
         let array = settings.array.as_str();
         let inline = elements_of(&main, array)?.count();
@@ -212,23 +212,25 @@ impl Extras {
         self.documents = Some(documents);
     }
 
-    fn find<'a>(&self, shared: &'a Shared) -> Find<'a, RawDocumentBuf> {
-        let find = shared.overflow.find(self.filter.clone());
-        let mut find = find.sort(doc! { shared.settings.seq.as_str(): 1 }).skip(self.first);
-        if let Some(documents) = self.documents {
-            find = find.limit(documents);
-        }
-        find
+    fn query(&self, settings: &Settings) -> (Document, FindOptions) {
+        let options = FindOptions::builder()
+            .sort(doc! { settings.seq.as_str(): 1 })
+            .skip(self.first)
+            .limit(self.documents);
+        (self.filter.clone(), options.build())
     }
 }
 
 /// How many elements each of the extras has, in order.
-async fn sizes(shared: &Shared, filter: Document, session: Option<&mut ClientSession>) -> Result<Vec<usize>> {
+async fn sizes(shared: &Shared, filter: Document, session: Option<&mut Session<'_>>) -> Result<Vec<usize>> {
     let settings = &shared.settings;
     let path = format!("${}", settings.extras);
     let size = doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, 0] };
-    let find = shared.overflow.find(filter).sort(doc! { settings.seq.as_str(): 1 });
-    let rows = find_all(find.projection(doc! { "_id": 0, "size": size }), session).await?;
+    let options = FindOptions::builder()
+        .sort(doc! { settings.seq.as_str(): 1 })
+        .projection(doc! { "_id": 0, "size": size })
+        .build();
+    let rows = find_all(session, &shared.overflow, filter, options).await?;
     let sizes = rows.iter().map(|row| integer(row, "size"));
     Ok(sizes
         .map(|size| size.and_then(|size| size.try_into().ok()).unwrap_or(0))
@@ -243,10 +245,11 @@ impl<'a, E: DeserializeOwned + Send + 'a> IntoFuture for Elements<'a, E> {
         let shared = self.shared;
         run(shared.operation("elements"), move |_| async move {
             let limit = self.limit.unwrap_or(usize::MAX);
-            let mut session = self.session.take();
-            let Start { mut elements, extras } = self.start(session.as_deref_mut()).await?;
+            let mut session = Session::of_caller(self.session.take()).await?;
+            let Start { mut elements, extras } = self.start(session.as_mut()).await?;
             if let Some(mut extras) = extras {
-                for document in find_all(extras.find(shared), session).await? {
+                let (filter, options) = extras.query(&shared.settings);
+                for document in find_all(session.as_mut(), &shared.overflow, filter, options).await? {
                     let skip = std::mem::take(&mut extras.skip);
                     elements.extend(decode_elements::<E>(&document, shared.settings.extras.as_str(), skip)?);
                 }

@@ -3,6 +3,7 @@ use std::sync::atomic::Ordering;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::EnsuredIndexes;
+use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
 
 use crate::OutlierRepository;
@@ -82,7 +83,8 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
         } = self.shared;
         run(self.shared.operation("ensure_indexes"), |_| async move {
             let plan = settings.index_plan(overflow.name());
-            let ensured = plan.ensure(overflow, self.session).await?;
+            let mut session = Session::of_caller(self.session).await?;
+            let ensured = plan.ensure(overflow, session.as_mut()).await?;
             has_indexes.store(true, Ordering::Relaxed);
             Ok(ensured)
         })

@@ -1,7 +1,8 @@
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use serde::de::DeserializeOwned;
@@ -81,7 +82,8 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
             shared, id, session, ..
         } = self;
         run(shared.operation("get"), move |_| async move {
-            let found = find_main(shared, &id?.into_bson(), session).await?;
+            let mut session = Session::of_caller(session).await?;
+            let found = find_main(shared, &id?.into_bson(), session.as_mut()).await?;
             let found = found.map(|main| {
                 Ok(Found {
                     has_extras: is_flagged(&shared.settings, &main),
@@ -96,11 +98,7 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
 pub(super) async fn find_main(
     shared: &Shared,
     id: &Bson,
-    session: Option<&mut ClientSession>,
+    session: Option<&mut Session<'_>>,
 ) -> mongodb::error::Result<Option<RawDocumentBuf>> {
-    let find = shared.main.find_one(query::by_id(id));
-    match session {
-        Some(session) => find.session(session).await,
-        None => find.await,
-    }
+    send::find_one(session, &shared.main, query::by_id(id), None).await
 }

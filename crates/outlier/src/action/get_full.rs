@@ -1,10 +1,12 @@
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::find::find_all;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
+use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use super::get::find_main;
@@ -83,23 +85,21 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for GetFull<'a, D> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            shared,
-            id,
-            mut session,
-            ..
+            shared, id, session, ..
         } = self;
         run(shared.operation("get_full"), move |_| async move {
             let id = id?.into_bson();
             let settings = &shared.settings;
-            let Some(main) = find_main(shared, &id, session.as_deref_mut()).await? else {
+            let mut session = Session::of_caller(session).await?;
+            let Some(main) = find_main(shared, &id, session.as_mut()).await? else {
                 return Ok(None);
             };
             if !is_flagged(settings, &main) {
                 return decode_main(&main).map(Some);
             }
-            let find = shared.overflow.find(query::extras_of(settings, &id));
-            let find = find.sort(doc! { settings.seq.as_str(): 1 });
-            let extras = find_all(find, session).await?;
+            let filter = query::extras_of(settings, &id);
+            let ascending = FindOptions::builder().sort(doc! { settings.seq.as_str(): 1 }).build();
+            let extras = find_all(session.as_mut(), &shared.overflow, filter, ascending).await?;
             decode_main(&whole(settings, &main, &extras)?).map(Some)
         })
     }

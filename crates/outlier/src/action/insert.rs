@@ -1,7 +1,8 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, transaction};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, send, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf, cstr, doc};
@@ -121,7 +122,8 @@ impl<'a, D: Serialize> IntoFuture for Insert<'a, D> {
         let split = Split::of(&shared.settings, document);
         run(shared.operation("insert"), |_| async move {
             let split = split?;
-            insert(shared, &split, session).await?;
+            let mut session = Session::of_caller(session).await?;
+            insert(shared, &split, session.as_mut()).await?;
             Ok(Inserted {
                 id: split.id,
                 inline: split.inline as u64,
@@ -207,7 +209,7 @@ fn has_doubles(elements: &[RawBsonRef<'_>]) -> bool {
     })
 }
 
-async fn insert(shared: &Shared, split: &Split, session: Option<&mut ClientSession>) -> Result<()> {
+async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
     if split.rest.is_empty() {
         return insert_main(shared, split, session).await;
     }
@@ -216,11 +218,14 @@ async fn insert(shared: &Shared, split: &Split, session: Option<&mut ClientSessi
         insert_main(shared, split, Some(&mut *session)).await?;
         return insert_extras(shared, split, Some(session)).await;
     }
-    let Shared { main, settings, .. } = shared;
+    let Shared {
+        main, settings, locks, ..
+    } = shared;
     let in_one = transaction::run(
         main,
         &settings.retry,
         None,
+        locks.exclusive(&document_id::text(&split.id)).await,
         (shared, split),
         |session, (shared, split)| {
             Box::pin(async move {
@@ -241,10 +246,10 @@ async fn insert_in_steps(shared: &Shared, split: &Split) -> Result<()> {
         main,
         overflow,
         settings,
-        gates,
+        locks,
         ..
     } = shared;
-    let _gate = gates.close(&document_id::text(&split.id)).await;
+    let _locked = locks.exclusive(&document_id::text(&split.id)).await;
     let has_extras = has(overflow, query::extras_of(settings, &split.id)).await?;
     if has_extras && !has(main, query::by_id(&split.id)).await? {
         return Err(orphans());
@@ -261,12 +266,9 @@ async fn has(collection: &Collection<RawDocumentBuf>, filter: Document) -> Resul
     Ok(find.read_concern(ReadConcern::local()).await?.is_some())
 }
 
-async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut ClientSession>) -> Result<()> {
-    let mut insert = shared.main.insert_one(&split.main);
-    if let Some(session) = session {
-        insert = insert.session(session);
-    }
-    let Err(error) = insert.await else { return Ok(()) };
+async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
+    let inserted = send::insert_one(session, &shared.main, &split.main, None).await;
+    let Err(error) = inserted else { return Ok(()) };
     // Without the driver's error, by which a transaction would be run again.
     Err(match duplicate_key(&error) {
         Some(duplicate) if duplicate.index.as_deref() == Some("_id_") => Error::new(
@@ -281,15 +283,12 @@ async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Client
     })
 }
 
-async fn insert_extras(shared: &Shared, split: &Split, mut session: Option<&mut ClientSession>) -> Result<()> {
+async fn insert_extras(shared: &Shared, split: &Split, mut session: Option<&mut Session<'_>>) -> Result<()> {
     let (mut rest, mut seq) = (split.rest.as_slice(), 0);
     while !rest.is_empty() {
         let (documents, counts) = extras_documents(shared, &split.id, seq, rest)?;
-        let mut insert = shared.overflow.insert_many(&documents);
-        if let Some(session) = session.as_deref_mut() {
-            insert = insert.session(session);
-        }
-        if let Err(error) = insert.await {
+        let inserted = send::insert_many(session.as_deref_mut(), &shared.overflow, &documents, None).await;
+        if let Err(error) = inserted {
             return Err(match duplicate_key(&error) {
                 Some(_) => orphans(),
                 None => error.into(),

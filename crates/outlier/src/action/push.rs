@@ -1,5 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
@@ -127,7 +128,8 @@ impl<'a, E: Serialize> IntoFuture for Push<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("push"), |_| async move {
             refuse_unique(&shared.settings)?;
-            push(shared, &id?.into_bson(), &element?, false, session).await
+            let mut session = Session::of_caller(session).await?;
+            push(shared, &id?.into_bson(), &element?, false, session.as_mut()).await
         })
     }
 }
@@ -138,17 +140,17 @@ pub(super) async fn push(
     id: &Bson,
     element: &Encoded,
     once: bool,
-    mut session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<Pushed> {
     array::check_sizes(1, std::iter::once(element))?;
     let mut store = Store::new(shared, id, std::slice::from_ref(element), once);
     if session.is_none() {
-        store = store.passed().await;
+        store = store.locked().await;
     }
     if let Err(error) = store.run(session.as_deref_mut()).await {
         return Err(match (error.kind(), store.stored()) {
             (ErrorKind::NotFound, _) | (_, 0) => error,
-            (_, stored) => with_stored(error, stored, session).await,
+            (_, stored) => with_stored(error, stored, session.as_deref()),
         });
     }
     Ok(match (store.is_there, store.inline) {

@@ -1,5 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
@@ -107,7 +108,7 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
             shared,
             id,
             elements,
-            mut session,
+            session,
         } = self;
         let elements = Encoded::all(elements.iter());
         run(shared.operation("push_many"), |_| async move {
@@ -117,12 +118,13 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
             if elements.is_empty() {
                 return Ok(PushedMany::default());
             }
+            let mut session = Session::of_caller(session).await?;
             let mut store = Store::new(shared, &id, &elements, false);
             if session.is_none() {
-                store = store.passed().await;
+                store = store.locked().await;
             }
-            if let Err(error) = store.run(session.as_deref_mut()).await {
-                return Err(with_stored(error, store.stored(), session).await);
+            if let Err(error) = store.run(session.as_mut()).await {
+                return Err(with_stored(error, store.stored(), session.as_ref()));
             }
             Ok(PushedMany {
                 inline: store.inline as u64,

@@ -1,5 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -104,7 +105,8 @@ impl<'a, E: Serialize> IntoFuture for PushUnique<'a, E> {
                     "a unique element must not be an array, nothing was stored: put it into a field of a document",
                 ));
             }
-            push(shared, &id, &element, true, session).await
+            let mut session = Session::of_caller(session).await?;
+            push(shared, &id, &element, true, session.as_mut()).await
         })
     }
 }

@@ -1,4 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -111,7 +112,8 @@ impl<'a> IntoFuture for Rebalance<'a> {
         let Self { shared, id, session } = self;
         run(shared.operation("rebalance"), |_| async move {
             let id = id?.into_bson();
-            let mending = rewrite(shared, &id, false, session).await?;
+            let mut session = Session::of_caller(session).await?;
+            let mending = rewrite(shared, &id, false, session.as_mut()).await?;
             if !mending.found {
                 return Err(not_found());
             }

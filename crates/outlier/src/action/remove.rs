@@ -1,9 +1,12 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{DocumentId, ErrorKind, Result, document_id, transaction};
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, ErrorKind, Result, document_id, send, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use mongodb::error::Error as DriverError;
+use mongodb::options::FindOneAndUpdateOptions;
 use serde::Serialize;
 
 use super::contains::contains;
@@ -113,17 +116,18 @@ impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("remove"), |_| async move {
             let (id, element) = (id?.into_bson(), element?.to_bson()?);
-            let _gate = match session {
-                None => Some(shared.gates.pass(&document_id::text(&id)).await),
+            let mut session = Session::of_caller(session).await?;
+            let _locked = match session {
+                None => Some(shared.locks.shared(&document_id::text(&id)).await),
                 Some(_) => None,
             };
-            let found = remove(shared, &id, &element, session).await?;
+            let found = remove(shared, &id, &element, session.as_mut()).await?;
             Ok(Removed { found })
         })
     }
 }
 
-async fn remove(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<&mut ClientSession>) -> Result<bool> {
+async fn remove(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<&mut Session<'_>>) -> Result<bool> {
     let Shared { overflow, settings, .. } = shared;
     let mut attempts = settings.retry.start();
     loop {
@@ -132,11 +136,9 @@ async fn remove(shared: &Shared, id: &Bson, element: &Bson, mut session: Option<
             return Ok(main.removed);
         }
         let filter = query::extras_with(settings, id, element);
-        let mut update = overflow.update_many(filter, query::remove_extra(settings, element).to_vec());
-        if let Some(session) = session.as_deref_mut() {
-            update = update.session(session);
-        }
-        let modified = update.await?.modified_count > 0;
+        let update = query::remove_extra(settings, element).to_vec();
+        let updated = send::update_many(session.as_deref_mut(), overflow, filter, update).await?;
+        let modified = updated.modified_count > 0;
         if main.removed || modified {
             return Ok(true);
         }
@@ -156,6 +158,7 @@ async fn is_there(shared: &Shared, id: &Bson, element: &Bson) -> Result<bool> {
         main,
         &settings.retry,
         None,
+        LockedKeys::default(),
         context,
         |session, (shared, id, element)| Box::pin(contains(shared, id, element, Some(session))),
     );
@@ -170,21 +173,15 @@ struct Main {
     removed: bool,
 }
 
-async fn remove_inline(
-    shared: &Shared,
-    id: &Bson,
-    element: &Bson,
-    session: Option<&mut ClientSession>,
-) -> Result<Main> {
+async fn remove_inline(shared: &Shared, id: &Bson, element: &Bson, session: Option<&mut Session<'_>>) -> Result<Main> {
     let Shared { main, settings, .. } = shared;
     let projection = query::has_element(settings, element);
-    let mut update = main
-        .find_one_and_update(query::by_id(id), query::remove(settings, element).to_vec())
-        .projection(projection.clone());
-    if let Some(session) = session {
-        update = update.session(session);
-    }
-    let answer = update.await?.ok_or_else(not_found)?;
+    let (filter, update) = (query::by_id(id), query::remove(settings, element).to_vec());
+    let options = FindOneAndUpdateOptions::builder()
+        .projection(projection.clone())
+        .build();
+    let answer = send::find_one_and_update(session, main, filter, update, options).await?;
+    let answer = answer.ok_or_else(not_found)?;
     let before = projected(main, query::by_id(id), projection, "_id", answer).await;
     let before = before.map_err(stored_or_not)?.ok_or_else(not_found)?;
     Ok(Main {

@@ -3,10 +3,11 @@ use std::marker::PhantomData;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{DocumentId, Error, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
-use mongodb::options::Hint;
+use mongodb::options::{FindOneOptions, Hint};
 use serde::de::DeserializeOwned;
 
 use crate::child::decode;
@@ -90,12 +91,10 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for FindChild<'a, C> {
         } = self;
         run(shared.operation("child"), move |_| async move {
             let Shared { children, settings, .. } = shared;
-            let find = children.find_one(query::child(settings, &parent?.into_bson(), &child?.into_bson()));
-            let find = find.hint(Hint::Name(settings.child_index.clone()));
-            let found = match session {
-                Some(session) => find.session(session).await,
-                None => find.await,
-            };
+            let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
+            let options = FindOneOptions::builder().hint(Hint::Name(settings.child_index.clone()));
+            let mut session = Session::of_caller(session).await?;
+            let found = send::find_one(session.as_mut(), children, filter, options.build()).await;
             let found = found.map_err(|error| match is_bad_hint(&error) {
                 true => index_missing(&settings.child_index).caused_by(error),
                 false => Error::from(error),

@@ -2,13 +2,13 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::ClientSession;
-use mongodb::action::Find;
-use mongodb::bson::{Bson, RawDocumentBuf, doc};
-use mongodb::options::Hint;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::{FindOptions, Hint};
 use serde::de::DeserializeOwned;
 
 use crate::child::{decode, refused};
@@ -137,8 +137,7 @@ impl<'a, C> Children<'a, C> {
 
 /// The command. A place is a bound of the index, which orders values of all types; a comparison in a filter sees those
 /// of one type alone.
-fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Result<Find<'a, RawDocumentBuf>> {
-    let Shared { children, settings, .. } = shared;
+fn find(settings: &Settings, parent: &Bson, from: &From, limit: u32) -> Result<(Document, FindOptions)> {
     let mut filter = query::children_of(settings, parent);
     let mut sort = settings.sort();
     let (mut min, mut max) = (None, None);
@@ -162,14 +161,15 @@ fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Resul
             sort = query::reversed(&sort);
         }
     }
-    let find = children.find(filter).sort(sort).limit(limit.into());
-    // The driver takes no larger number.
-    let find = find.batch_size(limit.min(i32::MAX as u32));
-    let find = find.hint(Hint::Name(settings.order_index.clone()));
-    Ok(match (min, max) {
-        (Some(min), Some(max)) => find.min(min).max(max),
-        _ => find,
-    })
+    let options = FindOptions::builder()
+        .sort(sort)
+        .limit(i64::from(limit))
+        // The driver takes no larger number.
+        .batch_size(limit.min(i32::MAX as u32))
+        .hint(Hint::Name(settings.order_index.clone()))
+        .min(min)
+        .max(max);
+    Ok((filter, options.build()))
 }
 
 /// Whether it is after all children, or before them: from a page of none, once more the same way.
@@ -201,11 +201,12 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
                 ));
             }
             let settings = &shared.settings;
-            let find = find(shared, &parent?.into_bson(), &from, limit)?;
+            let (filter, options) = find(settings, &parent?.into_bson(), &from, limit)?;
+            let mut session = Session::of_caller(session).await?;
             // The server refuses bounds with nothing in between.
             let found = match is_nowhere(settings, &from) {
                 true => Ok(Vec::new()),
-                false => find_all(find, session).await,
+                false => find_all(session.as_mut(), &shared.children, filter, options).await,
             };
             let mut found = found.map_err(|error| match is_bad_hint(&error) {
                 true => index_missing(&settings.order_index).caused_by(error),

@@ -1,4 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -114,7 +115,8 @@ impl<'a> IntoFuture for Delete<'a> {
                 child: Some(&child?.into_bson()),
                 change: Change::Delete,
             };
-            let found = write.run(session).await?.found;
+            let mut session = Session::of_caller(session).await?;
+            let found = write.run(session.as_mut()).await?.found;
             Ok(Deleted { found })
         })
     }

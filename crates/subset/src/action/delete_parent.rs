@@ -1,10 +1,11 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{DocumentId, Error, Result, document_id, transaction};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, Result, document_id, send, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
-use mongodb::options::Hint;
+use mongodb::options::{DeleteOptions, Hint};
 
 use crate::repository::Shared;
 use crate::{Consistency, SubsetRepository, query, unwritten};
@@ -110,29 +111,26 @@ impl<'a> IntoFuture for DeleteParent<'a> {
         let Self {
             shared,
             parent,
-            mut session,
+            session,
         } = self;
         run(shared.operation("delete_parent"), move |_| async move {
             let parent = parent?.into_bson();
             shared.check_indexes().await?;
-            if let Some(session) = session.as_deref_mut()
-                && transaction::is_in_transaction(session).await?
-            {
+            let mut session = Session::of_caller(session).await?;
+            if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
                 return delete(shared, &parent, true, Some(session)).await;
             }
             let consistency = shared.consistency().await?;
-            let _gate = match session {
-                None => Some(shared.gates.close(&document_id::text(&parent)).await),
-                Some(_) => None,
-            };
+            let locked = shared.locks.exclusive(&document_id::text(&parent)).await;
             if consistency == Consistency::Eventual {
-                return delete(shared, &parent, false, session).await;
+                return delete(shared, &parent, false, session.as_mut()).await;
             }
             let retry = &shared.settings.retry;
             transaction::run(
                 &shared.parents,
                 retry,
-                session,
+                session.as_mut(),
+                locked,
                 (shared, &parent),
                 |session, (shared, parent)| Box::pin(delete(shared, parent, true, Some(session))),
             )
@@ -145,7 +143,7 @@ async fn delete(
     shared: &Shared,
     parent: &Bson,
     in_transaction: bool,
-    mut session: Option<&mut ClientSession>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<DeletedParent> {
     let Shared {
         children,
@@ -167,13 +165,11 @@ async fn delete(
     let mut deleted = DeletedParent { found, children: 0 };
     loop {
         let of_parent = query::children_of(settings, parent);
-        let mut delete = children
-            .delete_many(of_parent)
-            .hint(Hint::Name(settings.child_index.clone()));
-        if let Some(session) = session.as_deref_mut() {
-            delete = delete.session(session);
-        }
-        let now = delete.await.map_err(|error| match is_bad_hint(&error) {
+        let options = DeleteOptions::builder()
+            .hint(Hint::Name(settings.child_index.clone()))
+            .build();
+        let deletion = send::delete_many(session.as_deref_mut(), children, of_parent, options).await;
+        let now = deletion.map_err(|error| match is_bad_hint(&error) {
             true => index_missing(&settings.child_index),
             false => Error::from(error),
         })?;
@@ -186,11 +182,7 @@ async fn delete(
     }
 }
 
-async fn delete_one(shared: &Shared, parent: Document, session: Option<&mut ClientSession>) -> Result<bool> {
-    let delete = shared.parents.delete_one(parent);
-    let deleted = match session {
-        Some(session) => delete.session(session).await?,
-        None => delete.await?,
-    };
+async fn delete_one(shared: &Shared, parent: Document, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let deleted = send::delete_one(session, &shared.parents, parent, None).await?;
     Ok(deleted.deleted_count > 0)
 }

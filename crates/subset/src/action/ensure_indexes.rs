@@ -1,6 +1,7 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::index::EnsuredIndexes;
+use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
 
 use crate::SubsetRepository;
@@ -73,9 +74,10 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Shared { children, settings, .. } = self.shared;
         run(self.shared.operation("ensure_indexes"), |_| async move {
+            let mut session = Session::of_caller(self.session).await?;
             settings
                 .index_plan(children.name())
-                .ensure(children, self.session)
+                .ensure(children, session.as_mut())
                 .await
         })
     }

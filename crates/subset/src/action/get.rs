@@ -1,7 +1,8 @@
 use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
@@ -87,11 +88,9 @@ impl<'a, P: DeserializeOwned + 'a> IntoFuture for Get<'a, P> {
             ..
         } = self;
         run(shared.operation("get"), move |_| async move {
-            let find = shared.parents.find_one(query::by_id(&parent?.into_bson()));
-            let found = match session {
-                Some(session) => find.session(session).await?,
-                None => find.await?,
-            };
+            let filter = query::by_id(&parent?.into_bson());
+            let mut session = Session::of_caller(session).await?;
+            let found = send::find_one(session.as_mut(), &shared.parents, filter, None).await?;
             found.map(|parent| decode(&parent)).transpose()
         })
     }

@@ -1,5 +1,6 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
 use serde::Serialize;
 
@@ -126,7 +127,8 @@ impl<'a, C: Serialize> IntoFuture for Insert<'a, C> {
                 child: Some(&id),
                 change: Change::Insert(vec![document]),
             };
-            let written = write.run(session).await?;
+            let mut session = Session::of_caller(session).await?;
+            let written = write.run(session.as_mut()).await?;
             Ok(Inserted {
                 in_subset: written.in_subset,
                 wrote_parent: written.parents > 0,

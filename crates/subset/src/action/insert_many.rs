@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -133,7 +134,8 @@ impl<'a, C: Serialize> IntoFuture for InsertMany<'a, C> {
                 child: None,
                 change: Change::Insert(documents),
             };
-            let written = write.run(session).await?;
+            let mut session = Session::of_caller(session).await?;
+            let written = write.run(session.as_mut()).await?;
             Ok(InsertedMany {
                 children,
                 parents: written.parents,

@@ -1,4 +1,5 @@
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -107,13 +108,14 @@ impl<'a> IntoFuture for Rebuild<'a> {
             shared,
             parent,
             discard_embedded,
-            mut session,
+            session,
         } = self;
         run(shared.operation("rebuild"), move |_| async move {
             let parent = parent?.into_bson();
+            let mut session = Session::of_caller(session).await?;
             if discard_embedded {
                 shared.check_indexes().await?;
-                unwritten::discard(shared, Some(&parent), session.as_deref_mut()).await?;
+                unwritten::discard(shared, Some(&parent), session.as_mut()).await?;
             }
             let write = Write {
                 shared,
@@ -121,7 +123,7 @@ impl<'a> IntoFuture for Rebuild<'a> {
                 child: None,
                 change: Change::Nothing,
             };
-            let embedded = write.rebuild(session).await?.embedded;
+            let embedded = write.rebuild(session.as_mut()).await?.embedded;
             Ok(Rebuilt { embedded })
         })
     }

@@ -193,7 +193,7 @@ async fn rebuilt(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> 
     if dry_run {
         return Ok(unwritten::complete(shared, parent, false, None).await?.is_some());
     }
-    let _gate = shared.gates.close(&document_id::text(parent)).await;
+    let _locked = shared.locks.exclusive(&document_id::text(parent)).await;
     let refreshed = refresh(shared, parent, None, None, None).await?;
     Ok(matches!(refreshed, Refreshed::Done { .. }))
 }

@@ -1,5 +1,6 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
 use serde::Serialize;
 
@@ -87,7 +88,8 @@ impl<'a, C: Serialize> IntoFuture for Replace<'a, C> {
                 child: Some(&id),
                 change: Change::Replace(document),
             };
-            write.run(session).await.map(Updated::from)
+            let mut session = Session::of_caller(session).await?;
+            write.run(session.as_mut()).await.map(Updated::from)
         })
     }
 }

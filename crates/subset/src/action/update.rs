@@ -1,6 +1,7 @@
 use std::fmt;
 
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
@@ -143,7 +144,8 @@ impl<'a> IntoFuture for Update<'a> {
                 child: Some(&child?.into_bson()),
                 change: Change::Update(checked_update(&shared.settings, set, unset)?),
             };
-            write.run(session).await.map(Updated::from)
+            let mut session = Session::of_caller(session).await?;
+            write.run(session.as_mut()).await.map(Updated::from)
         })
     }
 }

@@ -235,7 +235,7 @@ impl<'a> Follower<'a> {
     async fn apply(&mut self, batch: Batch, end: ResumeToken) -> Result<()> {
         let shared = &self.shared;
         let refreshes = stream::iter(batch.parents.into_values()).map(|parent| async move {
-            let _gate = shared.gates.close(&document_id::text(&parent)).await;
+            let _locked = shared.locks.exclusive(&document_id::text(&parent)).await;
             match refresh(shared, &parent, None, None, None).await {
                 // Such as by the move that copies its children: its first write will see them.
                 Err(error) if error.kind() == ErrorKind::NotMoved => Ok(0),

@@ -48,7 +48,7 @@ pub(crate) async fn rebuild_stale(shared: &Shared) -> Result<u64> {
     let (mut one_by_one, mut not_moved) = (0, None);
     while let Some(finding) = left.next().await? {
         debug_assert_eq!(finding.problem, Problem::Stale);
-        let _gate = shared.gates.close(&document_id::text(&finding.parent_id)).await;
+        let _locked = shared.locks.exclusive(&document_id::text(&finding.parent_id)).await;
         match refresh(shared, &finding.parent_id, None, None, None).await {
             Ok(refreshed) => one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. })),
             Err(error) if error.kind() == ErrorKind::NotMoved => drop(not_moved.get_or_insert(error)),
