@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
@@ -122,7 +122,12 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
                 store = store.passed().await;
             }
             if let Err(error) = store.run(session.as_deref_mut()).await {
-                return Err(with_stored(error, store.stored(), session).await);
+                // A document that was deleted meanwhile took the elements with it that were stored.
+                let stored = match error.kind() {
+                    ErrorKind::NotFound => 0,
+                    _ => store.stored(),
+                };
+                return Err(with_stored(error, stored, session).await);
             }
             Ok(PushedMany {
                 inline: store.inline as u64,
