@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{Left, Repaired};
+use mongo_patterns::bucket::{Left, Problem, Repaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -181,6 +181,41 @@ async fn hand_written_ids_become_ours_and_keys_stay_apart() {
             named.append(key, &spread(7)).await.unwrap();
         }
         assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// Items that cannot be read are left, and never removed; all else of the key is repaired.
+#[tokio::test]
+async fn items_that_are_null_or_have_no_time_are_left() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let timeless = [Bson::from(doc! { "n": 1 }), trade(2)];
+        let null = [trade(3), Bson::Null];
+        for (items, problem) in [
+            (timeless, Problem::ItemTimeMissing { items: 1 }),
+            (null, Problem::ItemNull { items: 1 }),
+        ] {
+            plant(
+                db,
+                [with(bucket("a", 0..1), "history", items.to_vec()), bucket("a", 5..6)],
+            )
+            .await;
+            let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
+            let repaired = repair(&named).await;
+            assert_eq!(planned, repaired);
+            assert_eq!(repaired[0].left, Some(Left::UnreadableItems));
+            assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
+            let stored = all(&plain(db)).await;
+            let [first, second] = items;
+            assert_eq!(stored[0].get_array("history").unwrap(), &[first, second, trade(5)]);
+            assert_eq!(problems(&findings(&named).await), [("a_1698335223", problem)]);
+            let again = repair(&named).await;
+            assert_eq!(
+                (again[0].left, again[0].written.len()),
+                (Some(Left::UnreadableItems), 0)
+            );
+        }
     })
     .await;
 }

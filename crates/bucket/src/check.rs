@@ -90,6 +90,10 @@ pub(crate) struct Look {
     count: Option<i64>,
     /// How many items it has; `None` when they are no array.
     pub(crate) items: Option<u64>,
+    /// How many of them are `null`.
+    nulls: u64,
+    /// How many of the others have no date in the time field, where the settings name one.
+    timeless: u64,
     /// The ids of the items, where they are checked; `None` for an item without.
     item_ids: Vec<Option<ItemId>>,
 }
@@ -105,11 +109,18 @@ impl Look {
     pub(crate) fn of_row<K: Key>(row: &RawDocument) -> Self {
         let value = |field: &str| row.get(field).ok().flatten();
         let ids = value("ids").and_then(RawBsonRef::as_array);
-        let items = value("items").and_then(stored_integer);
+        let number = |field: &str| {
+            let number = value(field).and_then(stored_integer);
+            number.and_then(|number| u64::try_from(number).ok())
+        };
+        let key = value("key").and_then(RawBsonRef::as_document);
+        let key = key.and_then(|key| key.get("v").ok().flatten());
         Self {
-            items: items.and_then(|items| u64::try_from(items).ok()),
+            items: number("items"),
+            nulls: number("nulls").unwrap_or(0),
+            timeless: number("timeless").unwrap_or(0),
             item_ids: ids.into_iter().flatten().map(|id| item_id(id.ok()?)).collect(),
-            ..Self::without_items::<K>(value("_id"), value("key"), value("count"))
+            ..Self::without_items::<K>(value("_id"), key, value("count"))
         }
     }
 
@@ -125,8 +136,20 @@ impl Look {
                 .map(|item| id_of(item.ok()?, field.as_str()))
                 .collect()
         });
+        let is_null = |item: &RawBsonRef<'_>| matches!(item, RawBsonRef::Null | RawBsonRef::Undefined);
+        let has_time = |item: RawBsonRef<'_>, field: &str| {
+            let time = item.as_document().and_then(|item| item.get(field).ok().flatten());
+            time.is_some_and(|time| time.as_datetime().is_some())
+        };
+        let is_timeless = |item: &RawBsonRef<'_>| {
+            let time = settings.time.as_ref();
+            !is_null(item) && time.is_some_and(|time| !has_time(*item, time.as_str()))
+        };
+        let all = || items.into_iter().flatten().flatten();
         Self {
             items: items.map(|items| items.into_iter().count() as u64),
+            nulls: all().filter(is_null).count() as u64,
+            timeless: all().filter(is_timeless).count() as u64,
             item_ids: ids.unwrap_or_default(),
             ..Self::without_items::<K>(
                 value("_id"),
@@ -147,6 +170,8 @@ impl Look {
             id,
             count: count.and_then(stored_integer),
             items: None,
+            nulls: 0,
+            timeless: 0,
             item_ids: Vec::new(),
         }
     }
@@ -211,6 +236,9 @@ pub(crate) fn check(settings: &Settings, looks: &[Look]) -> Vec<Finding> {
                 }
             }
         }
+        problems.extend((look.nulls > 0).then_some(Problem::ItemNull { items: look.nulls }));
+        let timeless = Problem::ItemTimeMissing { items: look.timeless };
+        problems.extend((look.timeless > 0).then_some(timeless));
         let (mut missing, mut doubled) = (0, 0);
         for id in &look.item_ids {
             match id {

@@ -182,11 +182,22 @@ pub(crate) fn looks(settings: &Settings, filter: Document) -> Vec<Document> {
     let field = |name: &str| format!("${name}");
     let items = field(settings.items.as_str());
     let if_array = |value: Bson| doc! { "$cond": [{ "$isArray": &items }, value, null] };
+    let number = |condition: Document| {
+        let such = doc! { "$filter": { "input": &items, "cond": condition } };
+        if_array(doc! { "$size": such }.into())
+    };
+    let is_null = doc! { "$in": [{ "$type": "$$this" }, ["null", "undefined"]] };
     let mut look = doc! {
-        "key": field(settings.key.as_str()),
+        // Within a document, since a sort takes an array for its smallest element.
+        "key": { "v": field(settings.key.as_str()) },
         "count": field(settings.count.as_str()),
         "items": if_array(doc! { "$size": &items }.into()),
+        "nulls": number(is_null.clone()),
     };
+    if let Some(time) = &settings.time {
+        let is_date = doc! { "$eq": [{ "$type": format!("$$this.{time}") }, "date"] };
+        look.insert("timeless", number(doc! { "$not": [{ "$or": [is_null, is_date] }] }));
+    }
     if let Some(id) = &settings.item_id {
         // An element for each item, also for those without an id.
         let of_item = doc! { "$ifNull": [format!("$$item.{id}"), null] };
@@ -310,7 +321,19 @@ mod tests {
         );
 
         let size = doc! { "$cond": [{ "$isArray": "$history" }, { "$size": "$history" }, null] };
-        let mut look = doc! { "key": "$customerId", "count": "$count", "items": size };
+        let number = |condition: Document| {
+            let such = doc! { "$filter": { "input": "$history", "cond": condition } };
+            doc! { "$cond": [{ "$isArray": "$history" }, { "$size": such }, null] }
+        };
+        let is_null = doc! { "$in": [{ "$type": "$$this" }, ["null", "undefined"]] };
+        let is_date = doc! { "$eq": [{ "$type": "$$this.date" }, "date"] };
+        let mut look = doc! {
+            "key": { "v": "$customerId" },
+            "count": "$count",
+            "items": size,
+            "nulls": number(is_null.clone()),
+            "timeless": number(doc! { "$not": [{ "$or": [is_null, is_date] }] }),
+        };
         let expected = |look: &Document| {
             vec![
                 doc! { "$match": {} },

@@ -17,7 +17,7 @@ use crate::check::{check, confirmed};
 use crate::mend::{Mending, mend};
 use crate::repository::Shared;
 use crate::scan::{OnProgress, Scan, Suspect, looks_of};
-use crate::{BucketRepository, Finding, Problem, query};
+use crate::{BucketRepository, Finding, query};
 
 pub use crate::mend::Left;
 
@@ -341,7 +341,7 @@ impl Work<'_> {
         let looks = looks_of::<K>(self.shared, Some(self.key), self.ids, Some(session)).await?;
         let items: u64 = looks.iter().filter_map(|look| look.items).sum();
         let mut findings = check(&self.shared.settings, &looks);
-        findings.retain(|finding| !matches!(finding.problem, Problem::ItemIdMissing { .. }));
+        findings.retain(|finding| !finding.problem.is_of_an_item());
         if items == mending.items && findings.is_empty() {
             return Ok(());
         }
