@@ -181,6 +181,12 @@ impl Look {
         self.belongs.key.as_ref().map(EncodedKey::text)
     }
 
+    /// Whether its key field holds no key of the type.
+    pub(crate) fn is_stray(&self) -> bool {
+        let problems = &self.belongs.problems;
+        problems.contains(&Problem::KeyMissing) || problems.contains(&Problem::KeyType)
+    }
+
     /// Where it stands among the buckets of its key, by time.
     pub(crate) fn place(&self) -> Place {
         let tail = self.belongs.tail.as_deref().and_then(Tail::parse);
