@@ -101,7 +101,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
                 .find(filter)
                 .sort(doc! { "_id": -1 })
                 .limit(buckets.into())
-                .batch_size(buckets);
+                .batch_size(query::batch_of(buckets));
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
             if let Some(slice) = slice {
                 find = find.projection(doc! { settings.items.as_str(): { "$slice": -slice } });

@@ -166,7 +166,7 @@ impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
             .find(filter)
             .sort(doc! { "_id": if descending { -1 } else { 1 } })
             .limit(self.limit.into())
-            .batch_size(self.limit);
+            .batch_size(query::batch_of(self.limit));
         let found = find_all(find, self.session).await?;
         let reader = Reader {
             settings,
