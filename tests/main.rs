@@ -44,6 +44,7 @@ mod moving_killed;
 mod moving_plan;
 mod moving_refused;
 mod naive;
+mod numeric_names;
 mod one_item;
 mod outlier_adopt;
 mod outlier_analyze;

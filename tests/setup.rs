@@ -38,6 +38,8 @@ async fn settings_that_cannot_work_are_refused() {
             builder(db).items_field("_id"),
             builder(db).count_field("a\0"),
             builder(db).time_field("a.b"),
+            builder(db).item_id_field("0"),
+            builder(db).item_id_field("12"),
             builder(db).items_field("customerId"),
             builder(db).count_field("history"),
             Trades::builder(db.collection::<Document>("trades")),

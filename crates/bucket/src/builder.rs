@@ -121,8 +121,9 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     ///
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration), when a required name is missing, a name is not that of a plain
-    /// field, two names are equal, the page size is 0 or above `i32::MAX`, or the collection's write concern is `w: 0`,
-    /// under which no append could be confirmed.
+    /// field, the item id's is a number, which in a path would be a place in the array, two names are equal, the page
+    /// size is 0 or above `i32::MAX`, or the collection's write concern is `w: 0`, under which no append could be
+    /// confirmed.
     pub fn build(self) -> Result<BucketRepository<K, T>> {
         let required = |name: Option<String>, call: &str| {
             let name = name.ok_or_else(|| configuration(format!("call {call}(..) on the builder")));
@@ -136,7 +137,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             items: required(self.items, "items_field")?,
             count,
             time: self.time.map(FieldName::new).transpose()?,
-            item_id: self.item_id.map(FieldName::of_element).transpose()?,
+            item_id: self.item_id.map(FieldName::in_array).transpose()?,
             page_size: self.page_size,
             id_policy: self.id_policy,
             retry: self.retry,

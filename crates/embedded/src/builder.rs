@@ -96,15 +96,10 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
             .ok_or_else(|| configuration("call children_field(..) on the builder"))?;
         let settings = Settings {
             children: FieldName::new(children)?,
-            child_id: FieldName::of_element(self.child_id)?,
+            child_id: FieldName::in_array(self.child_id)?,
             max_children: self.max_children,
             retry: self.retry,
         };
-        if settings.child_id.as_str().bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(configuration(
-                "the field of the child's id must not be a number, which in a path is a place in the array",
-            ));
-        }
         if settings.max_children == 0 || i32::try_from(settings.max_children).is_err() {
             return Err(configuration(
                 "the number of children must be bounded by 1 to 2,147,483,647",
