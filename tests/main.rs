@@ -40,6 +40,7 @@ mod models_outlier;
 mod models_subset;
 mod moving;
 mod moving_again;
+mod moving_fields;
 mod moving_killed;
 mod moving_plan;
 mod moving_refused;
