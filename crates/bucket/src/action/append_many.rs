@@ -148,7 +148,8 @@ impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
             ..
         } = self;
         run(shared.operation("append_many"), |span| async move {
-            let (key, items) = (key?, encoded?);
+            let key = key?;
+            let items = encoded.map_err(|error| error.with_key(key.text()))?;
             let mut store = StoreMany::new(Write { shared, key: &key }, &span, &items);
             match store.run(session.as_deref_mut()).await {
                 Ok(()) => Ok(AppendedMany {
