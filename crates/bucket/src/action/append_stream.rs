@@ -22,7 +22,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends a stream of items of any keys: groups them by key, and stores the groups as
     /// [`append_many`](Self::append_many) does, several keys at a time.
     ///
-    /// Items of one key are stored in the order of the stream. Memory is bounded, whatever the stream's length: the
+    /// Items of one key are stored in the order of the stream; reads return them in the
+    /// [order of `append_many`](Self::append_many#order). Memory is bounded, whatever the stream's length: the
     /// stream is read as fast as items can be stored.
     ///
     /// ```no_run

@@ -22,7 +22,11 @@ const ITEMS_OF_A_PAGE: u64 = 25;
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// The items of a key, whatever the size of the buckets that they are in: all of them as a
     /// [`stream`](Items::stream), or a [`page`](Items::page) of any size; those of a range of time, from any place on. In
-    /// the order in which they were stored, or the newest first.
+    /// the order of the pages and within each page in the order in which they were stored, or in the reverse of that.
+    ///
+    /// That is the order of the appends only with [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), or when the times
+    /// of the items ascend. With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older
+    /// time that opens a page opens it among the older ones. Items are never sorted by their times.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
