@@ -1,3 +1,4 @@
+use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Key, Result, RetryPolicy};
@@ -32,7 +33,6 @@ use crate::{BucketRepository, IdPolicy};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct BucketRepositoryBuilder<K, T> {
     collection: Collection<RawDocumentBuf>,
@@ -153,6 +153,40 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             return Err(configuration("the collection's write concern must not be w: 0"));
         }
         Ok(BucketRepository::new(self.collection, settings))
+    }
+}
+
+// Not derived: that would need `Clone` and `Debug` of the types.
+impl<K, T> Clone for BucketRepositoryBuilder<K, T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+            key: self.key.clone(),
+            items: self.items.clone(),
+            count: self.count.clone(),
+            time: self.time.clone(),
+            item_id: self.item_id.clone(),
+            page_size: self.page_size,
+            id_policy: self.id_policy,
+            retry: self.retry.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for BucketRepositoryBuilder<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BucketRepositoryBuilder")
+            .field("collection", &self.collection.namespace())
+            .field("key", &self.key)
+            .field("items", &self.items)
+            .field("count", &self.count)
+            .field("time", &self.time)
+            .field("item_id", &self.item_id)
+            .field("page_size", &self.page_size)
+            .field("id_policy", &self.id_policy)
+            .field("retry", &self.retry)
+            .finish()
     }
 }
 

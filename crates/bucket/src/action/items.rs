@@ -176,8 +176,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// [`late_by`](Self::late_by) before them. Oldest first, and newest first when the reading gets to the start, one or
     /// two round trips find the start, and examine 8 pages at most. They are more where pages are named much earlier
     /// than their items are, as after many were removed: the pages of that stretch are examined too.
-    pub fn from(mut self, time: DateTime) -> Self {
-        self.range.from = Some(time);
+    pub fn from(mut self, time: impl Into<DateTime>) -> Self {
+        self.range.from = Some(time.into());
         self
     }
 
@@ -185,8 +185,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     ///
     /// # Cost
     /// The server examines the pages of [`late_by`](Self::late_by) after this time too.
-    pub fn until(mut self, time: DateTime) -> Self {
-        self.range.until = Some(time);
+    pub fn until(mut self, time: impl Into<DateTime>) -> Self {
+        self.range.until = Some(time.into());
         self
     }
 
