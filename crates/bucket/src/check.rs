@@ -77,7 +77,8 @@ fn raw_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
     Tail::parse(tail).is_some().then_some(tail)
 }
 
-fn key_of_id<K: Key>(id: &str) -> Option<(EncodedKey, &str)> {
+/// The key in a bucket's `_id`, and what follows it there.
+pub(crate) fn key_of_id<K: Key>(id: &str) -> Option<(EncodedKey, &str)> {
     let (text, tail) = id.split_once('_')?;
     let key = K::decode_key(text)?.encode_key().ok()?;
     Tail::parse(tail).is_some().then_some((key, tail))

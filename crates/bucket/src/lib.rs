@@ -99,6 +99,8 @@
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
+//! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and some 16 index entries a key at most |
+//! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key in which something is wrong | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as `verify`'s first, and 5 a key that is mended | all, and those of such keys again |
@@ -268,7 +270,8 @@ mod walk;
 mod write;
 
 pub use action::{
-    Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChanged, PageSlice, Progress, Removed, Repaired, Updated,
+    Appended, AppendedMany, Counts, DeletedKey, ItemSlice, Left, PageSizeChanged, PageSlice, Progress, Removed,
+    Repaired, Updated,
 };
 pub use builder::BucketRepositoryBuilder;
 pub use combine::{CombinedAppend, CombiningWriter};

@@ -177,6 +177,20 @@ pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[
     doc! { "$or": forms }
 }
 
+/// The buckets of the key that a deletion takes: by equality on the key, among the `_id`s of the key as they are encoded,
+/// or as people write them.
+pub(crate) fn buckets_to_delete(settings: &Settings, key: &EncodedKey) -> Document {
+    let range = |first: String, last: String| doc! { "_id": { "$gte": first, "$lt": last } };
+    let mut filter = range(key.id(""), key.end());
+    if let Some(raw) = key.value().as_str().filter(|raw| *raw != key.text()) {
+        // '`' is the character after '_'
+        let by_hand = range(format!("{raw}_"), format!("{raw}`"));
+        filter = doc! { "$or": [filter, by_hand] };
+    }
+    filter.insert(settings.key.as_str(), key.value());
+    filter
+}
+
 /// The size of a batch that holds so many documents. The driver adds one to a batch that is as large as the limit, and
 /// sends an int32.
 pub(crate) fn batch_of(documents: u32) -> u32 {
@@ -287,6 +301,25 @@ mod tests {
         assert_eq!(
             buckets_of_second(&Settings::example(), &key(), "1698335223"),
             doc! { "_id": regex("^123_1698335223"), "customerId": 123 }
+        );
+    }
+
+    #[test]
+    fn a_deletion_is_by_equality_on_the_key() {
+        assert_eq!(
+            buckets_to_delete(&Settings::example(), &key()),
+            doc! { "_id": { "$gte": "123_", "$lt": "123`" }, "customerId": 123 }
+        );
+        let named = "12_3".encode_key().unwrap();
+        assert_eq!(
+            buckets_to_delete(&Settings::example(), &named),
+            doc! {
+                "$or": [
+                    { "_id": { "$gte": "12%5F3_", "$lt": "12%5F3`" } },
+                    { "_id": { "$gte": "12_3_", "$lt": "12_3`" } },
+                ],
+                "customerId": "12_3",
+            }
         );
     }
 
