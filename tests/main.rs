@@ -67,6 +67,7 @@ mod outlier_verify;
 mod page_size;
 mod pages;
 mod plans;
+mod poll;
 mod repair;
 mod repair_live;
 mod secured;
