@@ -347,7 +347,7 @@ async fn a_deletion_needs_no_retries() {
         let trades = ready(db, builder(db).retry(once)).await;
         trades.append(&1, &spread(0)).await.unwrap();
         assert_eq!(trades.delete_key(&1).await.unwrap().buckets, 1);
-        assert_eq!(all(&plain(db)).await, [Document::new(); 0]);
+        assert!(all(&plain(db)).await.is_empty());
     })
     .await;
 }

@@ -419,7 +419,7 @@ async fn the_error_of_a_bad_item_or_id_names_the_key() {
             assert!(error.is_invalid_input(), "{number}: {error:?}");
             assert_eq!(error.key(), Some("123"), "{number}: {error:?}");
         }
-        assert_eq!(all(&plain(db)).await, [Document::new(); 0]);
+        assert!(all(&plain(db)).await.is_empty());
     })
     .await;
 }

@@ -85,7 +85,7 @@ impl<K: Key, T> BucketRepository<K, T> {
 
 impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     /// Appends an item to the history of a key. Items of one key are stored in the order in which their actions are
-    /// first polled; reads return them in the [order of `append_many`](BucketRepository::append_many#order).
+    /// first polled; reads return them in the order that [`append_many`](BucketRepository::append_many) describes.
     ///
     /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be
     /// stored fails alone: those that go out with it are tried again without it.

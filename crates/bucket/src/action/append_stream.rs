@@ -23,7 +23,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// [`append_many`](Self::append_many) does, several keys at a time.
     ///
     /// Items of one key are stored in the order of the stream; reads return them in the
-    /// [order of `append_many`](Self::append_many#order). Memory is bounded, whatever the stream's length: the
+    /// order that [`append_many`](Self::append_many) describes. Memory is bounded, whatever the stream's length: the
     /// stream is read as fast as items can be stored.
     ///
     /// ```no_run

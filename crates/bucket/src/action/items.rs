@@ -192,7 +192,7 @@ pub struct ItemSlice<T> {
     /// there may be empty.
     pub previous: Option<ItemToken>,
     /// The position after the last of these items, also when there are no more for now: to
-    /// [poll for items that are appended later](BucketRepository::items#polling). Where there are no items it is the
+    /// [poll for items that are appended later](BucketRepository::items). Where there are no items it is the
     /// token that was given, and `None` without one.
     pub end: Option<ItemToken>,
 }

@@ -51,6 +51,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - A missing key field is set from the `_id`.
     /// - An item that is there twice, byte by byte, by its [id](crate::BucketRepositoryBuilder::item_id_field), is there
     ///   once then.
+    /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and are
+    ///   reported by [`left`](Repaired::left).
     /// - Fields of your own stay in their buckets.
     ///
     /// Each key is mended in one transaction, so others may write meanwhile, and nobody sees it halfway. When this process
