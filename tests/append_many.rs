@@ -1,5 +1,6 @@
 //! Appending batches: order, whole pages, round trips, and what is stored when one fails.
 
+use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, IdPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
@@ -306,4 +307,51 @@ async fn check_all_once(db: &TestDatabase, trades: &Trades, expected: i64) {
         "all pages but one are full"
     );
     assert_eq!(violations(&plain(db), 10).await, []);
+}
+
+/// The order that the documentation of `append_many` and `items` describes.
+#[tokio::test]
+async fn the_policy_orders_the_buckets_of_a_batch() {
+    testkit::run(async |db| {
+        let descending: Vec<Trade> = (0..40).rev().map(spread).collect();
+        let by_time = |size: usize| descending.chunks(size).rev().flatten().cloned().collect::<Vec<_>>();
+        for (policy, page_size, expected) in [
+            (IdPolicy::ItemTime, 1, by_time(1)),
+            (IdPolicy::ItemTime, 10, by_time(10)),
+            (IdPolicy::Monotonic, 1, descending.clone()),
+            (IdPolicy::Monotonic, 10, descending.clone()),
+        ] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).page_size(page_size).id_policy(policy)).await;
+            trades.append_many(&123, &descending).await.unwrap();
+            let items: Vec<Trade> = trades.items(&123).stream().try_collect().await.unwrap();
+            assert_eq!(items, expected, "{policy:?}, pages of {page_size}");
+        }
+    })
+    .await;
+}
+
+/// A second has 1,000,000 buckets, and with monotonic ids that of the newest one is used until then.
+#[tokio::test]
+async fn a_second_without_free_suffixes_is_an_error() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
+        let mut last = full_bucket(SECOND + 100);
+        last.insert("_id", format!("123_{}_999999", SECOND + 100));
+        plain(db).insert_many([full_bucket(SECOND), last]).await.unwrap();
+        let errors = [
+            trades.append(&123, &spread(7)).await.unwrap_err(),
+            trades.append_many(&123, &[spread(7), spread(100)]).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(
+                (error.kind(), error.key()),
+                (ErrorKind::InvalidTime, Some("123")),
+                "{error:?}"
+            );
+        }
+        assert_eq!(trades.counts(&123).await.unwrap().items, 20);
+        trades.append(&123, &spread(101)).await.unwrap();
+    })
+    .await;
 }

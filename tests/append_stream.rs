@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{IdPolicy, Progress};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
+use crate::moving::histories;
 use crate::support::*;
 
 /// Items of 50 keys, in an order that jumps between them; a few keys have most of the items.
@@ -227,6 +228,75 @@ async fn a_bad_item_ends_a_stream_with_its_key() {
             trades.append_stream(stream::empty()).buffer_bytes(0),
         ] {
             assert_eq!(action.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    })
+    .await;
+}
+
+/// The error of a bad item says how much of the stream is stored, so that the rest can be sent again.
+#[tokio::test]
+async fn a_bad_item_ends_a_stream_with_the_number_of_stored_items() {
+    testkit::run(async |db| {
+        let dated = |n: i64| doc! { "n": n, "date": at(SECOND + n) };
+        for (keys, buffer) in [(1_u32, 100), (1, 64 << 20), (3, 100), (3, 400)] {
+            plain(db).drop().await.unwrap();
+            let trades = histories::<u32>(db).build().unwrap();
+            trades.ensure_indexes().await.unwrap();
+            let key_of = |n: i64| u32::try_from(n).unwrap() % keys;
+            let mut items: Vec<(u32, Document)> = (0..20).map(|n| (key_of(n), dated(n))).collect();
+            items[15].1.remove("date");
+            let appended = trades.append_stream(stream::iter(items.clone())).buffer_bytes(buffer);
+            let error = appended.await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidTime, "{error:?}");
+            assert_eq!(error.key(), Some(key_of(15).to_string().as_str()));
+            assert_eq!(error.stored(), Some(15), "{error:?}");
+            assert!(!error.to_string().contains("nothing was stored"), "{error}");
+
+            items[15].1 = dated(15);
+            let rest = items[15..].to_vec();
+            trades.append_stream(stream::iter(rest)).await.unwrap();
+            for key in 0..keys {
+                let stored: Vec<Document> = trades.items(&key).stream().try_collect().await.unwrap();
+                let expected: Vec<Document> = (0..20).filter(|n| key_of(*n) == key).map(dated).collect();
+                assert_eq!(stored, expected, "each item once");
+            }
+        }
+    })
+    .await;
+}
+
+/// Of the other errors that the client finds: a key that cannot be encoded, an item id of a bad type, an item that is too
+/// large for a page.
+#[tokio::test]
+async fn each_error_of_the_client_says_how_much_of_a_stream_is_stored() {
+    testkit::run(async |db| {
+        let item = |n: i32| doc! { "n": n, "date": at(SECOND) };
+        let large = doc! { "n": 7, "date": at(SECOND), "text": "x".repeat(16 << 20) };
+        let bad: [(String, Document, ErrorKind); 3] = [
+            ("x".repeat(5000), item(7), ErrorKind::InvalidKey),
+            (
+                "a".into(),
+                doc! { "n": 1.5, "date": at(SECOND) },
+                ErrorKind::InvalidItemId,
+            ),
+            ("a".into(), large, ErrorKind::TooLarge),
+        ];
+        for (key, document, kind) in bad {
+            plain(db).drop().await.unwrap();
+            let names = histories::<String>(db).item_id_field("n").build().unwrap();
+            names.ensure_indexes().await.unwrap();
+            let mut items: Vec<(String, Document)> = (0..7).map(|n| ("a".to_owned(), item(n))).collect();
+            items.push((key, document));
+            let error = names
+                .append_stream(stream::iter(items))
+                .buffer_bytes(100)
+                .await
+                .unwrap_err();
+            assert!(!error.to_string().contains("nothing was stored"), "{error}");
+            let stored = names.counts("a").await.unwrap().items;
+            assert_eq!((error.kind(), error.stored()), (kind, Some(stored)), "{error:?}");
+            // A page that is too large does not go out, nor do those that would go out with it.
+            assert!(stored == 7 || kind == ErrorKind::TooLarge && stored > 0);
         }
     })
     .await;

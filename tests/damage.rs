@@ -207,7 +207,10 @@ pub fn kinds() -> Vec<Damage> {
         ),
         kind(
             vec![with(with(bucket("a", 0..1), "_id", "a_9999999999999"), "history", [1])],
-            vec![("a_9999999999999", IdOrder)],
+            vec![
+                ("a_9999999999999", IdOrder),
+                ("a_9999999999999", ItemTimeMissing { items: 1 }),
+            ],
             None,
         ),
     ]

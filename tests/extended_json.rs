@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
-use mongo_patterns::{Error, subset::SubsetRepository};
+use mongo_patterns::{Error, ErrorKind, subset::SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
@@ -133,6 +133,29 @@ async fn in_parents_and_embedded_children() {
         times += is_stored(db, patrons.add_child(2, &child(2)).await);
         times += is_stored(db, patrons.replace_child(2, &child(1)).await);
         assert_eq!(stored(db, "patron").await, vec![looks(); times]);
+    })
+    .await;
+}
+
+/// As the documentation of the bucket pattern recommends.
+#[tokio::test]
+async fn items_of_any_fields_are_read_as_raw_documents() {
+    testkit::run(async |db| {
+        let items = BucketRepository::<u32, RawDocumentBuf>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        items.ensure_indexes().await.unwrap();
+        let item = RawDocumentBuf::try_from(&doc! { "$date": 5, "in": { "$oid": "none" } }).unwrap();
+        let appended = items.append(&123, &item).await;
+        if !at_least(db, 5) {
+            assert_eq!(appended.unwrap_err().kind(), ErrorKind::InvalidArgument);
+            return;
+        }
+        appended.unwrap();
+        items.append_many(&123, &[item.clone(), item.clone()]).await.unwrap();
+        assert_eq!(items.page(&123, 1).await.unwrap().unwrap().items, vec![item; 3]);
     })
     .await;
 }

@@ -118,7 +118,11 @@ async fn a_page_goes_back_within_a_range_while_the_history_grows() {
             let items: Vec<Trade> = (0..45).map(spread).collect();
             trades.append_many(&123, &items).await.unwrap();
             let asked = || {
-                let items = trades.items(&123).from(at(SECOND + 7)).until(at(SECOND + 40)).limit(6);
+                let items = trades
+                    .items(&123)
+                    .from(at(SECOND + 7).to_system_time())
+                    .until(at(SECOND + 40).to_system_time())
+                    .limit(6);
                 if newest_first { items.newest_first() } else { items }
             };
             let mut slices = vec![asked().page().await.unwrap()];

@@ -372,3 +372,54 @@ async fn bad_input_and_set_up_are_named() {
     })
     .await;
 }
+
+/// As an append does for an item that it cannot store.
+#[tokio::test]
+async fn the_error_of_a_bad_item_or_id_names_the_key() {
+    testkit::run(async |db| {
+        let items = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .time_field("date")
+            .item_id_field("n")
+            .build()
+            .unwrap();
+        items.ensure_indexes().await.unwrap();
+        let (bad_id, timeless) = (doc! { "n": 1.5, "date": at(SECOND) }, doc! { "n": 1 });
+        let good = doc! { "n": 1, "date": at(SECOND) };
+        let writer = items.combining_writer();
+        let errors = [
+            items.append(&123, &bad_id).await.unwrap_err(),
+            items.append(&123, &timeless).await.unwrap_err(),
+            items.append(&123, &doc! { "date": at(SECOND) }).await.unwrap_err(),
+            items.append(&123, &good).at(at(-1)).await.unwrap_err(),
+            items
+                .append_many(&123, &[good.clone(), bad_id.clone()])
+                .await
+                .unwrap_err(),
+            items
+                .append_many(&123, &[good.clone(), timeless.clone()])
+                .await
+                .unwrap_err(),
+            items
+                .append_stream(futures::stream::iter([(123, bad_id.clone())]))
+                .await
+                .unwrap_err(),
+            writer.append(&123, &bad_id).await.unwrap_err(),
+            writer.append(&123, &timeless).await.unwrap_err(),
+            items.item(&123, 1.5).await.unwrap_err(),
+            items.remove_item(&123, 1.5).await.unwrap_err(),
+            items.replace_item(&123, &bad_id).await.unwrap_err(),
+            items.replace_item(&123, &timeless).await.unwrap_err(),
+            items.update_item(&123, 1.5, doc! { "qty": 1 }).await.unwrap_err(),
+            items.update_item(&123, 1, doc! { "date": 1 }).await.unwrap_err(),
+            items.update_item(&123, 1, doc! { "n": 1 }).await.unwrap_err(),
+        ];
+        for (number, error) in errors.iter().enumerate() {
+            assert!(error.is_invalid_input(), "{number}: {error:?}");
+            assert_eq!(error.key(), Some("123"), "{number}: {error:?}");
+        }
+        assert!(all(&plain(db)).await.is_empty());
+    })
+    .await;
+}

@@ -222,3 +222,40 @@ async fn the_newest_items_come_from_pages_that_are_not_full_too() {
     })
     .await;
 }
+
+/// The largest numbers that the arguments can have are numbers as others.
+#[tokio::test]
+async fn the_largest_limits_and_numbers_are_right() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        let largest = i32::MAX as u32;
+        for limit in [largest - 1, largest, largest + 1, u32::MAX] {
+            assert_eq!(trades.pages(&123).limit(limit).await.unwrap().pages.len(), 4, "{limit}");
+            let newest = trades.pages(&123).newest_first().limit(limit).await.unwrap();
+            assert_eq!((newest.pages.len(), newest.next), (4, None), "{limit}");
+            let all = trades.newest(&123, limit).await.unwrap();
+            assert_eq!(all.len() as u64, trades.counts(&123).await.unwrap().items, "{limit}");
+        }
+        let largest = i64::MAX as u64;
+        for number in [largest - 1, largest, largest + 1, u64::MAX - 1, u64::MAX] {
+            match trades.page(&123, number).await {
+                Ok(page) => assert_eq!(page, None, "{number}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{number}: {error:?}"),
+            }
+        }
+        for limit in [largest - 1, largest, largest + 1, u64::MAX] {
+            let slice = trades.items(&123).limit(limit).page().await.unwrap();
+            assert!(slice.items.len() > 30 && slice.next.is_none(), "{limit}");
+            let slice = trades
+                .items(&123)
+                .newest_first()
+                .skip(limit)
+                .limit(limit)
+                .page()
+                .await
+                .unwrap();
+            assert!(slice.items.is_empty(), "{limit}");
+        }
+    })
+    .await;
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{Left, Repaired};
+use mongo_patterns::bucket::{BucketRepository, Left, Problem, Repaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -185,6 +185,41 @@ async fn hand_written_ids_become_ours_and_keys_stay_apart() {
     .await;
 }
 
+/// Items that cannot be read are left, and never removed; all else of the key is repaired.
+#[tokio::test]
+async fn items_that_are_null_or_have_no_time_are_left() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let timeless = [Bson::from(doc! { "n": 1 }), trade(2)];
+        let null = [trade(3), Bson::Null];
+        for (items, problem) in [
+            (timeless, Problem::ItemTimeMissing { items: 1 }),
+            (null, Problem::ItemNull { items: 1 }),
+        ] {
+            plant(
+                db,
+                [with(bucket("a", 0..1), "history", items.to_vec()), bucket("a", 5..6)],
+            )
+            .await;
+            let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
+            let repaired = repair(&named).await;
+            assert_eq!(planned, repaired);
+            assert_eq!(repaired[0].left, Some(Left::UnreadableItems));
+            assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
+            let stored = all(&plain(db)).await;
+            let [first, second] = items;
+            assert_eq!(stored[0].get_array("history").unwrap(), &[first, second, trade(5)]);
+            assert_eq!(problems(&findings(&named).await), [("a_1698335223", problem)]);
+            let again = repair(&named).await;
+            assert_eq!(
+                (again[0].left, again[0].written.len()),
+                (Some(Left::UnreadableItems), 0)
+            );
+        }
+    })
+    .await;
+}
+
 /// xorshift64
 struct Dice(u64);
 
@@ -300,6 +335,83 @@ async fn a_thousand_keys_with_random_damage_lose_no_item() {
             named.append(key, &spread(0)).await.unwrap();
         }
         assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// A few buckets of a few keys, with ids and key fields of all forms and types.
+fn tangled(dice: &mut Dice, key_is_text: bool) -> Vec<Document> {
+    let mut buckets = std::collections::BTreeMap::new();
+    for n in 0..2 + dice.below(7) {
+        let key = ["1", "12", "1_2"][dice.below(if key_is_text { 3 } else { 2 })];
+        let number = key.parse::<i32>().map(Bson::Int32);
+        let second = [SECOND, SECOND + 5, SECOND + 10, 852_076_800, -7][dice.below(5)];
+        let id: Bson = match dice.below(8) {
+            0 => format!("bucket {n} of {key}").into(),
+            1 => Bson::Int32(i32::try_from(n).unwrap()),
+            2 => format!("{key}_{second}").into(),
+            3 => format!("{}_{second}_{:06}", key.replace('_', "%5F"), 1 + dice.below(2)).into(),
+            _ => format!("{}_{second}", key.replace('_', "%5F")).into(),
+        };
+        let first = i64::try_from(n).unwrap() * 10;
+        let mut bucket = with(
+            bucket(key, first..first + 1 + i64::try_from(dice.below(5)).unwrap()),
+            "_id",
+            id.clone(),
+        );
+        match (dice.below(10), number) {
+            (0, _) => drop(bucket.remove("customerId")),
+            (1, _) => drop(bucket.insert("customerId", Bson::Null)),
+            (2, _) => drop(bucket.insert("customerId", mongodb::bson::oid::ObjectId::new())),
+            (3, Ok(number)) if key_is_text => drop(bucket.insert("customerId", number)),
+            (4, _) => drop(bucket.insert("customerId", "12")),
+            (5, _) => drop(bucket.insert("count", 7)),
+            (_, Ok(number)) if !key_is_text => drop(bucket.insert("customerId", number)),
+            _ => {}
+        }
+        buckets.insert(id.to_string(), bucket);
+    }
+    buckets.into_values().collect()
+}
+
+async fn both<K: mongo_patterns::Key>(repository: &BucketRepository<K, Trade>) -> [Vec<Repaired>; 2] {
+    let in_order = |mut keys: Vec<Repaired>| {
+        keys.sort_by_key(|repaired| (repaired.key.clone(), format!("{:?}", repaired.findings)));
+        keys
+    };
+    let planned = repository.repair().dry_run().stream().try_collect().await.unwrap();
+    let repaired = repository.repair().stream().try_collect().await.unwrap();
+    [planned, repaired].map(in_order)
+}
+
+/// Key by key, over collections in which a key's buckets do not stand together.
+#[tokio::test]
+async fn a_dry_run_and_the_repair_name_each_key_once_and_agree() {
+    testkit::run(async |db| {
+        let mut dice = Dice(0x5eed_0003);
+        let numbered = BucketRepository::<u32, Trade>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .time_field("date")
+            .page_size(3)
+            .build()
+            .unwrap();
+        let named = named(db).build().unwrap();
+        for round in 0..150 {
+            let key_is_text = round % 2 == 0;
+            let documents = tangled(&mut dice, key_is_text);
+            plant(db, documents.iter().cloned()).await;
+            let [planned, repaired] = if key_is_text {
+                both(&named).await
+            } else {
+                both(&numbered).await
+            };
+            assert_eq!(planned, repaired, "round {round}: {documents:#?}");
+            let mut keys: Vec<_> = repaired.iter().filter_map(|repaired| repaired.key.as_ref()).collect();
+            keys.dedup();
+            let named_once = repaired.iter().filter(|repaired| repaired.key.is_some()).count();
+            assert_eq!(keys.len(), named_once, "round {round}: {documents:#?}");
+        }
     })
     .await;
 }

@@ -2,6 +2,9 @@
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
@@ -38,6 +41,8 @@ async fn settings_that_cannot_work_are_refused() {
             builder(db).items_field("_id"),
             builder(db).count_field("a\0"),
             builder(db).time_field("a.b"),
+            builder(db).item_id_field("0"),
+            builder(db).item_id_field("12"),
             builder(db).items_field("customerId"),
             builder(db).count_field("history"),
             Trades::builder(db.collection::<Document>("trades")),
@@ -364,6 +369,40 @@ async fn repositories_are_cheap_clones_that_can_be_sent() {
             .await
             .unwrap();
         assert_eq!(trades.counts(&1).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+/// Neither `Clone` nor `Debug`.
+struct Opaque;
+
+/// Builders and repositories are cloned and shown whatever their types are.
+#[tokio::test]
+async fn builders_and_repositories_need_nothing_of_their_types() {
+    fn shown<B: Clone + std::fmt::Debug>(of: &B) -> String {
+        format!("{:?}", of.clone())
+    }
+    testkit::run(async |db| {
+        let collection = |name| db.collection::<Document>(name);
+        let buckets = BucketRepository::<u32, Opaque>::builder(collection("trades"))
+            .key_field("customerId")
+            .items_field("history");
+        let outliers = OutlierRepository::<Opaque, Opaque>::builder(collection("sales"), collection("extra_sales"))
+            .array_field("customers")
+            .parent_field("book_id");
+        let subsets = SubsetRepository::<Opaque, Opaque>::builder(collection("product"), collection("review"))
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("published", Direction::Descending);
+        let embedded = EmbeddedRepository::<Opaque, Opaque>::builder(collection("patron")).children_field("addresses");
+        assert!(shown(&buckets).contains("customerId") && shown(&buckets).contains("trades"));
+        assert!(shown(&outliers).contains("book_id") && shown(&subsets).contains("review_id"));
+        assert!(shown(&embedded).contains("addresses"));
+        assert!(shown(&buckets.clone().build().unwrap()).contains("trades"));
+        assert!(shown(&outliers.clone().build().unwrap()).contains("sales"));
+        assert!(shown(&subsets.clone().build().unwrap()).contains("review"));
+        assert!(shown(&embedded.clone().build().unwrap()).contains("patron"));
     })
     .await;
 }

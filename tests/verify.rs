@@ -89,7 +89,10 @@ async fn a_single_page_that_is_not_full_is_right() {
 #[tokio::test]
 async fn ids_of_items_that_are_missing_or_doubled_are_found() {
     testkit::run(async |db| {
-        let history = |ids: &[Bson]| -> Vec<Bson> { ids.iter().map(|id| doc! { "n": id }.into()).collect() };
+        let history = |ids: &[Bson]| -> Vec<Bson> {
+            let item = |id: &Bson| doc! { "n": id, "date": at(SECOND) }.into();
+            ids.iter().map(item).collect()
+        };
         let first = with(
             bucket("a", 0..3),
             "history",
@@ -116,10 +119,14 @@ async fn ids_of_items_that_are_missing_or_doubled_are_found() {
             [
                 ("a_1698335223", Problem::ItemIdMissing { items: 2 }),
                 ("a_1698335226", Problem::ItemIdDoubled { items: 2 }),
+                ("c_1698335223", Problem::ItemTimeMissing { items: 1 }),
                 ("c_1698335223", Problem::ItemIdMissing { items: 1 }),
             ]
         );
-        assert_eq!(problems(&findings(&named(db).build().unwrap()).await), []);
+        assert_eq!(
+            problems(&findings(&named(db).build().unwrap()).await),
+            [("c_1698335223", Problem::ItemTimeMissing { items: 1 })]
+        );
     })
     .await;
 }
@@ -225,6 +232,38 @@ async fn a_key_that_cannot_be_encoded_is_an_error() {
         let error = named.repair().key(long.as_str()).stream().try_next().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidKey);
         assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// What readers refuse is found: `null` in place of an item, and items without a date in the time field.
+#[tokio::test]
+async fn items_that_are_null_or_have_no_time_are_found() {
+    testkit::run(async |db| {
+        let dated = named(db).build().unwrap();
+        let undated = Named::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .page_size(3)
+            .build()
+            .unwrap();
+        let items = [
+            Bson::Null,
+            doc! { "n": 1 }.into(),
+            doc! { "n": 2, "date": "2023-10-26" }.into(),
+        ];
+        plant(
+            db,
+            [with(bucket("a", 0..3), "history", items.to_vec()), bucket("a", 3..4)],
+        )
+        .await;
+        for named in [&dated, &undated] {
+            assert_eq!(named.page("a", 1).await.unwrap_err().kind(), ErrorKind::Decode);
+        }
+        let null = ("a_1698335223", Problem::ItemNull { items: 1 });
+        let timeless = ("a_1698335223", Problem::ItemTimeMissing { items: 2 });
+        assert_eq!(problems(&findings(&dated).await), [null, timeless]);
+        assert_eq!(problems(&findings(&undated).await), [null]);
     })
     .await;
 }

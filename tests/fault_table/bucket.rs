@@ -274,6 +274,9 @@ fn upkeep() -> Vec<Operation<Histories>> {
             Box::pin(async move { text(m.with_ids.ensure_indexes().await) })
         })
         .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
+        Operation::<Histories>::new(Steps, "BucketRepository::delete_key", "", |m| {
+            Box::pin(async move { text(m.plain.delete_key(&1).await.map(drop)) })
+        }),
         Operation::<Histories>::new(Steps, "BucketRepository::repair + Repair::stream", "", |m| {
             Box::pin(async move {
                 let repaired: Result<Vec<_>, _> = m.with_ids.repair().concurrency(1).stream().try_collect().await;
@@ -318,6 +321,12 @@ fn reads() -> Vec<Operation<Histories>> {
         }),
         Operation::<Histories>::new(Reads, "BucketRepository::items + Items::page", "from a time", |m| {
             Box::pin(async move { text(m.plain.items(&1).from(at(SECOND + 2)).limit(3).page().await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::keys + Keys::stream", "", |m| {
+            Box::pin(async move {
+                let keys: Result<Vec<u32>, _> = m.plain.keys().stream().try_collect().await;
+                text(keys)
+            })
         }),
         Operation::<Histories>::new(Reads, "BucketRepository::item", "", |m| {
             Box::pin(async move { text(m.with_ids.item(&1, 4_i64).await) })

@@ -73,6 +73,11 @@ pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
                 m.with_ids.append_many(&1, &items).session(s).await
             }))
         }),
+        operation::<M>(Whole, "BucketRepository::delete_key", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.delete_key(&1).session(s).await.map(drop)
+            }))
+        }),
         operation::<M>(Whole, "BucketRepository::replace_item", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 let date = at(SECOND + 50);

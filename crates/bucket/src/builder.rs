@@ -1,3 +1,4 @@
+use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Key, Result, RetryPolicy};
@@ -32,7 +33,6 @@ use crate::{BucketRepository, IdPolicy};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct BucketRepositoryBuilder<K, T> {
     collection: Collection<RawDocumentBuf>,
@@ -121,8 +121,9 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     ///
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration), when a required name is missing, a name is not that of a plain
-    /// field, two names are equal, the page size is 0 or above `i32::MAX`, or the collection's write concern is `w: 0`,
-    /// under which no append could be confirmed.
+    /// field, the item id's is a number, which in a path would be a place in the array, two names are equal, the page
+    /// size is 0 or above `i32::MAX`, or the collection's write concern is `w: 0`, under which no append could be
+    /// confirmed.
     pub fn build(self) -> Result<BucketRepository<K, T>> {
         let required = |name: Option<String>, call: &str| {
             let name = name.ok_or_else(|| configuration(format!("call {call}(..) on the builder")));
@@ -136,7 +137,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             items: required(self.items, "items_field")?,
             count,
             time: self.time.map(FieldName::new).transpose()?,
-            item_id: self.item_id.map(FieldName::of_element).transpose()?,
+            item_id: self.item_id.map(FieldName::in_array).transpose()?,
             page_size: self.page_size,
             id_policy: self.id_policy,
             retry: self.retry,
@@ -152,6 +153,40 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             return Err(configuration("the collection's write concern must not be w: 0"));
         }
         Ok(BucketRepository::new(self.collection, settings))
+    }
+}
+
+// Not derived: that would need `Clone` and `Debug` of the types.
+impl<K, T> Clone for BucketRepositoryBuilder<K, T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+            key: self.key.clone(),
+            items: self.items.clone(),
+            count: self.count.clone(),
+            time: self.time.clone(),
+            item_id: self.item_id.clone(),
+            page_size: self.page_size,
+            id_policy: self.id_policy,
+            retry: self.retry.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for BucketRepositoryBuilder<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BucketRepositoryBuilder")
+            .field("collection", &self.collection.namespace())
+            .field("key", &self.key)
+            .field("items", &self.items)
+            .field("count", &self.count)
+            .field("time", &self.time)
+            .field("item_id", &self.item_id)
+            .field("page_size", &self.page_size)
+            .field("id_policy", &self.id_policy)
+            .field("retry", &self.retry)
+            .finish()
     }
 }
 

@@ -77,7 +77,8 @@ fn raw_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
     Tail::parse(tail).is_some().then_some(tail)
 }
 
-fn key_of_id<K: Key>(id: &str) -> Option<(EncodedKey, &str)> {
+/// The key in a bucket's `_id`, and what follows it there.
+pub(crate) fn key_of_id<K: Key>(id: &str) -> Option<(EncodedKey, &str)> {
     let (text, tail) = id.split_once('_')?;
     let key = K::decode_key(text)?.encode_key().ok()?;
     Tail::parse(tail).is_some().then_some((key, tail))
@@ -90,6 +91,10 @@ pub(crate) struct Look {
     count: Option<i64>,
     /// How many items it has; `None` when they are no array.
     pub(crate) items: Option<u64>,
+    /// How many of them are `null`.
+    nulls: u64,
+    /// How many of the others have no date in the time field, where the settings name one.
+    timeless: u64,
     /// The ids of the items, where they are checked; `None` for an item without.
     item_ids: Vec<Option<ItemId>>,
 }
@@ -105,11 +110,18 @@ impl Look {
     pub(crate) fn of_row<K: Key>(row: &RawDocument) -> Self {
         let value = |field: &str| row.get(field).ok().flatten();
         let ids = value("ids").and_then(RawBsonRef::as_array);
-        let items = value("items").and_then(stored_integer);
+        let number = |field: &str| {
+            let number = value(field).and_then(stored_integer);
+            number.and_then(|number| u64::try_from(number).ok())
+        };
+        let key = value("key").and_then(RawBsonRef::as_document);
+        let key = key.and_then(|key| key.get("v").ok().flatten());
         Self {
-            items: items.and_then(|items| u64::try_from(items).ok()),
+            items: number("items"),
+            nulls: number("nulls").unwrap_or(0),
+            timeless: number("timeless").unwrap_or(0),
             item_ids: ids.into_iter().flatten().map(|id| item_id(id.ok()?)).collect(),
-            ..Self::without_items::<K>(value("_id"), value("key"), value("count"))
+            ..Self::without_items::<K>(value("_id"), key, value("count"))
         }
     }
 
@@ -125,8 +137,20 @@ impl Look {
                 .map(|item| id_of(item.ok()?, field.as_str()))
                 .collect()
         });
+        let is_null = |item: &RawBsonRef<'_>| matches!(item, RawBsonRef::Null | RawBsonRef::Undefined);
+        let has_time = |item: RawBsonRef<'_>, field: &str| {
+            let time = item.as_document().and_then(|item| item.get(field).ok().flatten());
+            time.is_some_and(|time| time.as_datetime().is_some())
+        };
+        let is_timeless = |item: &RawBsonRef<'_>| {
+            let time = settings.time.as_ref();
+            !is_null(item) && time.is_some_and(|time| !has_time(*item, time.as_str()))
+        };
+        let all = || items.into_iter().flatten().flatten();
         Self {
             items: items.map(|items| items.into_iter().count() as u64),
+            nulls: all().filter(is_null).count() as u64,
+            timeless: all().filter(is_timeless).count() as u64,
             item_ids: ids.unwrap_or_default(),
             ..Self::without_items::<K>(
                 value("_id"),
@@ -147,6 +171,8 @@ impl Look {
             id,
             count: count.and_then(stored_integer),
             items: None,
+            nulls: 0,
+            timeless: 0,
             item_ids: Vec::new(),
         }
     }
@@ -154,6 +180,12 @@ impl Look {
     /// What tells the groups of buckets apart: the text of the key.
     pub(crate) fn key_text(&self) -> Option<&str> {
         self.belongs.key.as_ref().map(EncodedKey::text)
+    }
+
+    /// Whether its key field holds no key of the type.
+    pub(crate) fn is_stray(&self) -> bool {
+        let problems = &self.belongs.problems;
+        problems.contains(&Problem::KeyMissing) || problems.contains(&Problem::KeyType)
     }
 
     /// Where it stands among the buckets of its key, by time.
@@ -211,6 +243,9 @@ pub(crate) fn check(settings: &Settings, looks: &[Look]) -> Vec<Finding> {
                 }
             }
         }
+        problems.extend((look.nulls > 0).then_some(Problem::ItemNull { items: look.nulls }));
+        let timeless = Problem::ItemTimeMissing { items: look.timeless };
+        problems.extend((look.timeless > 0).then_some(timeless));
         let (mut missing, mut doubled) = (0, 0);
         for id in &look.item_ids {
             match id {

@@ -85,7 +85,7 @@ impl<K: Key, T> BucketRepository<K, T> {
 
 impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     /// Appends an item to the history of a key. Items of one key are stored in the order in which their actions are
-    /// first polled.
+    /// first polled; reads return them in the order that [`append_many`](BucketRepository::append_many) describes.
     ///
     /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be
     /// stored fails alone: those that go out with it are tried again without it.
@@ -113,11 +113,11 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        let encode = |key| Ok((key, Encoded::one(item)?));
+        let key = key.encode_key().map_err(Error::from);
         CombinedAppend {
             shared: &self.shared,
             queues: &self.queues,
-            input: key.encode_key().map_err(Error::from).and_then(encode),
+            input: key.map(|key| (key, Encoded::one(item))),
             time: None,
         }
     }
@@ -143,7 +143,7 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
 pub struct CombinedAppend<'a> {
     shared: &'a Arc<Shared>,
     queues: &'a Arc<Queues>,
-    input: Result<(EncodedKey, Encoded)>,
+    input: Result<(EncodedKey, Result<Encoded>)>,
     time: Option<DateTime>,
 }
 
@@ -166,8 +166,10 @@ impl CombinedAppend<'_> {
 
     async fn execute(self, span: Span) -> Result<Appended> {
         let (key, item) = self.input?;
-        let item = Item::new(&self.shared.settings, item, self.time)?;
-        batch::check_sizes(&self.shared.settings, std::slice::from_ref(&item))?;
+        let with_key = |error: Error| error.with_key(key.text());
+        let item = item.and_then(|item| Item::new(&self.shared.settings, item, self.time));
+        let item = item.map_err(with_key)?;
+        batch::check_sizes(&self.shared.settings, std::slice::from_ref(&item)).map_err(with_key)?;
         let (caller, result) = oneshot::channel();
         if self.queues.join(&key, Waiting { item, caller }) {
             let writer = Writer {

@@ -88,6 +88,25 @@ pub enum Problem {
         /// How many items there are.
         items: u64,
     },
+    /// Items are `null`, which no reader takes for an item.
+    ///
+    /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
+    /// [`UnreadableItems`](crate::Left::UnreadableItems): correct or remove them by hand. Where the item type accepts
+    /// `null`, such as an `Option`, the items are readable, and this can be ignored.
+    ItemNull {
+        /// How many.
+        items: u64,
+    },
+    /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field): types with
+    /// such a field cannot read them, and no range of time contains them. Items that were appended
+    /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
+    ///
+    /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
+    /// [`UnreadableItems`](crate::Left::UnreadableItems): set the dates by hand.
+    ItemTimeMissing {
+        /// How many.
+        items: u64,
+    },
     /// Items have no id, or one of a type that an id cannot have.
     ItemIdMissing {
         /// How many.
@@ -98,6 +117,16 @@ pub enum Problem {
         /// How many.
         items: u64,
     },
+}
+
+impl Problem {
+    /// Whether it is an item that only its owner can correct. The rest of the key is repaired all the same.
+    pub(crate) fn is_of_an_item(&self) -> bool {
+        matches!(
+            self,
+            Self::ItemNull { .. } | Self::ItemTimeMissing { .. } | Self::ItemIdMissing { .. }
+        )
+    }
 }
 
 impl fmt::Display for Problem {
@@ -125,6 +154,10 @@ impl fmt::Display for Problem {
             Self::SeveralOpen { open } => write!(f, "{open} buckets of the key are not full: repair it"),
             Self::NotFull { items } => {
                 write!(f, "there are {items} items, less than a page has, and a newer bucket is not full either: repair it")
+            }
+            Self::ItemNull { items } => write!(f, "{items} items are null: correct or remove them by hand"),
+            Self::ItemTimeMissing { items } => {
+                write!(f, "{items} items have no BSON date in the time field: set one by hand")
             }
             Self::ItemIdMissing { items } => write!(f, "{items} items have no usable id: give them one by hand"),
             Self::ItemIdDoubled { items } => write!(f, "{items} items have the id of another item of the key: repair it"),

@@ -41,6 +41,9 @@ pub enum IdPolicy {
     /// in which they were opened, and a late item goes to the end. Two buckets that different writers open at the same
     /// moment stand in either order. Opening a bucket costs two more round trips: one that finds no open bucket, and a
     /// read of the newest one.
+    ///
+    /// While items are not later than the newest bucket, new ones get suffixes of its second. After 1,000,000 buckets of
+    /// one second, an append that would open another one is [`InvalidTime`](ErrorKind::InvalidTime).
     Monotonic,
 }
 

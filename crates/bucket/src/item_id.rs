@@ -42,7 +42,7 @@ impl ItemId {
             _ => {
                 return Err(Error::new(
                     ErrorKind::InvalidItemId,
-                    "an item's id must be a string, an int32 or int64, an ObjectId, binary data or a date, nothing was stored",
+                    "an item's id must be a string, an int32 or int64, an ObjectId, binary data or a date: use an id of such a type",
                 ));
             }
         })
@@ -54,7 +54,8 @@ impl ItemId {
             return Ok(None);
         };
         let id = in_item(field.as_str()).ok_or_else(|| {
-            let message = format!("the item has no field `{field}`, which is to identify it, nothing was stored");
+            let message =
+                format!("the item has no field `{field}`, which is to identify it, it was not stored: set the field");
             Error::new(ErrorKind::InvalidItemId, message)
         })?;
         Self::from_bson(id).map(Some)

@@ -66,8 +66,11 @@
 //! - A key has at most one bucket that is not full, at every moment. A unique index sees to it, and every append names
 //!   it in a hint, so that nothing is written where it is missing.
 //! - No key reads or writes another's buckets, [whatever it contains](mongo_patterns_core::key).
-//! - No second is ever full. Where one opens several buckets, a suffix tells them apart: `123_1698335223`, then
-//!   `123_1698335223_000001`, and so on, in order.
+//! - A second has room for 1,000,000 buckets of a key. Where one opens several, a suffix tells them apart:
+//!   `123_1698335223`, then `123_1698335223_000001`, and so on, in order. After the suffix 999999 an append that would
+//!   open one more is [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
+//!   [`IdPolicy::Monotonic`] that concerns the second of the newest bucket: an item with a time in the far future keeps
+//!   all later buckets in its second until then.
 //! - What breaks these rules, since another program wrote it, is an error that names the document, and not a wrong
 //!   answer.
 //!
@@ -96,6 +99,8 @@
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
+//! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and some 16 index entries a key at most |
+//! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key in which something is wrong | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as `verify`'s first, and 5 a key that is mended | all, and those of such keys again |
@@ -149,6 +154,11 @@
 //!
 //! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends only
 //! those items. Items that come more than [`late_by`](action::Items::late_by) out of order may be missed.
+//!
+//! **Items of any fields.** Items are stored as they are, whatever the names of their fields. But the driver's `Document`
+//! takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored, and then cannot
+//! be read as a `Document`. Where items can have such fields, use `RawDocumentBuf` as the item type, which reads them as
+//! they are stored.
 //!
 //! **An append together with other writes.** `?` works in the driver's callback, and the driver runs it again when
 //! writers conflict, because errors keep their labels:
@@ -260,7 +270,8 @@ mod walk;
 mod write;
 
 pub use action::{
-    Appended, AppendedMany, Counts, ItemSlice, Left, PageSizeChanged, PageSlice, Progress, Removed, Repaired, Updated,
+    Appended, AppendedMany, Counts, DeletedKey, ItemSlice, Left, PageSizeChanged, PageSlice, Progress, Removed,
+    Repaired, Updated,
 };
 pub use builder::BucketRepositoryBuilder;
 pub use combine::{CombinedAppend, CombiningWriter};

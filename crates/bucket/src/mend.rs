@@ -48,6 +48,8 @@ pub enum Left {
     ItemsDiffer,
     /// Items have no id. All else of the key was mended.
     NoItemId,
+    /// Items are `null`, or have no date in the time field. All else of the key was repaired.
+    UnreadableItems,
     /// A bucket would go away that has fields of the user's own. Nothing of the key was changed.
     OwnFields,
     /// A page of the items would pass 16 MiB. Nothing of the key was changed.
@@ -64,6 +66,7 @@ impl fmt::Display for Left {
             Self::PlaceUnknown => "a bucket's place is unknown: give its `_id` the second at which it was opened, by hand",
             Self::ItemsDiffer => "different items have the same id: change the id of one, or remove one, by hand",
             Self::NoItemId => "items have no usable id: give them one by hand",
+            Self::UnreadableItems => "items are null, or have no BSON date in the time field: correct or remove them by hand",
             Self::OwnFields => "a bucket would go away that has fields of your own: move them to another bucket of the key, or remove them",
             Self::TooLarge => "a page of these items would pass 16 MiB: use a smaller page size",
             Self::NoName => "a second of the key has 1,000,000 buckets, and no more fit: use a larger page size",
@@ -103,11 +106,14 @@ pub(crate) fn mend<K: Key>(settings: &Settings, key: &EncodedKey, found: Vec<Raw
     buckets.sort_by_cached_key(|(look, _)| look.place());
     let (looks, documents): (Vec<Look>, Vec<RawDocumentBuf>) = buckets.into_iter().unzip();
     let findings = check(settings, &looks);
+    let is_any = |of: fn(&Problem) -> bool| findings.iter().any(|finding| of(&finding.problem));
+    let left = if is_any(|problem| matches!(problem, Problem::ItemIdMissing { .. })) {
+        Some(Left::NoItemId)
+    } else {
+        is_any(Problem::is_of_an_item).then_some(Left::UnreadableItems)
+    };
     let mut mending = Mending {
-        left: findings
-            .iter()
-            .any(|finding| matches!(finding.problem, Problem::ItemIdMissing { .. }))
-            .then_some(Left::NoItemId),
+        left,
         findings,
         changes: Changes::default(),
         items: 0,

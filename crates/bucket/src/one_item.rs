@@ -29,7 +29,9 @@ pub(crate) struct OneItem {
 }
 
 impl OneItem {
-    pub(crate) fn new(settings: &Settings, key: EncodedKey, id: ItemId) -> Result<Self> {
+    /// An error names the key.
+    pub(crate) fn new(settings: &Settings, key: EncodedKey, id: Result<ItemId>) -> Result<Self> {
+        let id = id.map_err(|error| error.with_key(key.text()))?;
         let (Some(field), Some(path), Some(index)) =
             (&settings.item_id, settings.item_id_path(), settings.item_index())
         else {

@@ -177,16 +177,48 @@ pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[
     doc! { "$or": forms }
 }
 
+/// The buckets of the key that a deletion takes: by equality on the key, among the `_id`s of the key as they are encoded,
+/// or as people write them.
+pub(crate) fn buckets_to_delete(settings: &Settings, key: &EncodedKey) -> Document {
+    let range = |first: String, last: String| doc! { "_id": { "$gte": first, "$lt": last } };
+    let mut filter = range(key.id(""), key.end());
+    if let Some(raw) = key.value().as_str().filter(|raw| *raw != key.text()) {
+        // '`' is the character after '_'
+        let by_hand = range(format!("{raw}_"), format!("{raw}`"));
+        filter = doc! { "$or": [filter, by_hand] };
+    }
+    filter.insert(settings.key.as_str(), key.value());
+    filter
+}
+
+/// The size of a batch that holds so many documents. The driver adds one to a batch that is as large as the limit, and
+/// sends an int32.
+pub(crate) fn batch_of(documents: u32) -> u32 {
+    const LARGEST: u32 = i32::MAX as u32 - 1;
+    documents.min(LARGEST)
+}
+
 /// What verification needs of each bucket, key by key.
 pub(crate) fn looks(settings: &Settings, filter: Document) -> Vec<Document> {
     let field = |name: &str| format!("${name}");
     let items = field(settings.items.as_str());
     let if_array = |value: Bson| doc! { "$cond": [{ "$isArray": &items }, value, null] };
+    let number = |condition: Document| {
+        let such = doc! { "$filter": { "input": &items, "cond": condition } };
+        if_array(doc! { "$size": such }.into())
+    };
+    let is_null = doc! { "$in": [{ "$type": "$$this" }, ["null", "undefined"]] };
     let mut look = doc! {
-        "key": field(settings.key.as_str()),
+        // Within a document, since a sort takes an array for its smallest element.
+        "key": { "v": field(settings.key.as_str()) },
         "count": field(settings.count.as_str()),
         "items": if_array(doc! { "$size": &items }.into()),
+        "nulls": number(is_null.clone()),
     };
+    if let Some(time) = &settings.time {
+        let is_date = doc! { "$eq": [{ "$type": format!("$$this.{time}") }, "date"] };
+        look.insert("timeless", number(doc! { "$not": [{ "$or": [is_null, is_date] }] }));
+    }
     if let Some(id) = &settings.item_id {
         // An element for each item, also for those without an id.
         let of_item = doc! { "$ifNull": [format!("$$item.{id}"), null] };
@@ -273,6 +305,25 @@ mod tests {
     }
 
     #[test]
+    fn a_deletion_is_by_equality_on_the_key() {
+        assert_eq!(
+            buckets_to_delete(&Settings::example(), &key()),
+            doc! { "_id": { "$gte": "123_", "$lt": "123`" }, "customerId": 123 }
+        );
+        let named = "12_3".encode_key().unwrap();
+        assert_eq!(
+            buckets_to_delete(&Settings::example(), &named),
+            doc! {
+                "$or": [
+                    { "_id": { "$gte": "12%5F3_", "$lt": "12%5F3`" } },
+                    { "_id": { "$gte": "12_3_", "$lt": "12_3`" } },
+                ],
+                "customerId": "12_3",
+            }
+        );
+    }
+
+    #[test]
     fn a_fill_takes_what_fits_and_evaluates_nothing_of_the_users() {
         let items = vec![Bson::String("$count".into()), Bson::Int32(2)];
         let [stage] = fill(&Settings::example(), &key(), None, items.clone());
@@ -310,7 +361,19 @@ mod tests {
         );
 
         let size = doc! { "$cond": [{ "$isArray": "$history" }, { "$size": "$history" }, null] };
-        let mut look = doc! { "key": "$customerId", "count": "$count", "items": size };
+        let number = |condition: Document| {
+            let such = doc! { "$filter": { "input": "$history", "cond": condition } };
+            doc! { "$cond": [{ "$isArray": "$history" }, { "$size": such }, null] }
+        };
+        let is_null = doc! { "$in": [{ "$type": "$$this" }, ["null", "undefined"]] };
+        let is_date = doc! { "$eq": [{ "$type": "$$this.date" }, "date"] };
+        let mut look = doc! {
+            "key": { "v": "$customerId" },
+            "count": "$count",
+            "items": size,
+            "nulls": number(is_null.clone()),
+            "timeless": number(doc! { "$not": [{ "$or": [is_null, is_date] }] }),
+        };
         let expected = |look: &Document| {
             vec![
                 doc! { "$match": {} },

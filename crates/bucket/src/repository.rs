@@ -16,6 +16,9 @@ use crate::{BucketRepositoryBuilder, validator};
 
 /// A collection of buckets: the items of each key, one document a page.
 ///
+/// Items are of any type that serde can write and read. With `Document`, items with fields such as `$date` or `$oid`,
+/// which the driver takes for extended JSON, are stored but cannot be read: use `RawDocumentBuf` where items can have them.
+///
 /// A clone is cheap and shares what the original knows. See the [crate](crate) for the documents and the guarantees.
 ///
 /// Make one for a collection and clone it: the clones keep writes away from a transaction of theirs, on which they would

@@ -1,5 +1,6 @@
 //! Looks at buckets, all of them or those of a key, with a projection of what is checked.
 
+use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
@@ -35,6 +36,9 @@ pub(crate) struct Suspect {
     pub(crate) findings: Vec<Finding>,
     /// The ids of the buckets that were found.
     pub(crate) ids: Vec<Bson>,
+    /// Whether none of their key fields holds the key, so that they tell it by their `_id` alone. Calls for the key find
+    /// them by that.
+    is_stray: bool,
 }
 
 impl<'a, K: Key> Scan<'a, K> {
@@ -59,6 +63,7 @@ impl<'a, K: Key> Scan<'a, K> {
                 return Ok(Some(Suspect {
                     key: looks[0].belongs.key.clone(),
                     findings,
+                    is_stray: looks.iter().all(Look::is_stray),
                     ids: looks.into_iter().map(|look| look.id).collect(),
                 }));
             }
@@ -119,6 +124,48 @@ impl Suspect {
     pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
         let again = looks_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
         Ok(confirmed(&self.findings, check(&shared.settings, &again)))
+    }
+}
+
+/// A scan that returns each key once. The buckets of a key stand together but for those whose key field has no key of the
+/// type, which stand elsewhere and tell their key by their `_id`. They wait for the others of their key, or for the end.
+pub(crate) struct EachKeyOnce<'a, K> {
+    scan: Scan<'a, K>,
+    /// What waits, by the text of its key.
+    strays: BTreeMap<String, Suspect>,
+    /// The keys that were returned.
+    returned: HashSet<String>,
+}
+
+impl<'a, K: Key> EachKeyOnce<'a, K> {
+    pub(crate) fn new(scan: Scan<'a, K>) -> Self {
+        Self {
+            scan,
+            strays: BTreeMap::new(),
+            returned: HashSet::new(),
+        }
+    }
+
+    /// The next key in whose buckets something seems wrong.
+    pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
+        while let Some(mut suspect) = self.scan.next().await? {
+            let Some(key) = suspect.key.as_ref().map(|key| key.text().to_owned()) else {
+                return Ok(Some(suspect));
+            };
+            if let Some(stray) = self.strays.remove(&key) {
+                suspect.findings.extend(stray.findings);
+                suspect.ids.extend(stray.ids);
+            }
+            if suspect.is_stray {
+                if !self.returned.contains(&key) {
+                    self.strays.insert(key, suspect);
+                }
+            } else {
+                self.returned.insert(key);
+                return Ok(Some(suspect));
+            }
+        }
+        Ok(self.strays.pop_first().map(|(_, suspect)| suspect))
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Walk<'a, T> {
     /// How many times as many pages are read at once as hold the wanted items when all of their items are wanted.
     generosity: u64,
     read: VecDeque<Opened<T>>,
+    /// The page of the last item that came, where all of it has been read.
+    finished: Option<Opened<T>>,
 }
 
 /// A page that is being read.
@@ -60,6 +62,8 @@ struct Opened<T> {
     /// How many of its wanted items come before `items`.
     before: usize,
     items: VecDeque<T>,
+    /// Whether items of it came.
+    is_read: bool,
 }
 
 impl<'a, T: DeserializeOwned> Walk<'a, T> {
@@ -81,6 +85,7 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
             ended: false,
             generosity: 1,
             read: VecDeque::new(),
+            finished: None,
         }
     }
 
@@ -96,6 +101,8 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
                 page.items.pop_front()
             };
             if item.is_some() {
+                self.finished = None;
+                page.is_read = true;
                 page.before += usize::from(!self.wanted.newest_first);
                 if self.wanted.skip > 0 {
                     self.wanted.skip -= 1;
@@ -104,14 +111,15 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
                 self.wanted.limit -= 1;
                 return item;
             }
-            self.read.pop_front();
+            let page = self.read.pop_front();
+            self.finished = self.finished.take().or(page.filter(|page| page.is_read));
         }
         None
     }
 
     /// The place after the last item that came.
     pub(crate) fn token(&self) -> Option<ItemToken> {
-        let page = self.read.front()?;
+        let page = self.finished.as_ref().or(self.read.front())?;
         let position = if self.wanted.newest_first {
             page.before + page.items.len()
         } else {
@@ -174,6 +182,7 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
                 tail,
                 before: first,
                 items,
+                is_read: false,
             });
         }
         self.generosity = self.generosity.saturating_mul(4);

@@ -234,7 +234,7 @@ pub(crate) fn second_of(
         (None, Some(field)) => in_item(field.as_str()).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidTime,
-                format!("the item has no BSON date in its time field `{field}`, nothing was stored: a type such as bson::DateTime is one"),
+                format!("the item has no BSON date in its time field `{field}`, it was not stored: a type such as bson::DateTime is one"),
             )
         })?,
     };

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
 pub const TOGETHER: usize = 100;
 /// What an element of an array has beside its value: its type, and its index up to the millionth, with its end.
 const MAX_ELEMENT_HEAD: usize = 9;
-const NOT_ENCODED: &str = "a value cannot be written as BSON, nothing was stored: see as_driver_error() for the reason";
+const NOT_ENCODED: &str = "a value cannot be written as BSON, it was not stored: see as_driver_error() for the reason";
 
 /// A value, encoded once.
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ pub fn check_sizes<'v>(in_a_row: usize, values: impl Iterator<Item = &'v Encoded
         if row > MAX_BYTES {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                "a document of the items would pass MongoDB's limit of 16 MiB, nothing was stored: store smaller items, or fewer a document",
+                "a document of the items would pass MongoDB's limit of 16 MiB, these items were not stored: store smaller items, or fewer a document",
             ));
         }
     }

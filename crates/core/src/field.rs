@@ -46,6 +46,23 @@ impl FieldName {
         if name == "_id" { Ok(Self(name)) } else { Self::new(name) }
     }
 
+    /// Checks the name of a field of an array's elements that stands in a path through the array: it may be `_id`, but
+    /// no number, which a server takes for a place in the array.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration), with what is wrong with the name.
+    pub fn in_array(name: impl Into<String>) -> Result<Self, Error> {
+        let name = Self::of_element(name)?;
+        if name.0.bytes().all(|byte| byte.is_ascii_digit()) {
+            let message = format!(
+                "the field name {:?} must not be a number, which in a path is a place in the array: use a name with a letter",
+                name.0
+            );
+            return Err(Error::new(ErrorKind::Configuration, message));
+        }
+        Ok(name)
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -79,5 +96,12 @@ mod tests {
         }
         assert_eq!(FieldName::of_element("_id").unwrap().as_str(), "_id");
         assert!(FieldName::of_element("a.b").is_err());
+        for name in ["0", "12", "", "a.b"] {
+            let error = FieldName::in_array(name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{name:?}");
+        }
+        for name in ["_id", "a0", "0a", "-1"] {
+            assert_eq!(FieldName::in_array(name).unwrap().as_str(), name);
+        }
     }
 }

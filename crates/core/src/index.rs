@@ -378,7 +378,7 @@ pub fn index_missing(name: &str) -> Error {
     Error::new(
         ErrorKind::IndexMissing,
         format!(
-            "the index `{name}` is missing, nothing was written: call ensure_indexes() once before the first write"
+            "the index `{name}` is missing, so the write was not done: call ensure_indexes() once before the first write"
         ),
     )
 }

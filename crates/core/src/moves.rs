@@ -143,6 +143,15 @@ impl Record {
         self.update(finished()).await
     }
 
+    /// Removes the record of a move that this call has begun, and of which nothing was done.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn forget(&self) -> Result<()> {
+        self.collection.delete_one(self.ours()).await?;
+        Ok(())
+    }
+
     /// Back to the start: the next call goes over everything again.
     ///
     /// # Errors

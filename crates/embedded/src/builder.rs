@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
@@ -29,7 +30,6 @@ use crate::settings::Settings;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct EmbeddedRepositoryBuilder<P, C> {
     collection: Collection<RawDocumentBuf>,
@@ -96,15 +96,10 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
             .ok_or_else(|| configuration("call children_field(..) on the builder"))?;
         let settings = Settings {
             children: FieldName::new(children)?,
-            child_id: FieldName::of_element(self.child_id)?,
+            child_id: FieldName::in_array(self.child_id)?,
             max_children: self.max_children,
             retry: self.retry,
         };
-        if settings.child_id.as_str().bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(configuration(
-                "the field of the child's id must not be a number, which in a path is a place in the array",
-            ));
-        }
         if settings.max_children == 0 || i32::try_from(settings.max_children).is_err() {
             return Err(configuration(
                 "the number of children must be bounded by 1 to 2,147,483,647",
@@ -115,6 +110,32 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
             return Err(configuration("the collection's write concern must not be w: 0"));
         }
         Ok(EmbeddedRepository::new(self.collection, settings))
+    }
+}
+
+// Not derived: that would need `Clone` and `Debug` of the types.
+impl<P, C> Clone for EmbeddedRepositoryBuilder<P, C> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+            children: self.children.clone(),
+            child_id: self.child_id.clone(),
+            max_children: self.max_children,
+            retry: self.retry.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<P, C> fmt::Debug for EmbeddedRepositoryBuilder<P, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedRepositoryBuilder")
+            .field("collection", &self.collection.namespace())
+            .field("children", &self.children)
+            .field("child_id", &self.child_id)
+            .field("max_children", &self.max_children)
+            .field("retry", &self.retry)
+            .finish()
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
@@ -35,7 +36,6 @@ use crate::settings::{self, Settings};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct OutlierRepositoryBuilder<D, E> {
     main: Collection<RawDocumentBuf>,
@@ -187,6 +187,46 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             }
         }
         Ok(OutlierRepository::new(self.main, self.overflow, settings))
+    }
+}
+
+// Not derived: that would need `Clone` and `Debug` of the types.
+impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
+    fn clone(&self) -> Self {
+        Self {
+            main: self.main.clone(),
+            overflow: self.overflow.clone(),
+            array: self.array.clone(),
+            flag: self.flag.clone(),
+            parent: self.parent.clone(),
+            extras: self.extras.clone(),
+            seq: self.seq.clone(),
+            count: self.count.clone(),
+            threshold: self.threshold,
+            extras_cap: self.extras_cap,
+            unique: self.unique,
+            retry: self.retry.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<D, E> fmt::Debug for OutlierRepositoryBuilder<D, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutlierRepositoryBuilder")
+            .field("main", &self.main.namespace())
+            .field("overflow", &self.overflow.namespace())
+            .field("array", &self.array)
+            .field("flag", &self.flag)
+            .field("parent", &self.parent)
+            .field("extras", &self.extras)
+            .field("seq", &self.seq)
+            .field("count", &self.count)
+            .field("threshold", &self.threshold)
+            .field("extras_cap", &self.extras_cap)
+            .field("unique", &self.unique)
+            .field("retry", &self.retry)
+            .finish()
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
@@ -35,7 +36,6 @@ use crate::{Consistency, Direction, SubsetRepository};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {
     parents: Collection<RawDocumentBuf>,
@@ -241,6 +241,46 @@ fn order(
         order.push((child_id.clone(), direction));
     }
     Ok(order)
+}
+
+// Not derived: that would need `Clone` and `Debug` of the types.
+impl<P, C> Clone for SubsetRepositoryBuilder<P, C> {
+    fn clone(&self) -> Self {
+        Self {
+            parents: self.parents.clone(),
+            children: self.children.clone(),
+            subset: self.subset.clone(),
+            version: self.version.clone(),
+            total: self.total.clone(),
+            parent: self.parent.clone(),
+            child_id: self.child_id.clone(),
+            order: self.order.clone(),
+            size: self.size,
+            embed: self.embed.clone(),
+            consistency: self.consistency,
+            retry: self.retry.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<P, C> fmt::Debug for SubsetRepositoryBuilder<P, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubsetRepositoryBuilder")
+            .field("parents", &self.parents.namespace())
+            .field("children", &self.children.namespace())
+            .field("subset", &self.subset)
+            .field("version", &self.version)
+            .field("total", &self.total)
+            .field("parent", &self.parent)
+            .field("child_id", &self.child_id)
+            .field("order", &self.order)
+            .field("size", &self.size)
+            .field("embed", &self.embed)
+            .field("consistency", &self.consistency)
+            .field("retry", &self.retry)
+            .finish()
+    }
 }
 
 fn configuration(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {

@@ -290,6 +290,6 @@ pub(crate) async fn refresh(
 pub(crate) fn no_parent() -> Error {
     Error::new(
         ErrorKind::NotFound,
-        "there is no parent with this id, nothing was stored: insert it first",
+        "there is no parent with this id, so none of its children was stored: insert it first",
     )
 }

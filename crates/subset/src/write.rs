@@ -160,8 +160,8 @@ impl Write<'_> {
             let refreshed = match refreshed {
                 // A look at the parent would have refused it before the child was stored.
                 Err(error) if is_guess && error.kind() == ErrorKind::NotMoved => {
-                    let stored = self.orphaned(parent, stored, session.as_deref_mut()).await?;
-                    return Err(with_stored(error, stored));
+                    let left = self.orphaned(parent, stored, session.as_deref_mut()).await;
+                    return Err(with_stored(error, left.map_err(|error| with_stored(error, stored))?));
                 }
                 refreshed => refreshed.map_err(|error| with_stored(error, stored))?,
             };
@@ -171,7 +171,10 @@ impl Write<'_> {
                     written.embedded += top.len() as u64;
                     written.in_subset |= self.child.is_some_and(|child| is_in(shared, &top, child));
                 }
-                Refreshed::NoParent => gone = Some(self.orphaned(parent, stored, session.as_deref_mut()).await?),
+                Refreshed::NoParent => {
+                    let left = self.orphaned(parent, stored, session.as_deref_mut()).await;
+                    gone = Some(left.map_err(|error| with_stored(error, stored))?);
+                }
             }
         }
         match gone {

@@ -160,7 +160,8 @@ impl<'a, T: Serialize> IntoFuture for Append<'a, T> {
         } = self;
         let item = Item::encode(&shared.settings, item, time);
         run(shared.operation("append"), |span| async move {
-            let (key, item) = (key?, item?);
+            let key = key?;
+            let item = item.map_err(|error| error.with_key(key.text()))?;
             let store = Store {
                 write: Write { shared, key: &key },
                 span: &span,

@@ -15,7 +15,7 @@ use crate::store_many::StoreMany;
 use crate::write::Write;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
-    /// Appends items to the history of a key, in order: first to its open bucket, then in whole buckets.
+    /// Appends items to the history of a key: first to its open bucket, then in whole buckets.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -30,10 +30,21 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// ```
     ///
     /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
-    /// a prefix of the items. Where nobody else appends to the key meanwhile they stand in the history in their order;
-    /// items of others can stand between them. With an
+    /// a prefix of the items. With an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field), items that are stored already, or stand in the
     /// batch twice, are [counted](AppendedMany::already_there) and not stored again, so a batch that failed may be repeated.
+    ///
+    /// # Order
+    /// Consecutive items fill each bucket, and keep their order within it. The [policy](crate::IdPolicy) orders the
+    /// buckets:
+    ///
+    /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, a bucket stands at the second of its first
+    ///   item. So reads return the items in the order of the slice only if their times ascend. Forty items with descending
+    ///   times are returned reversed at a page size of 1.
+    /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), each new bucket stands after those before it, so reads
+    ///   return the items in the order of the slice, except for those that filled an open bucket among older ones.
+    ///
+    /// Items that others append meanwhile can stand between them.
     ///
     /// # Cost
     /// One round trip when all items fit the open bucket, or one page when there is none; else two for up to 1000
@@ -146,7 +157,8 @@ impl<'a, T: Serialize> IntoFuture for AppendMany<'a, T> {
             shared, key, session, ..
         } = self;
         run(shared.operation("append_many"), |span| async move {
-            let (key, items) = (key?, encoded?);
+            let key = key?;
+            let items = encoded.map_err(|error| error.with_key(key.text()))?;
             let mut store = StoreMany::new(Write { shared, key: &key }, &span, &items);
             let mut session = Session::of_caller(session).await?;
             match store.run(session.as_mut()).await {

@@ -22,7 +22,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends a stream of items of any keys: groups them by key, and stores the groups as
     /// [`append_many`](Self::append_many) does, several keys at a time.
     ///
-    /// Items of one key are stored in the order of the stream. Memory is bounded, whatever the stream's length: the
+    /// Items of one key are stored in the order of the stream; reads return them in the
+    /// order that [`append_many`](Self::append_many) describes. Memory is bounded, whatever the stream's length: the
     /// stream is read as fast as items can be stored.
     ///
     /// ```no_run
@@ -45,6 +46,10 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// key, a prefix of its items in the stream. The error names the [key](Error::key) that failed, and its
     /// [`stored`](Error::stored) is the place in the stream, from 0, of that key's first item that is not: all of the
     /// key's items before it are stored.
+    ///
+    /// An item that cannot be appended ([`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode)) ends the stream: the items before it,
+    /// of all keys, are stored first, and [`stored`](Error::stored) is its place in the stream.
     pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
     where
         S: Stream<Item = (K, T)> + Send + 'a,
@@ -149,9 +154,10 @@ impl<'a, K: Key, T: Serialize + 'a> IntoFuture for AppendStream<'a, K, T> {
                 total: AppendedMany::default(),
                 progress: Progress::default(),
                 failure: None,
+                refused: None,
             };
             sink.run(items.fuse(), concurrency, buffer_bytes, on_progress).await;
-            sink.failure.map_or(Ok(sink.total), Err)
+            sink.failure.or(sink.refused).map_or(Ok(sink.total), Err)
         })
     }
 }
@@ -225,6 +231,8 @@ struct Sink<'a> {
     total: AppendedMany,
     progress: Progress,
     failure: Option<Error>,
+    /// The error of an item that cannot be appended. The items before it are stored all the same.
+    refused: Option<Error>,
 }
 
 impl Sink<'_> {
@@ -267,7 +275,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Returns whether the stream has ended.
+    /// Returns whether the stream has ended, or an item cannot be appended, so that no more is read.
     fn take_in<K: Key, T: Serialize>(
         &mut self,
         event: Event<(K, T)>,
@@ -275,7 +283,11 @@ impl Sink<'_> {
     ) -> bool {
         match event {
             Event::Read(items) if items.is_empty() => return true,
-            Event::Read(items) => self.failure = self.add_all(&items).err(),
+            Event::Read(items) => {
+                let Err(error) = self.add_all(&items) else { return false };
+                self.refused = Some(error.with_stored(self.progress.read));
+                return true;
+            }
             Event::Written(written) => {
                 if let Some(written) = written {
                     self.done(written);

@@ -49,7 +49,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
         let id = ItemId::from_bson(id.into());
         FindItem {
             shared,
-            item: key.and_then(|key| OneItem::new(&shared.settings, key, id?)),
+            item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),
             session: None,
             types: PhantomData,
         }

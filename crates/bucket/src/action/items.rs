@@ -22,7 +22,11 @@ const ITEMS_OF_A_PAGE: u64 = 25;
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// The items of a key, whatever the size of the buckets that they are in: all of them as a
     /// [`stream`](Items::stream), or a [`page`](Items::page) of any size; those of a range of time, from any place on. In
-    /// the order in which they were stored, or the newest first.
+    /// the order of the pages and within each page in the order in which they were stored, or in the reverse of that.
+    ///
+    /// That is the order of the appends only with [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), or when the times
+    /// of the items ascend. With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older
+    /// time that opens a page opens it among the older ones. Items are never sorted by their times.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -45,6 +49,37 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// It holds no cursor on the server between round trips, so it may be read slowly. Each page is seen as it is when
     /// it is read: items that are appended meanwhile can be in it or not, and none comes twice.
+    ///
+    /// # Polling
+    /// A program polls for items that are appended later by passing the [`end`](ItemSlice::end) of each page to
+    /// [`after`](Items::after), oldest first:
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
+    /// # async fn f(trades: BucketRepository<u32, i32>, mut seen: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
+    /// loop {
+    ///     let page = trades.items(&123).after(seen.clone()).limit(100).page().await?;
+    ///     page.items.iter().for_each(|item| println!("{item}"));
+    ///     if page.items.is_empty() {
+    ///         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    ///     }
+    ///     seen = page.end;
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// It returns each item once that is stored after the position, and misses the others:
+    ///
+    /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time can open a page
+    ///   before the position, and later items then fill that page. The poller misses all of them.
+    /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), it misses items only where two writers open pages at the
+    ///   same moment, in the other order than their ids, or where the open page is among the older ones, as another
+    ///   policy leaves it.
+    /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
+    ///   A [repair](Self::repair), or another [page size](Self::change_page_size_from), can move them in either direction.
+    ///
+    /// A program that must miss nothing gives its items an [id](crate::BucketRepositoryBuilder::item_id_field), and reads a
+    /// [range of time](Items::from) again that is as long as items can be late.
     ///
     /// # Cost
     /// One round trip for about 1000 items, in which the server examines the pages that it returns, and for a limit no
@@ -156,6 +191,10 @@ pub struct ItemSlice<T> {
     /// For [`before`](PageOfItems::before), to go back; `None` where nothing was read or skipped before these. The page
     /// there may be empty.
     pub previous: Option<ItemToken>,
+    /// The position after the last of these items, also when there are no more for now: to
+    /// [poll for items that are appended later](BucketRepository::items). Where there are no items it is the
+    /// token that was given, and `None` without one.
+    pub end: Option<ItemToken>,
 }
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
@@ -172,8 +211,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// [`late_by`](Self::late_by) before them. Oldest first, and newest first when the reading gets to the start, one or
     /// two round trips find the start, and examine 8 pages at most. They are more where pages are named much earlier
     /// than their items are, as after many were removed: the pages of that stretch are examined too.
-    pub fn from(mut self, time: DateTime) -> Self {
-        self.range.from = Some(time);
+    pub fn from(mut self, time: impl Into<DateTime>) -> Self {
+        self.range.from = Some(time.into());
         self
     }
 
@@ -181,8 +220,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     ///
     /// # Cost
     /// The server examines the pages of [`late_by`](Self::late_by) after this time too.
-    pub fn until(mut self, time: DateTime) -> Self {
-        self.range.until = Some(time);
+    pub fn until(mut self, time: impl Into<DateTime>) -> Self {
+        self.range.until = Some(time.into());
         self
     }
 
@@ -336,7 +375,9 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
         }
         let is_first = self.items.after.is_none() && self.items.skip == 0;
         let mut start = self.items.after.clone();
+        let given = start.clone();
         let mut end = None;
+        let mut reached = None;
         // One more than the page tells whether there is a next one.
         let mut walk = self.items.walk(ITEMS_OF_A_PAGE, 1)?;
         let mut items = Vec::new();
@@ -346,6 +387,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
                     continue;
                 }
                 end = None;
+                reached = walk.token();
                 break;
             };
             if items.len() as u64 == limit {
@@ -357,13 +399,24 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
             items.push(item);
             if items.len() as u64 == limit {
                 end = walk.token();
+                reached.clone_from(&end);
             }
         }
+        let reached = reached.filter(|_| !items.is_empty()).or(given);
         if is_backwards {
             items.reverse();
         }
-        let (next, previous) = if is_backwards { (start, end) } else { (end, start) };
-        Ok(ItemSlice { items, next, previous })
+        let (next, previous, end) = if is_backwards {
+            (start.clone(), end, start)
+        } else {
+            (end, start, reached)
+        };
+        Ok(ItemSlice {
+            items,
+            next,
+            previous,
+            end,
+        })
     }
 }
 

@@ -37,6 +37,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Stop the writers of the flat collection, and do not write to the moved keys in the buckets before it is done.
     /// Both collections must be in one database.
     ///
+    /// The flat collection may be a view. It has no indexes of its own, so it is moved as a single chunk.
+    ///
     /// An index of the flat collection that starts with the key field lets it go in chunks of about 100,000 items. Then
     /// progress is seen, and what was done is not done again. Without one it is a single chunk. All items of one key are
     /// in one chunk.

@@ -49,7 +49,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///   has, or that no document can have.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the flat collection has documents; see
     ///   [`into_non_empty`](MoveToFlat::into_non_empty).
-    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`move_from_flat`](Self::move_from_flat).
+    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`move_from_flat`](Self::move_from_flat), and
+    ///   `Unsupported` when the flat collection is a view, to which nothing can be written.
     ///
     /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the move is unfinished, and can be run
     /// again, as there.

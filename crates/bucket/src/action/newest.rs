@@ -104,7 +104,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
             let options = FindOptions::builder()
                 .sort(doc! { "_id": -1 })
                 .limit(i64::from(buckets))
-                .batch_size(buckets)
+                .batch_size(query::batch_of(buckets))
                 .projection(slice.map(|slice| doc! { settings.items.as_str(): { "$slice": -slice } }))
                 .build();
             let found = find_all(session.as_mut(), collection, filter, options).await?;

@@ -167,7 +167,7 @@ impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
         let options = FindOptions::builder()
             .sort(doc! { "_id": if descending { -1 } else { 1 } })
             .limit(i64::from(self.limit))
-            .batch_size(self.limit)
+            .batch_size(query::batch_of(self.limit))
             .build();
         let mut session = Session::of_caller(self.session).await?;
         let found = find_all(session.as_mut(), collection, filter, options).await?;

@@ -62,7 +62,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         let id = ItemId::from_bson(id.into());
         RemoveItem {
             shared,
-            item: key.and_then(|key| OneItem::new(&shared.settings, key, id?)),
+            item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),
             session: None,
         }
     }

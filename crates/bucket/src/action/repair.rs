@@ -16,8 +16,8 @@ use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriter
 use crate::check::{check, confirmed};
 use crate::mend::{Mending, mend};
 use crate::repository::Shared;
-use crate::scan::{OnProgress, Scan, Suspect, looks_of};
-use crate::{BucketRepository, Finding, Problem, query};
+use crate::scan::{EachKeyOnce, OnProgress, Scan, Suspect, looks_of};
+use crate::{BucketRepository, Finding, query};
 
 pub use crate::mend::Left;
 
@@ -51,6 +51,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - A missing key field is set from the `_id`.
     /// - An item that is there twice, byte by byte, by its [id](crate::BucketRepositoryBuilder::item_id_field), is there
     ///   once then.
+    /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and are
+    ///   reported by [`left`](Repaired::left).
     /// - Fields of your own stay in their buckets.
     ///
     /// Each key is mended in one transaction, so others may write meanwhile, and nobody sees it halfway. When this process
@@ -65,7 +67,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips a key in which something is wrong. The buckets of such a key
     /// are read into memory as a whole, and those that change are written in one transaction, which the server ends after
-    /// 60 seconds.
+    /// 60 seconds. The names of such keys are held in memory, and what is wrong with buckets whose key field holds no key
+    /// of the type. A dry run takes one more round trip for a key whose buckets are seen apart.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) on a standalone server, with nothing changed, but for a
@@ -217,9 +220,9 @@ pub(super) fn repair<'a, K: Key>(
     dry_run: bool,
     concurrency: usize,
 ) -> RepairedStream<'a> {
-    let suspects = try_unfold(scan, |mut scan| async move {
-        let suspect = scan.next().await?;
-        Ok(suspect.map(|suspect| (suspect, scan)))
+    let suspects = try_unfold(EachKeyOnce::new(scan), |mut keys| async move {
+        let suspect = keys.next().await?;
+        Ok(suspect.map(|suspect| (suspect, keys)))
     });
     let mut failed = false;
     let keys = suspects
@@ -236,7 +239,7 @@ pub(super) fn repair<'a, K: Key>(
 
 /// Mends a key, or says how it would. `None` when nothing is wrong any more.
 async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
-    let Suspect { key, findings, ids } = suspect;
+    let Suspect { key, findings, ids, .. } = suspect;
     let Some(key) = key else {
         return Ok(Some(Repaired {
             key: None,
@@ -253,11 +256,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         is_again: false,
     };
     let mending = if dry_run {
-        let mut mending = work.look::<K>(None).await;
-        if let Ok(mending) = &mut mending {
-            mending.findings = confirmed(&findings, std::mem::take(&mut mending.findings));
-        }
-        mending
+        work.plan::<K>(findings).await
     } else {
         let Shared {
             collection, settings, ..
@@ -324,6 +323,18 @@ impl Work<'_> {
         )
     }
 
+    /// What a repair would do about what is found in two looks.
+    async fn plan<K: Key>(&self, mut seen: Vec<Finding>) -> Result<Mending> {
+        let mut mending = self.look::<K>(None).await?;
+        if confirmed(&seen, mending.findings.clone()).len() < mending.findings.len() {
+            // The scan sees some buckets of a key apart from the others, and other writers may have been at work.
+            seen.append(&mut mending.findings);
+            mending = self.look::<K>(None).await?;
+        }
+        mending.findings = confirmed(&seen, mending.findings);
+        Ok(mending)
+    }
+
     /// In a transaction: what is seen is so, and is so until it is mended.
     async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Mending> {
         if self.is_again {
@@ -348,7 +359,7 @@ impl Work<'_> {
         let looks = looks_of::<K>(self.shared, Some(self.key), self.ids, Some(session)).await?;
         let items: u64 = looks.iter().filter_map(|look| look.items).sum();
         let mut findings = check(&self.shared.settings, &looks);
-        findings.retain(|finding| !matches!(finding.problem, Problem::ItemIdMissing { .. }));
+        findings.retain(|finding| !finding.problem.is_of_an_item());
         if items == mending.items && findings.is_empty() {
             return Ok(());
         }

@@ -95,9 +95,10 @@ impl<'a, T: Serialize> IntoFuture for ReplaceItem<'a, T> {
         } = self;
         let item = Item::encode(&shared.settings, item, None);
         run(shared.operation("replace_item"), |_| async move {
-            let (key, item) = (key?, item?);
+            let key = key?;
+            let item = item.map_err(|error| error.with_key(key.text()))?;
             let settings = &shared.settings;
-            let place = OneItem::new(settings, key, item.id.clone().ok_or_else(no_field)?)?;
+            let place = OneItem::new(settings, key, item.id.clone().ok_or_else(no_field))?;
             // The position is that of the element which the filter's path matched.
             let set = doc! { "$set": { format!("{}.$", settings.items): item.to_bson()? } };
             let mut session = Session::of_caller(session).await?;

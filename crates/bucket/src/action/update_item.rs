@@ -52,7 +52,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         let id = ItemId::from_bson(id.into());
         UpdateItem {
             shared,
-            item: key.and_then(|key| OneItem::new(&shared.settings, key, id?)),
+            item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),
             set,
             unset: Vec::new(),
             session: None,
@@ -117,13 +117,14 @@ impl<'a> UpdateItem<'a> {
     async fn execute(self) -> Result<Updated> {
         let item = self.item?;
         let settings = &self.shared.settings;
-        check_time(settings, &self.set, &self.unset)?;
+        let with_key = |error: Error| error.with_key(item.key.text());
+        check_time(settings, &self.set, &self.unset).map_err(with_key)?;
         let fixed = "the id of an item cannot be changed, and nothing was sent: remove it and append another";
-        let change = FieldChange::new(self.set, self.unset, &[(item.field.as_str(), fixed)])?;
+        let change = FieldChange::new(self.set, self.unset, &[(item.field.as_str(), fixed)]).map_err(with_key)?;
         let update = change.update(&format!("{}.$.", settings.items));
         let mut session = Session::of_caller(self.session).await?;
         let updated = item.change(self.shared, update, session.as_mut()).await;
-        updated.map_err(|error| error.with_key(item.key.text()))
+        updated.map_err(with_key)
     }
 }
 

@@ -29,7 +29,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// It writes nothing, and needs no index. It may run while others write: a key in which something seems wrong is
-    /// looked at again before it is reported. Items are not decoded.
+    /// looked at again before it is reported. Items are not decoded as the item type: it finds those that are `null`, or have
+    /// no time or id where the repository has a field for it, but not a field that has another type than in yours.
     ///
     /// # Cost
     /// One aggregation. The server reads every bucket, and sorts some hundred bytes of each by key, on disk beyond

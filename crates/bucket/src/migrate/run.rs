@@ -19,6 +19,8 @@ use crate::settings::Settings;
 
 /// Stages, operators and server-side JavaScript that a server does not have, or does not allow.
 const UNSUPPORTED: [i32; 4] = [168, 31_264, 31_325, 40_324];
+/// Nothing can be written to a view.
+const NOT_ON_VIEW: i32 = 166;
 
 /// A move into buckets, or back.
 pub(crate) struct Move<'a> {
@@ -165,7 +167,16 @@ impl Move<'_> {
                 Place::default()
             }
         };
-        self.transfer(&record, place, total, on_progress).await?;
+        let transferred = self.transfer(&record, place, total, on_progress).await;
+        if transferred
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::Unsupported)
+            && resumed.is_none()
+        {
+            // The first chunk was refused, so there is nothing to resume.
+            record.forget().await?;
+        }
+        transferred?;
 
         let compared = self.compare(self.moved_keys()).await?;
         if compared.unequal > 0 || compared.items != total {
@@ -358,8 +369,11 @@ fn aggregate(collection: &Collection<RawDocumentBuf>, stages: impl IntoIterator<
 }
 
 async fn first(aggregate: Aggregate<'_>) -> Result<Document> {
-    let mut cursor = aggregate.await.map_err(failed)?;
-    Ok(cursor.try_next().await.map_err(failed)?.unwrap_or_default())
+    // Not read as a `Document`, which takes a user's field such as `$date` for extended JSON, and fails where it is none.
+    let mut cursor = aggregate.with_type::<RawDocumentBuf>().await.map_err(failed)?;
+    let found = cursor.try_next().await.map_err(failed)?;
+    let found = found.map(|found| Document::try_from(found.as_ref())).transpose();
+    Ok(found.map_err(DriverError::from)?.unwrap_or_default())
 }
 
 /// Keys compare by their bytes, also where the collection's own collation is another.
@@ -372,6 +386,13 @@ pub(crate) fn primary() -> SelectionCriteria {
 }
 
 fn failed(error: DriverError) -> Error {
+    if error::code(&error) == Some(NOT_ON_VIEW) {
+        return Error::from_driver(
+            ErrorKind::Unsupported,
+            "the collection to move into is a view, and nothing was moved: move into a plain collection",
+            error,
+        );
+    }
     if error::code(&error).is_some_and(|code| UNSUPPORTED.contains(&code)) {
         return Error::from_driver(
             ErrorKind::Unsupported,

@@ -7,6 +7,7 @@ use crate::error::{self, Error, ErrorKind, Result};
 use crate::session::Session;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
+const NOT_ON_VIEW: i32 = 166;
 
 async fn run(
     database: &mongodb::Database,
@@ -65,7 +66,7 @@ pub(super) async fn check_collection<T: Send + Sync>(
 }
 
 /// The indexes as the server lists them; a collection holds at most 64, so one batch has them all. One that does not
-/// exist has none.
+/// exist has none, and a view has none of its own.
 ///
 /// # Errors
 /// Those of the driver.
@@ -78,7 +79,7 @@ pub async fn list_indexes<T: Send + Sync>(
     let command = doc! { "listIndexes": collection.name(), "cursor": { "batchSize": 1000 } };
     match run(&database, command, session).await {
         Ok(reply) => Ok(first_batch(&reply).cloned().collect()),
-        Err(error) if error::code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(Vec::new()),
+        Err(error) if matches!(error::code(&error), Some(NAMESPACE_NOT_FOUND | NOT_ON_VIEW)) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }

@@ -257,7 +257,11 @@ async fn insert_in_steps(shared: &Shared, split: &Split) -> Result<()> {
     insert_main(shared, split, None).await?;
     let mut store = Store::new(shared, &split.id, &split.rest, false);
     let outcome = store.run(None).await;
-    outcome.map_err(|error| error.with_stored((split.inline + store.stored()) as u64))
+    outcome.map_err(|error| match error.kind() {
+        // Deleted meanwhile, with its elements.
+        ErrorKind::NotFound => error,
+        _ => error.with_stored((split.inline + store.stored()) as u64),
+    })
 }
 
 async fn has(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<bool> {

@@ -2,7 +2,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
@@ -124,7 +124,12 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
                 store = store.locked().await;
             }
             if let Err(error) = store.run(session.as_mut()).await {
-                return Err(with_stored(error, store.stored(), session.as_ref()));
+                // A document that was deleted meanwhile took the elements with it that were stored.
+                let stored = match error.kind() {
+                    ErrorKind::NotFound => 0,
+                    _ => store.stored(),
+                };
+                return Err(with_stored(error, stored, session.as_ref()));
             }
             Ok(PushedMany {
                 inline: store.inline as u64,
