@@ -5,6 +5,7 @@
 mod append;
 mod append_many;
 mod append_stream;
+mod collections;
 mod combine;
 mod concurrency;
 mod counts;
