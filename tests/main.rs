@@ -60,6 +60,7 @@ mod outlier_rebalance;
 mod outlier_rebalance_live;
 mod outlier_repair;
 mod outlier_repair_live;
+mod outlier_same;
 mod outlier_support;
 mod outlier_verify;
 mod page_size;

@@ -14,7 +14,7 @@ use crate::read::elements_of;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::{OutlierRepository, query};
+use crate::{OutlierRepository, query, same};
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Inserts a document. One with more elements than the threshold is split: the first ones stay in its array, the
@@ -156,7 +156,7 @@ impl Split {
         let encoded = |element: &RawBsonRef<'_>| Encoded::one(element);
         let rest: Vec<Encoded> = elements[inline..].iter().map(encoded).collect::<Result<_>>()?;
         array::check_sizes(1, rest.iter())?;
-        if settings.unique && has_doubles(&elements) {
+        if settings.unique && same::has_doubles(&elements) {
             return Err(refused(
                 "an element is in the array twice, nothing was stored: elements are unique here",
             ));
@@ -195,16 +195,6 @@ impl Split {
         }
         Ok(Self { id, main, inline, rest })
     }
-}
-
-fn has_doubles(elements: &[RawBsonRef<'_>]) -> bool {
-    let mut seen = std::collections::HashSet::new();
-    elements.iter().any(|element| {
-        let Ok(element) = Bson::try_from(*element) else {
-            return false;
-        };
-        !seen.insert(element.to_string())
-    })
 }
 
 async fn insert(shared: &Shared, split: &Split, session: Option<&mut ClientSession>) -> Result<()> {
