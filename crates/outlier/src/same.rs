@@ -84,7 +84,7 @@ fn write_document(document: &RawDocument, form: &mut Vec<u8>) {
 /// The value of a number. Every finite one but zero is `digits * 2^twos * 5^fives`, with digits that neither 2 nor 5
 /// divides, in one way only.
 enum Number {
-    NotANumber,
+    Nan,
     Infinite {
         is_negative: bool,
     },
@@ -106,7 +106,7 @@ impl Number {
         const FRACTION_BITS: u32 = 52;
         let is_negative = number.is_sign_negative();
         if number.is_nan() {
-            return Self::NotANumber;
+            return Self::Nan;
         }
         if number.is_infinite() {
             return Self::Infinite { is_negative };
@@ -129,7 +129,7 @@ impl Number {
         let bits = u128::from_le_bytes(number.bytes());
         let is_negative = bits >> 127 == 1;
         match bits >> 122 & 0b1_1111 {
-            0b1_1111 => return Self::NotANumber,
+            0b1_1111 => return Self::Nan,
             0b1_1110 => return Self::Infinite { is_negative },
             // A coefficient beyond 34 digits stands for zero.
             combination if combination >> 3 == 0b11 => return Self::Zero,
@@ -165,7 +165,7 @@ impl Number {
 
     fn write(&self, form: &mut Vec<u8>) {
         match self {
-            Self::NotANumber => part(form, 1, &[0]),
+            Self::Nan => part(form, 1, &[0]),
             Self::Zero => part(form, 1, &[1]),
             Self::Infinite { is_negative } => part(form, 1, &[2, u8::from(*is_negative)]),
             Self::Finite {
