@@ -284,14 +284,14 @@ async fn all_calls_compare_elements_alike() {
             failure_persistence: None,
             ..Config::default()
         });
-        let ran = tokio::task::block_in_place(|| {
-            runner.run(&pairs, |(a, b, is_twin)| {
+        tokio::task::block_in_place(|| {
+            let ran = runner.run(&pairs, |(a, b, is_twin)| {
                 let b = if is_twin { twin(&a) } else { b };
                 runtime.block_on(check(db, &lists, &a, &b));
                 Ok(())
-            })
+            });
+            ran.unwrap_or_else(|failure| panic!("{failure}"));
         });
-        ran.unwrap_or_else(|failure| panic!("{failure}"));
     })
     .await;
 }

@@ -41,6 +41,8 @@ pub mod progress;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;
+#[doc(hidden)] // the limit of a document
+pub mod size;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
 

@@ -1,6 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, Result, size};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use serde::Serialize;
@@ -30,10 +30,11 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
     /// is of a type that it cannot have, its children are no array, one of them is no document, or two have the same id,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`Full`](ErrorKind::Full) when there are
+    /// more than a parent may have, and [`TooLarge`](ErrorKind::TooLarge) when it would pass 16 MiB.
     ///
-    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`,
-    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and [`TooLarge`](ErrorKind::TooLarge).
+    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`, and
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own.
     pub fn insert(&self, parent: &P) -> Insert<'_> {
         let shared = self.shared();
         let checked = encode(parent).and_then(|parent| {
@@ -99,6 +100,7 @@ impl<'a> Insert<'a> {
             let message = "the parent cannot be written as BSON, nothing was stored";
             Error::from_driver(ErrorKind::Encode, message, error.into())
         })?;
+        size::check(&parent)?;
         let insert = self.shared.collection.insert_one(parent);
         let inserted = match self.session {
             Some(session) => insert.session(session).await,

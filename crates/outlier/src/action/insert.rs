@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, transaction};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, size, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf, cstr, doc};
@@ -193,6 +193,7 @@ impl Split {
         if !has_flag && !rest.is_empty() {
             main.append(CString::try_from(flag).map_err(mongodb::error::Error::from)?, true);
         }
+        size::check(&main)?;
         Ok(Self { id, main, inline, rest })
     }
 }
