@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Document, RawDocument};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -68,14 +68,19 @@ pub(crate) fn full(settings: &Settings) -> Error {
 }
 
 /// A parent as the repository's type.
-pub(crate) fn decode_parent<P: DeserializeOwned>(document: &RawDocument) -> Result<P> {
+pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
+    let children = settings.children.as_str();
+    let field = match document.get(children) {
+        Ok(None | Some(RawBsonRef::Array(_))) => "",
+        _ => children,
+    };
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
         Error::from_driver(
             ErrorKind::Decode,
             "a stored parent cannot be read as the repository's parent type: change the type, or mend the document",
             error.into(),
         )
-        .at(id_of(document), "_id")
+        .at(id_of(document), field)
     })
 }
 

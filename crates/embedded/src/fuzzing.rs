@@ -22,7 +22,10 @@ struct Patron {
 pub fn stored(input: &[u8]) {
     let settings = Settings::example();
     for document in documents(input) {
-        let _ = (decode_parent::<Patron>(&document), decode_parent::<Document>(&document));
+        let _ = (
+            decode_parent::<Patron>(&settings, &document),
+            decode_parent::<Document>(&settings, &document),
+        );
         let _ = decode_child::<Document>(&settings, &document);
         for finding in Finding::of_row(&document, settings.max_children) {
             let _ = finding.problem.to_string();

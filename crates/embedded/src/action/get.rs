@@ -77,7 +77,9 @@ impl<'a, P: DeserializeOwned> Get<'a, P> {
             Some(session) => find.session(session).await?,
             None => find.await?,
         };
-        found.map(|found| decode_parent(&found)).transpose()
+        found
+            .map(|found| decode_parent(&self.shared.settings, &found))
+            .transpose()
     }
 }
 

@@ -95,12 +95,12 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for GetFull<'a, D> {
                 return Ok(None);
             };
             if !is_flagged(settings, &main) {
-                return decode_main(&main).map(Some);
+                return decode_main(settings, &main).map(Some);
             }
             let find = shared.overflow.find(query::extras_of(settings, &id));
             let find = find.sort(doc! { settings.seq.as_str(): 1 });
             let extras = find_all(find, session).await?;
-            decode_main(&whole(settings, &main, &extras)?).map(Some)
+            decode_main(settings, &whole(settings, &main, &extras)?).map(Some)
         })
     }
 }
