@@ -159,13 +159,13 @@ fn refused(message: String) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn kind(info: Document) -> Option<ErrorKind> {
-        check_info("shop", &info).err().map(|error| error.kind())
+    fn kind(info: &Document) -> Option<ErrorKind> {
+        check_info("shop", info).err().map(|error| error.kind())
     }
 
     #[test]
     fn a_plain_collection_is_taken_and_others_are_refused() {
-        let with = |options: Document| kind(doc! { "name": "sales", "type": "collection", "options": options });
+        let with = |options: Document| kind(&doc! { "name": "sales", "type": "collection", "options": options });
         assert_eq!(with(doc! {}), None);
         assert_eq!(
             with(doc! { "capped": false, "collation": { "locale": "simple" } }),
@@ -184,7 +184,7 @@ mod tests {
         );
         for other in ["view", "timeseries"] {
             assert_eq!(
-                kind(doc! { "name": "sales", "type": other, "options": {} }),
+                kind(&doc! { "name": "sales", "type": other, "options": {} }),
                 Some(ErrorKind::Configuration)
             );
         }
