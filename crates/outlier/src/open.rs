@@ -43,13 +43,16 @@ impl Store<'_> {
             openers,
             ..
         } = self.shared;
-        // Many tasks find the newest extras full at the same moment. One opens the next.
-        let Some(_gate) = openers.close_or_wait(&document_id::text(self.id)).await else {
-            return Ok(Opened::Waited);
-        };
-        let _closed = match had_passed {
-            true => Some(self.shared.gates.close(&document_id::text(self.id)).await),
-            false => None,
+        let id = document_id::text(self.id);
+        // Many tasks find the newest extras full at the same moment. One opens the next. Who has closed the gate already
+        // is alone, and must not wait for an opener, who waits for the gate.
+        let _closed = if had_passed {
+            let Some(opener) = openers.close_or_wait(&id).await else {
+                return Ok(Opened::Waited);
+            };
+            Some((opener, self.shared.gates.close(&id).await))
+        } else {
+            None
         };
         let (documents, counts) = extras_documents(self.shared, self.id, seq, self.rest())?;
         let context = (self, documents.as_slice());
