@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{FoundIn, Problem};
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::outlier_damage::*;
@@ -274,6 +275,55 @@ async fn a_null_array_is_named_by_the_error_of_who_reads_it() {
         let error = books.get(2).await.unwrap_err();
         assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, None));
         assert!(!error.to_string().contains("``"), "{error}");
+    })
+    .await;
+}
+
+/// The lock of a key in the process, as it is chosen from the key's text: pushes to two documents may share one.
+fn lock_of(id: i32) -> u64 {
+    let text = id.to_string();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) % 64
+}
+
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    while !condition().await {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A push has set the flag, and lets another one open its extras first, twice: each look meets it there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_between_its_flag_and_its_extras_is_no_finding() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(2).extras_cap(10)).await;
+        let other = (2..).find(|id| lock_of(*id) == lock_of(1)).unwrap();
+        for id in [1, other] {
+            books.insert(&book(id, 2)).await.unwrap();
+        }
+        let slow = FailPoint::on(&["findAndModify"]).block(Duration::from_millis(400));
+        let slow = slow.enable(db).await;
+        let push = |id| {
+            let books = books.clone();
+            tokio::spawn(async move { books.push(id, &"late".to_owned()).await })
+        };
+        let is_flagged = async |id: i32| {
+            let flagged = doc! { "_id": id, "has_extras": true };
+            sales(db).find_one(flagged).await.unwrap().is_some()
+        };
+        let first = push(other);
+        until(async || is_flagged(other).await).await;
+        let second = push(1);
+        until(async || is_flagged(1).await).await;
+        let found: Vec<_> = books.verify().document(1).stream().try_collect().await.unwrap();
+        slow.disable().await;
+        for push in [first, second] {
+            push.await.unwrap().unwrap();
+        }
+        assert_eq!(problems(&found), []);
+        assert_eq!(problems(&findings(&books).await), []);
     })
     .await;
 }

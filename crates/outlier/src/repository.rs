@@ -43,6 +43,9 @@ pub(crate) struct Shared {
     pub(crate) overflow: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) gates: Gates,
+    /// Passed by each push from its first command to its last, also while it leaves the gate to open extras. Before
+    /// [`gates`](Self::gates), by whoever takes both.
+    pub(crate) pushes: Gates,
     /// Closed by the one task that opens extras of a document.
     pub(crate) openers: Gates,
     /// Whether the indexes of the extras have been seen.
@@ -109,6 +112,7 @@ impl<D, E> OutlierRepository<D, E> {
                 overflow,
                 settings,
                 gates: Gates::default(),
+                pushes: Gates::default(),
                 openers: Gates::default(),
                 has_indexes: AtomicBool::new(false),
             }),

@@ -119,7 +119,10 @@ pub(crate) async fn confirm(shared: &Shared, look: &Look) -> Result<Vec<Finding>
             break;
         }
         tokio::time::sleep(wait).await;
-        let _gate = shared.gates.close(&document_id::text(&look.id)).await;
+        let id = document_id::text(&look.id);
+        // A push leaves the gate between its flag and its extras. Two looks could each meet such a push.
+        let _pushes = shared.pushes.close(&id).await;
+        let _gate = shared.gates.close(&id).await;
         let again = look_closely(shared, &look.id).await?;
         // The first look does not tell a missing document from one without a flag.
         let so = check(&shared.settings, &again);

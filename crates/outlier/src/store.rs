@@ -38,6 +38,8 @@ pub(crate) struct Store<'a> {
     opened: Vec<Bson>,
     /// Held while no transaction of ours is under way.
     gate: Option<RwLockReadGuard<'a, ()>>,
+    /// Held until it is done.
+    push: Option<RwLockReadGuard<'a, ()>>,
 }
 
 /// The newest of the extras, as it was before elements went there.
@@ -58,12 +60,15 @@ impl<'a> Store<'a> {
             is_there: false,
             opened: Vec::new(),
             gate: None,
+            push: None,
         }
     }
 
     /// Passes the gate of the document, for as long as it stores. Not in a caller's session.
     pub(crate) async fn passed(mut self) -> Self {
-        self.gate = Some(self.shared.gates.pass(&document_id::text(self.id)).await);
+        let id = document_id::text(self.id);
+        self.push = Some(self.shared.pushes.pass(&id).await);
+        self.gate = Some(self.shared.gates.pass(&id).await);
         self
     }
 

@@ -32,8 +32,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It writes nothing, and needs no index. It may run while others write: a document in which something seems wrong is
-    /// looked at again, and once more 50 milliseconds later, before it is reported. Only a writer of another process that
-    /// takes longer between two of its commands can be taken for one that has died there.
+    /// looked at again, and once more 50 milliseconds later, before it is reported. Only a writer of another process, or in a
+    /// caller's session, that takes longer between two of its commands can be taken for one that has died there.
     ///
     /// What a [removal](Self::remove) leaves is right: an array below the threshold beside extras, and extras that are
     /// not full, or empty. [`rebalance`](Self::rebalance) is for that.
