@@ -1,6 +1,9 @@
 //! Which elements are equal as MongoDB compares values, where elements are unique.
 
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Decimal128, RawBsonRef, RawDocument};
+
+use crate::settings::Settings;
 
 /// A form of an element that is the same for elements that are equal, and no others: numbers by their value, whatever
 /// their type, and the fields of documents in their order.
@@ -17,6 +20,24 @@ pub(crate) fn form(element: RawBsonRef<'_>) -> Vec<u8> {
 pub(crate) fn has_doubles(elements: &[RawBsonRef<'_>]) -> bool {
     let mut seen = std::collections::HashSet::new();
     !elements.iter().all(|element| seen.insert(form(*element)))
+}
+
+/// Refuses what cannot be an element: undefined, to which no filter of a server compares, and an array where elements are
+/// unique, of which the server indexes what is in it.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument).
+pub(crate) fn check_element(settings: &Settings, element: RawBsonRef<'_>) -> Result<()> {
+    let refused = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
+    match element {
+        RawBsonRef::Undefined => refused(
+            "an element must not be undefined, which the server does not compare; nothing was stored or changed: use null",
+        ),
+        RawBsonRef::Array(_) if settings.unique => refused(
+            "a unique element must not be an array, nothing was stored or changed: put it into a field of a document",
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Each part with its length, so that no two values have a form in common.

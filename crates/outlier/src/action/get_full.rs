@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, doc};
 use serde::de::DeserializeOwned;
 
 use super::get::find_main;
-use crate::read::{decode_main, is_flagged, whole};
+use crate::read::{decode_main, elements_of, is_flagged, whole};
 use crate::repository::Shared;
 use crate::{OutlierRepository, query};
 
@@ -95,6 +95,7 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for GetFull<'a, D> {
                 return Ok(None);
             };
             if !is_flagged(settings, &main) {
+                drop(elements_of(&main, settings.array.as_str())?);
                 return decode_main(settings, &main).map(Some);
             }
             let find = shared.overflow.find(query::extras_of(settings, &id));

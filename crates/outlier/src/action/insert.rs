@@ -41,8 +41,8 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # Errors
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a document with its `_id`,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) when a unique index of your own refuses it,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, or an
-    /// element is in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, an
+    /// element is undefined, or it is an array or in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
     /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing) for a
     /// document that is split while the extras have no index, and [`Corrupt`](ErrorKind::Corrupt) when there
     /// are extras of its `_id` already, which belong to nobody: [`repair`](Self::repair) them.
@@ -152,6 +152,9 @@ impl Split {
                 refused("the array field of the document is not an array, nothing was stored: change its type")
             })?
             .collect();
+        for element in &elements {
+            same::check_element(settings, *element)?;
+        }
         let inline = elements.len().min(settings.threshold as usize);
         let encoded = |element: &RawBsonRef<'_>| Encoded::one(element);
         let rest: Vec<Encoded> = elements[inline..].iter().map(encoded).collect::<Result<_>>()?;

@@ -98,12 +98,6 @@ impl<'a, E: Serialize> IntoFuture for PushUnique<'a, E> {
                 ));
             }
             let (id, element) = (id?.into_bson(), element?);
-            if element.value().as_array().is_some() {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a unique element must not be an array, nothing was stored: put it into a field of a document",
-                ));
-            }
             push(shared, &id, &element, true, session).await
         })
     }
