@@ -22,19 +22,27 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     }
 }
 
-/// Checks a parent that is to be stored: its `_id`, where it has one, and its children.
-pub(crate) fn check_parent(settings: &Settings, parent: &Document) -> Result<()> {
+/// Checks a parent that is to be stored: its `_id`, where it has one, and its children. One without an array gets an
+/// empty one, as [`add_child`](crate::EmbeddedRepository::add_child) takes it.
+pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result<()> {
     if let Some(id) = parent.get("_id") {
         DocumentId::new(id.clone())?;
     }
-    let Some(Bson::Array(children)) = parent.get(settings.children.as_str()) else {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!(
-                "the parent has no array in its field `{}`, nothing was stored: write an empty one for no children",
-                settings.children
-            ),
-        ));
+    let children = match parent.get(settings.children.as_str()) {
+        Some(Bson::Array(children)) => children,
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "the field `{}` of the parent is not an array, nothing was stored: leave it out, or write an empty one, for no children",
+                    settings.children
+                ),
+            ));
+        }
+        None => {
+            parent.insert(settings.children.as_str(), Bson::Array(Vec::new()));
+            return Ok(());
+        }
     };
     if children.len() > settings.max_children as usize {
         return Err(full(settings));

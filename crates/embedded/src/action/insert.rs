@@ -11,7 +11,7 @@ use crate::repository::Shared;
 use crate::write::refused;
 
 impl<P: Serialize, C> EmbeddedRepository<P, C> {
-    /// Stores a new parent, with the children that it has.
+    /// Stores a new parent, with the children that it has. One without the array of children gets an empty one.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -37,8 +37,8 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own.
     pub fn insert(&self, parent: &P) -> Insert<'_> {
         let shared = self.shared();
-        let checked = encode(parent).and_then(|parent| {
-            check_parent(&shared.settings, &parent)?;
+        let checked = encode(parent).and_then(|mut parent| {
+            check_parent(&shared.settings, &mut parent)?;
             Ok(parent)
         });
         Insert {
