@@ -16,7 +16,7 @@ use crate::open::{Opened, hold_and_flag};
 use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
-use crate::sent_again::projected;
+use crate::sent_again::{projected, stored_or_not};
 
 /// The server's code for an array expression on what is no array.
 const NO_ARRAY: i32 = 28664;
@@ -422,15 +422,6 @@ impl<'a> Store<'a> {
         }
         error.into()
     }
-}
-
-/// Of a look without which nobody knows what the command before it stored.
-pub(crate) fn stored_or_not(error: DriverError) -> Error {
-    Error::from_driver(
-        ErrorKind::Network,
-        "the connection broke under a write, and what it did could not be found out: it may or may not have been done",
-        error,
-    )
 }
 
 pub(crate) fn not_found() -> Error {

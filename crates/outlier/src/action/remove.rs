@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::contains::{check_compared, contains};
 use crate::repository::Shared;
-use crate::sent_again::projected;
-use crate::store::{is_true, not_found, stored_or_not};
+use crate::sent_again::{projected, stored_or_not};
+use crate::store::{is_true, not_found};
 use crate::{OutlierRepository, query};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
