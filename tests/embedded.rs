@@ -318,7 +318,10 @@ async fn bad_input_is_refused_before_anything_is_sent() {
         let added = patrons.add_child("joe", &nothing).await;
         errors.push((added.unwrap_err(), ErrorKind::InvalidItemId));
         for (bad, kind) in [
-            (doc! { "_id": "joe" }, ErrorKind::InvalidArgument),
+            (
+                doc! { "_id": "joe", "addresses": Bson::Null },
+                ErrorKind::InvalidArgument,
+            ),
             (doc! { "_id": "joe", "addresses": "none" }, ErrorKind::InvalidArgument),
             (doc! { "_id": "joe", "addresses": [1] }, ErrorKind::InvalidArgument),
             (patron("joe", [doc! {}]), ErrorKind::InvalidItemId),

@@ -1,5 +1,6 @@
 //! Ids and values that look like operators, paths or expressions are what they are.
 
+use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, Uuid, doc, oid::ObjectId};
@@ -251,6 +252,68 @@ async fn ids_that_are_one_by_a_collation_lose_no_child() {
         plant(db, &patron("joe", [small.clone(), capital.clone()])).await;
         patrons(db).reorder_children("joe", ["A", "a"]).await.unwrap();
         assert_eq!(addresses(db, "joe").await, Some(vec![capital, small].into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_parent_that_is_inserted_without_the_array_has_no_children() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let database = db.plain_client().database(db.database().name());
+        let validated = database.create_collection("patron").validator(patrons.validator());
+        validated.await.unwrap();
+        let inserted = patrons.insert(&doc! { "_id": "joe", "name": "Joe" }).await.unwrap();
+        assert_eq!(inserted.id, "joe".into());
+        let stored = doc! { "_id": "joe", "name": "Joe", "addresses": [] };
+        assert_eq!(patrons.get("joe").await.unwrap(), Some(stored));
+        let findings: Vec<_> = patrons.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+        patrons.add_child("joe", &address("home")).await.unwrap();
+        assert_eq!(ids(db, "joe").await, ["home".into()]);
+        for other in [Bson::Null, "none".into(), doc! {}.into()] {
+            let parent = doc! { "_id": "jane", "addresses": other };
+            let error = patrons.insert(&parent).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{parent}");
+        }
+    })
+    .await;
+}
+
+/// The server takes values of deprecated types in every command of the pattern.
+#[tokio::test]
+async fn fields_of_deprecated_types_are_stored_as_they_are() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let fields = doc! {
+            "undefined": Bson::Undefined,
+            "symbol": Bson::Symbol("s".to_owned()),
+            "code": Bson::JavaScriptCode("f()".to_owned()),
+            "nested": { "undefined": Bson::Undefined },
+        };
+        let child = |id: &str| {
+            let mut child = address(id);
+            child.extend(fields.clone());
+            child
+        };
+        let mut parent = patron("joe", [child("home")]);
+        parent.extend(fields.clone());
+        patrons.insert(&parent).await.unwrap();
+        patrons.add_child("joe", &child("work")).await.unwrap();
+        patrons.add_child("joe", &address("club")).await.unwrap();
+        patrons.replace_child("joe", &child("work")).await.unwrap();
+        patrons.update_child("joe", "club", fields.clone()).await.unwrap();
+        patrons.reorder_children("joe", ["club", "work", "home"]).await.unwrap();
+        for id in ["home", "work", "club"] {
+            assert_eq!(patrons.child("joe", id).await.unwrap(), Some(child(id)), "{id}");
+        }
+        assert!(patrons.remove_child("joe", "club").await.unwrap().found);
+        parent.insert("addresses", vec![child("work"), child("home")]);
+        assert_eq!(patrons.get("joe").await.unwrap(), Some(parent));
+        for id in [Bson::Undefined, doc! { "a": Bson::Undefined }.into()] {
+            let error = patrons.add_child("joe", &address(id)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidItemId);
+        }
     })
     .await;
 }

@@ -1,11 +1,15 @@
-//! Items and buckets at the limit of 16 MiB.
+//! Documents at the limit of 16 MiB.
 
-use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
-use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Document, doc};
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
 
+use crate::embedded_support::{address, patron, patrons, plant};
+use crate::subset_support::BOTH;
 use crate::support::*;
+use crate::{outlier_support, subset_support};
 
 const MIB: usize = 1024 * 1024;
 
@@ -33,6 +37,121 @@ async fn what_would_pass_16_mib_is_refused_and_not_stored() {
         texts.append(&1, &"z".to_owned()).await.unwrap();
         assert!(violations(&plain(db), 10).await.is_empty());
         plain(db).delete_many(doc! {}).await.unwrap();
+    })
+    .await;
+}
+
+/// A document of one text field that is somewhat larger than this, and what is in it beside.
+fn with_text(bytes: usize, fields: Document) -> Document {
+    let mut document = fields;
+    document.insert("text", "x".repeat(bytes));
+    document
+}
+
+/// In a transaction of the caller, too.
+async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'static str, Error)> {
+    let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).threshold(2).build().unwrap();
+    let patrons = patrons(db);
+    let mut session = db.client().start_session().await.unwrap();
+    let mut errors = Vec::new();
+    for in_transaction in [false, true] {
+        macro_rules! refused {
+            ($name:literal, $action:expr) => {
+                let error = match in_transaction {
+                    false => $action.await.unwrap_err(),
+                    true => {
+                        session.start_transaction().await.unwrap();
+                        let error = $action.session(&mut session).await.unwrap_err();
+                        session.abort_transaction().await.unwrap();
+                        error
+                    }
+                };
+                errors.push(($name, error));
+            };
+        }
+        let book = with_text(bytes, doc! { "_id": 1, "customers_purchased": [1] });
+        refused!("outlier insert", books.insert(&book));
+        let long = with_text(bytes, doc! { "_id": 1, "customers_purchased": [1, 2, 3] });
+        refused!("outlier insert of a list that is split", books.insert(&long));
+        let patron = with_text(bytes, patron("joe", [address("home")]));
+        refused!("embedded insert", patrons.insert(&patron));
+        let child = with_text(bytes, address("work"));
+        refused!("embedded add_child", patrons.add_child("jane", &child));
+        refused!(
+            "embedded replace_child",
+            patrons.replace_child("jane", &with_text(bytes, address("home")))
+        );
+        let review = |id: i32| with_text(bytes, doc! { "product_id": 1, "review_id": id });
+        let small = doc! { "product_id": 1, "review_id": 2 };
+        for consistency in BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database());
+            let products = products.consistency(consistency).build().unwrap();
+            refused!("subset insert", products.insert(&review(1)));
+            let many = [small.clone(), review(1)];
+            let stored_before = subset_support::reviews(db).count_documents(doc! {}).await.unwrap();
+            refused!("subset insert_many", products.insert_many(&many));
+            assert_eq!(
+                stored_before,
+                subset_support::reviews(db).count_documents(doc! {}).await.unwrap()
+            );
+            refused!("subset replace", products.replace(&review(9)));
+        }
+    }
+    errors
+}
+
+#[tokio::test]
+async fn a_document_that_would_pass_16_mib_is_too_large_for_every_insert() {
+    testkit::run(async |db| {
+        patrons(db).ensure_indexes().await.unwrap();
+        let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).build().unwrap();
+        books.ensure_indexes().await.unwrap();
+        let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();
+        products.ensure_indexes().await.unwrap();
+        plant(db, &patron("jane", [address("home")])).await;
+        db.plain_collection("product")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        let review = doc! { "product_id": 1, "review_id": 9 };
+        db.plain_collection("review").insert_one(review).await.unwrap();
+        db.plain_collection::<Document>("other")
+            .insert_one(doc! {})
+            .await
+            .unwrap();
+        if !at_least(db, 5) {
+            outlier_support::sales(db).insert_one(doc! { "_id": 0 }).await.unwrap();
+            until_seen(db, &["sales", "extra_sales", "patron", "product", "review"]).await;
+        }
+        for bytes in [16 * MIB - 10, 16 * MIB, 17 * MIB, 50 * MIB] {
+            for (call, error) in insert_of_every_pattern(db, bytes).await {
+                assert_eq!(error.kind(), ErrorKind::TooLarge, "{call}, {bytes} bytes: {error:?}");
+                assert!(
+                    error.is_invalid_input() && !error.is_outcome_unknown(),
+                    "{call}: {error:?}"
+                );
+                assert!(error.stored().unwrap_or(0) == 0, "{call}: {error:?}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_with_a_child_that_is_too_large_is_refused_before_the_driver_has_sent_a_part_of_it() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database());
+            let products = subset_support::ready(db, products.consistency(consistency)).await;
+            let review = |id: i32, bytes| with_text(bytes, doc! { "product_id": 1, "review_id": id });
+            // More than the 48 MB of one message come before it.
+            let mut reviews: Vec<Document> = (0..4).map(|id| review(id, 15 * MIB)).collect();
+            reviews.push(review(4, 17 * MIB));
+            let error = products.insert_many(&reviews).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge, "{error:?}");
+            assert!(all(&subset_support::reviews(db)).await.is_empty(), "{consistency:?}");
+            assert_eq!(db.recorder().round_trips(), 0);
+        }
     })
     .await;
 }

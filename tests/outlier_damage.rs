@@ -73,6 +73,14 @@ pub fn kinds() -> Vec<Damage> {
             mended: mended.map(users),
         });
     };
+    let null = with(main_of(2, 0..0), "customers_purchased", Bson::Null);
+    kind(vec![null.clone()], vec![], main(Problem::ArrayNull), Some(0..0));
+    kind(
+        vec![with(null, "has_extras", true)],
+        vec![extra(2, 0, 0..7)],
+        main(Problem::ArrayNull),
+        Some(0..7),
+    );
     kind(
         vec![main_of(2, 0..27)],
         vec![],

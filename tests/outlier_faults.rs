@@ -191,6 +191,40 @@ async fn on_a_standalone_all_but_a_whole_split_works() {
     assert!(deleted.found && deleted.extras == 10);
 }
 
+/// A push waits for the lock that an insert of the same process has closed, and has what the insert would wait for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_standalone_long_documents_are_inserted_while_others_are_pushed_to() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
+    let database = client.database("test");
+    let books = Books::builder(
+        database.collection::<Document>("sales"),
+        database.collection::<Document>("extra_sales"),
+    );
+    let books = books.array_field("customers_purchased").parent_field("book_id");
+    let books = books.threshold(2).extras_cap(3).build().unwrap();
+    books.ensure_indexes().await.unwrap();
+    for id in 0..50 {
+        books.insert(&book(id, 2)).await.unwrap();
+    }
+    let pushes = (0..50).map(|id| {
+        let books = books.clone();
+        tokio::spawn(async move { books.push(id, &"more".to_owned()).await.map(drop) })
+    });
+    // Locks are chosen by the ids: these share some with those above.
+    let inserts = (50..100).map(|id| {
+        let books = books.clone();
+        tokio::spawn(async move { books.insert(&book(id, 4)).await.map(drop) })
+    });
+    // An insert needs a moment to see that there are no transactions.
+    let all: Vec<_> = pushes.zip(inserts).flat_map(|(push, insert)| [insert, push]).collect();
+    let all = futures::future::try_join_all(all);
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), all).await;
+    let ended = ended.expect("they wait for each other");
+    assert!(ended.unwrap().into_iter().all(|outcome| outcome.is_ok()));
+    assert_eq!(findings(&books).await, []);
+}
+
 /// When the answer is lost, the driver sends the command again, and the server answers with the whole document as it was,
 /// without the projection of the command.
 #[tokio::test]

@@ -352,3 +352,41 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn undefined_is_no_element_and_nothing_is_stored() {
+    testkit::run(async |db| {
+        let plain = ready(db, builder::<Document, Bson>(db).threshold(2)).await;
+        let unique = ready(db, builder::<Document, Bson>(db).threshold(2).unique()).await;
+        plain
+            .insert(&doc! { "_id": 1, "customers_purchased": [1, 2, 3] })
+            .await
+            .unwrap();
+        let stored = [all(&sales(db)).await, all(&extra_sales(db)).await];
+        db.recorder().clear();
+        let undefined = Bson::Undefined;
+        let list = |element: &Bson| doc! { "_id": 2, "customers_purchased": [1, 2, element] };
+        let array = Bson::from(vec![1]);
+        for error in [
+            plain.insert(&list(&undefined)).await.unwrap_err(),
+            plain.push(1, &undefined).await.unwrap_err(),
+            plain.push_many(1, &[Bson::Null, undefined.clone()]).await.unwrap_err(),
+            plain.remove(1, &undefined).await.unwrap_err(),
+            plain.contains(1, &undefined).await.unwrap_err(),
+            unique.insert(&list(&undefined)).await.unwrap_err(),
+            unique.push_unique(1, &undefined).await.unwrap_err(),
+            unique.insert(&list(&array)).await.unwrap_err(),
+            unique.push_unique(1, &array).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        assert_eq!([all(&sales(db)).await, all(&extra_sales(db)).await], stored);
+
+        let of_fields = doc! { "undefined": undefined, "symbol": Bson::Symbol("s".to_owned()) };
+        plain.push(1, &of_fields.clone().into()).await.unwrap();
+        assert!(plain.contains(1, &of_fields.clone().into()).await.unwrap());
+        assert!(plain.remove(1, &of_fields.into()).await.unwrap().found);
+    })
+    .await;
+}

@@ -262,3 +262,27 @@ async fn what_cannot_be_read_is_named() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_whole_document_without_an_array_is_corrupt_also_without_a_flag() {
+    testkit::run(async |db| {
+        let books = ready(db, builder::<Document, Bson>(db)).await;
+        for flag in [false, true] {
+            let document = doc! { "_id": 1, "customers_purchased": "user00", "has_extras": flag };
+            sales(db).delete_many(doc! {}).await.unwrap();
+            sales(db).insert_one(document).await.unwrap();
+            let error = books.get_full(1).await.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.field()),
+                (ErrorKind::Corrupt, Some("customers_purchased")),
+                "{flag}: {error:?}"
+            );
+        }
+        for document in [doc! { "_id": 2 }, doc! { "_id": 3, "customers_purchased": Bson::Null }] {
+            sales(db).insert_one(&document).await.unwrap();
+            let id = document.get_i32("_id").unwrap();
+            assert_eq!(books.get_full(id).await.unwrap(), Some(document), "it has no elements");
+        }
+    })
+    .await;
+}

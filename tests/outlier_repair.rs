@@ -288,6 +288,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
             matches!(
                 problem,
                 Problem::FlagNotBoolean
+                    | Problem::ArrayNull
                     | Problem::FlagWithoutExtras
                     | Problem::ExtrasWithoutFlag { .. }
                     | Problem::Count { .. }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit as testkit;
+use mongo_patterns::outlier::{FoundIn, Problem};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::outlier_damage::*;
@@ -152,6 +154,176 @@ async fn what_cannot_be_is_an_error() {
         assert_eq!(db.recorder().round_trips(), 0);
         plant(db, vec![doc! { "_id": 1 }], vec![]).await;
         assert_eq!(findings(&books).await, []);
+    })
+    .await;
+}
+
+fn elements(elements: impl IntoIterator<Item = impl Into<Bson>>) -> Vec<Bson> {
+    elements.into_iter().map(Into::into).collect()
+}
+
+/// Unique elements that are there twice, as far as they can be in these two documents.
+fn doubled() -> Vec<(Document, Vec<Document>, u64)> {
+    let list = |main: Vec<Bson>| doc! { "_id": 2, "customers_purchased": main };
+    let flagged = |main| with(list(main), "has_extras", true);
+    let extra = |seq: i32, elements: Vec<Bson>| {
+        let count = i32::try_from(elements.len()).unwrap();
+        let of_place = doc! { "_id": format!("2-{seq}"), "book_id": 2, "seq": seq, "count": count };
+        with(of_place, "customers_purchased_extra", elements)
+    };
+    let nested = |number: Bson| Bson::from(doc! { "a": number });
+    vec![
+        (list(elements(["a", "b", "a"])), vec![], 1),
+        (list([elements([1, 2]), elements([1.0])].concat()), vec![], 1),
+        (list(elements([nested(0.into()), nested((-0.0).into())])), vec![], 1),
+        (
+            flagged(elements(["a", "b"])),
+            vec![extra(0, elements(["c", "a", "b"]))],
+            2,
+        ),
+        (flagged(elements(["a"])), vec![extra(0, elements(["b", "b"]))], 1),
+        (
+            flagged(elements(["a"])),
+            vec![extra(0, elements(["b"])), extra(1, elements(["b", "a"]))],
+            2,
+        ),
+        (
+            flagged(elements([Bson::Null, 1.into()])),
+            vec![extra(0, elements([Bson::Null]))],
+            1,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
+    testkit::run(async |db| {
+        let unique = || builder::<Document, Bson>(db).threshold(5).extras_cap(10);
+        let (lists, plain) = (unique().unique().build().unwrap(), unique().build().unwrap());
+        let sound = doc! { "_id": 1, "customers_purchased": ["a", 1, "b"], "has_extras": true };
+        let of_sound =
+            doc! { "_id": "1-0", "book_id": 1, "seq": 0, "count": 2, "customers_purchased_extra": ["c", "1"] };
+        for (main, extras, number) in doubled() {
+            let extras = [extras, vec![of_sound.clone()]].concat();
+            plant(db, vec![main.clone(), sound.clone()], extras).await;
+            let expected = [(
+                FoundIn::Main,
+                Bson::Int32(2),
+                Problem::ElementDoubled { elements: number },
+            )];
+            let found = findings(&lists).await;
+            assert_eq!(problems(&found), expected, "{main}");
+            let of_one: Vec<_> = lists.verify().document(2).stream().try_collect().await.unwrap();
+            assert_eq!(of_one, found, "{main}");
+            let of_other: Vec<_> = lists.verify().document(1).stream().try_collect().await.unwrap();
+            assert_eq!(of_other, []);
+            assert_eq!(findings(&plain).await, [], "they may be, where elements are not unique");
+
+            let dry: Vec<_> = lists.repair().dry_run().stream().try_collect().await.unwrap();
+            assert_eq!(
+                dry.iter().map(|repaired| &repaired.findings).collect::<Vec<_>>(),
+                [&found]
+            );
+            let before = lists.elements(2).await.unwrap();
+            let repaired: Vec<_> = lists.repair().stream().try_collect().await.unwrap();
+            assert!(repaired.len() == 1 && repaired[0].left.is_none(), "{repaired:?}");
+            let mut once = Vec::new();
+            for element in before.iter().filter(|element| !matches!(element, Bson::Double(_))) {
+                let is_zero = |element: &Bson| element.to_string().contains("-0");
+                if !once.contains(element) && !is_zero(element) {
+                    once.push(element.clone());
+                }
+            }
+            assert_eq!(lists.elements(2).await.unwrap(), once, "the first of each stays");
+            assert_eq!(findings(&lists).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unique_elements_take_no_more_round_trips_where_all_is_well() {
+    testkit::run(async |db| {
+        let lists = ready(db, builder::<Book, String>(db).threshold(5).extras_cap(10).unique()).await;
+        for id in 0..3 {
+            lists.insert(&book(id, 20)).await.unwrap();
+        }
+        db.recorder().clear();
+        assert_eq!(findings(&lists).await, []);
+        assert_eq!(db.recorder().names(), ["aggregate"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_null_array_is_named_by_the_error_of_who_reads_it() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        plant(
+            db,
+            vec![with(main_of(2, 0..0), "customers_purchased", Bson::Null)],
+            vec![],
+        )
+        .await;
+        for error in [books.get(2).await.unwrap_err(), books.get_full(2).await.unwrap_err()] {
+            assert_eq!(
+                (error.kind(), error.field()),
+                (ErrorKind::Decode, Some("customers_purchased"))
+            );
+        }
+        plant(db, vec![with(main_of(2, 0..0), "title", 7)], vec![]).await;
+        let error = books.get(2).await.unwrap_err();
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, None));
+        assert!(!error.to_string().contains("``"), "{error}");
+    })
+    .await;
+}
+
+/// The lock of a key in the process, as it is chosen from the key's text: pushes to two documents may share one.
+fn lock_of(id: i32) -> u64 {
+    let text = id.to_string();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) % 64
+}
+
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    while !condition().await {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A push has set the flag, and lets another one open its extras first, twice: each look meets it there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_between_its_flag_and_its_extras_is_no_finding() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(2).extras_cap(10)).await;
+        let other = (2..).find(|id| lock_of(*id) == lock_of(1)).unwrap();
+        for id in [1, other] {
+            books.insert(&book(id, 2)).await.unwrap();
+        }
+        let slow = FailPoint::on(&["findAndModify"]).block(Duration::from_millis(400));
+        let slow = slow.enable(db).await;
+        let push = |id| {
+            let books = books.clone();
+            tokio::spawn(async move { books.push(id, &"late".to_owned()).await })
+        };
+        let is_flagged = async |id: i32| {
+            let flagged = doc! { "_id": id, "has_extras": true };
+            sales(db).find_one(flagged).await.unwrap().is_some()
+        };
+        let first = push(other);
+        until(async || is_flagged(other).await).await;
+        let second = push(1);
+        until(async || is_flagged(1).await).await;
+        let found: Vec<_> = books.verify().document(1).stream().try_collect().await.unwrap();
+        slow.disable().await;
+        for push in [first, second] {
+            push.await.unwrap().unwrap();
+        }
+        assert_eq!(problems(&found), []);
+        assert_eq!(problems(&findings(&books).await), []);
     })
     .await;
 }

@@ -1,5 +1,6 @@
 //! Which children are embedded: values and ids of all kinds, names of the user's, and the caller's transactions.
 
+use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongo_patterns_testkit as testkit;
@@ -224,6 +225,47 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
             // a session without a transaction
             products.insert(&review(62)).session(&mut session).await.unwrap();
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        }
+    })
+    .await;
+}
+
+/// The server takes values of deprecated types in every command of the pattern.
+#[tokio::test]
+async fn fields_of_deprecated_types_are_stored_as_they_are() {
+    testkit::run(async |db| {
+        db.plain_collection("product")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        for consistency in BOTH {
+            let products = builder::<Document, Document>(db.database()).consistency(consistency);
+            let products = ready(db, products).await;
+            let review = |id: i32, value: Bson| {
+                doc! { "_id": id, "product_id": 1, "review_id": id, "published_date": value.clone(), "other": value }
+            };
+            let values = [
+                Bson::Undefined,
+                Bson::Symbol("s".to_owned()),
+                Bson::JavaScriptCode("f()".to_owned()),
+            ];
+            for (id, value) in (1..).zip(values.clone()) {
+                products.insert(&review(id, value.clone())).await.unwrap();
+                products
+                    .update(1, id, doc! { "published_date": value.clone() })
+                    .await
+                    .unwrap();
+                products.replace(&review(id, value.clone())).await.unwrap();
+                assert_eq!(products.child(1, id).await.unwrap(), Some(review(id, value)));
+            }
+            let findings: Vec<_> = products.verify().stream().try_collect().await.unwrap();
+            assert!(findings.is_empty(), "{findings:?}");
+            for id in 1..=3 {
+                products.delete(1, id).await.unwrap();
+            }
+            let id = doc! { "product_id": 1, "review_id": Bson::Undefined };
+            let error = products.insert(&id).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
     })
     .await;

@@ -98,7 +98,8 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     while let Some(planned) = commands.try_next().await? {
         plan::print_one(output, &planned)?;
     }
-    for planned in lists.indexes().ensure_commands(lists.extras_collection()).await? {
+    let (main, extras) = (lists.collection(), lists.extras_collection());
+    for planned in lists.indexes().ensure_commands_with(extras, main).await? {
         plan::print_one(output, &planned)?;
     }
     Ok(Exit::Well)

@@ -120,12 +120,13 @@ impl Error {
         Self::new(ErrorKind::Corrupt, message).at(document_id, field)
     }
 
-    /// Names the stored document and field.
+    /// Names the stored document, and the field where it is known: an empty name is none.
     #[doc(hidden)]
     #[must_use]
     pub fn at(mut self, document_id: Bson, field: impl Into<String>) -> Self {
+        let field = field.into();
         self.0.document_id = Some(document_id);
-        self.0.field = Some(field.into());
+        self.0.field = (!field.is_empty()).then_some(field);
         self
     }
 

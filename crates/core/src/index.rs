@@ -1,5 +1,6 @@
 //! Index plans: created where they are missing, never changed or dropped.
 
+mod collection;
 mod existing;
 
 use std::fmt;
@@ -217,6 +218,7 @@ impl IndexPlan {
     ///
     /// # Errors
     /// [`Collation`](ErrorKind::Collation) when the collection's collation is not the simple one,
+    /// [`Configuration`](ErrorKind::Configuration) when it is a view, a time series, capped or clustered,
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when an index is in the way, which is named with its definition and
     /// the planned one, and [`Corrupt`](ErrorKind::Corrupt) when stored documents violate a unique index. Nothing is
     /// created then.
@@ -225,7 +227,15 @@ impl IndexPlan {
         collection: &Collection<T>,
         mut session: Option<&mut Session<'_>>,
     ) -> Result<EnsuredIndexes> {
-        existing::check_collection(collection, session.as_deref_mut()).await?;
+        collection::check(collection, session.as_deref_mut()).await?;
+        self.create_missing(collection, session).await
+    }
+
+    async fn create_missing<T: Send + Sync>(
+        &self,
+        collection: &Collection<T>,
+        mut session: Option<&mut Session<'_>>,
+    ) -> Result<EnsuredIndexes> {
         let present = existing::list_indexes(collection, session.as_deref_mut()).await?;
         let (mut ensured, missing) = self.compare(&present)?;
         if missing.is_empty() {
@@ -261,10 +271,12 @@ impl IndexPlan {
     /// ```
     ///
     /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing) when one does not exist, and
-    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of its name is another.
+    /// [`IndexMissing`](ErrorKind::IndexMissing) when one does not exist,
+    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of its name is another, and
+    /// [`Configuration`](ErrorKind::Configuration) when the collection is clustered.
     pub async fn check<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<()> {
         let present = existing::list_indexes(collection, None).await?;
+        collection::check_indexes(&collection.namespace(), &present)?;
         match self.compare(&present)?.1.first() {
             None => Ok(()),
             Some(missing) => Err(index_missing(&missing.name)),
@@ -297,17 +309,9 @@ impl IndexPlan {
     /// # Errors
     /// Those of [`ensure`](Self::ensure), but for documents that violate an index.
     pub async fn ensure_commands<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedCommand>> {
-        existing::check_collection(collection, None).await?;
-        let missing = self.missing(collection).await?;
-        let options = doc! { "listCollections": 1, "filter": { "name": collection.name() } };
-        let mut commands = vec![
-            PlannedCommand::read("check the collation", options),
-            PlannedCommand::read("look for the indexes", list_command(collection.name())),
-        ];
-        if !missing.is_empty() {
-            commands.push(PlannedCommand::write("create indexes", self.create_command(&missing)));
-        }
-        Ok(commands)
+        collection::check(collection, None).await?;
+        self.commands_after(vec![collection::command(&[collection.name()])], collection)
+            .await
     }
 
     /// The command that creates some indexes of the plan, as `runCommand` takes it.

@@ -43,6 +43,8 @@ pub mod rewrite;
 pub mod send;
 #[doc(hidden)] // cancel-safe commands in a session
 pub mod session;
+#[doc(hidden)] // the limit of a document
+pub mod size;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Document, RawDocument};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,19 +22,27 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     }
 }
 
-/// Checks a parent that is to be stored: its `_id`, where it has one, and its children.
-pub(crate) fn check_parent(settings: &Settings, parent: &Document) -> Result<()> {
+/// Checks a parent that is to be stored: its `_id`, where it has one, and its children. One without an array gets an
+/// empty one, as [`add_child`](crate::EmbeddedRepository::add_child) takes it.
+pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result<()> {
     if let Some(id) = parent.get("_id") {
         DocumentId::new(id.clone())?;
     }
-    let Some(Bson::Array(children)) = parent.get(settings.children.as_str()) else {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!(
-                "the parent has no array in its field `{}`, nothing was stored: write an empty one for no children",
-                settings.children
-            ),
-        ));
+    let children = match parent.get(settings.children.as_str()) {
+        Some(Bson::Array(children)) => children,
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "the field `{}` of the parent is not an array, nothing was stored: leave it out, or write an empty one, for no children",
+                    settings.children
+                ),
+            ));
+        }
+        None => {
+            parent.insert(settings.children.as_str(), Bson::Array(Vec::new()));
+            return Ok(());
+        }
     };
     if children.len() > settings.max_children as usize {
         return Err(full(settings));
@@ -68,14 +76,19 @@ pub(crate) fn full(settings: &Settings) -> Error {
 }
 
 /// A parent as the repository's type.
-pub(crate) fn decode_parent<P: DeserializeOwned>(document: &RawDocument) -> Result<P> {
+pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
+    let children = settings.children.as_str();
+    let field = match document.get(children) {
+        Ok(None | Some(RawBsonRef::Array(_))) => "",
+        _ => children,
+    };
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
         Error::from_driver(
             ErrorKind::Decode,
             "a stored parent cannot be read as the repository's parent type: change the type, or mend the document",
             error.into(),
         )
-        .at(id_of(document), "_id")
+        .at(id_of(document), field)
     })
 }
 

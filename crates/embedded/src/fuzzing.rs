@@ -22,12 +22,15 @@ struct Patron {
 pub fn stored(input: &[u8]) {
     let settings = Settings::example();
     for document in documents(input) {
-        let _ = (decode_parent::<Patron>(&document), decode_parent::<Document>(&document));
+        let _ = (
+            decode_parent::<Patron>(&settings, &document),
+            decode_parent::<Document>(&settings, &document),
+        );
         let _ = decode_child::<Document>(&settings, &document);
         for finding in Finding::of_row(&document, settings.max_children) {
             let _ = finding.problem.to_string();
         }
-        let Ok(document) = Document::try_from(document.as_ref()) else {
+        let Ok(mut document) = Document::try_from(document.as_ref()) else {
             continue;
         };
         for value in document.values() {
@@ -36,7 +39,7 @@ pub fn stored(input: &[u8]) {
                 assert_eq!(again.form(), id.form());
             }
         }
-        if check_parent(&settings, &document).is_ok() {
+        if check_parent(&settings, &mut document).is_ok() {
             let children = document.get_array(settings.children.as_str()).expect("an array");
             assert!(children.len() <= settings.max_children as usize);
             let ids = children.iter().map(|child| {

@@ -7,6 +7,7 @@ use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
 use crate::read::id_of;
 use crate::settings::Settings;
+use crate::store::is_true;
 use crate::{Finding, FoundIn, Problem};
 
 /// A main document and its extras as far as they are checked.
@@ -16,11 +17,15 @@ pub(crate) struct Look {
     pub(crate) main: Option<Main>,
     /// In the order in which their elements are read.
     pub(crate) extras: Vec<Extra>,
+    /// How many elements are equal to one before them, where elements are unique.
+    pub(crate) doubled: u64,
 }
 
 pub(crate) struct Main {
     /// How many elements its array has; `None` when it is no array.
     pub(crate) elements: Option<u64>,
+    /// Whether there is null in the place of the array.
+    pub(crate) is_null: bool,
     pub(crate) flag: Flag,
 }
 
@@ -46,6 +51,7 @@ impl Main {
     fn of_row(row: &RawDocument) -> Self {
         Self {
             elements: row.get("size").ok().flatten().and_then(number),
+            is_null: is_true(row, "isNull"),
             flag: Flag::of(row.get("flag").ok().flatten()),
         }
     }
@@ -54,6 +60,7 @@ impl Main {
     pub(crate) fn of_parts(parts: &RawDocument) -> Self {
         Self {
             elements: length(parts.get("array").ok().flatten()),
+            is_null: matches!(parts.get("array"), Ok(Some(RawBsonRef::Null | RawBsonRef::Undefined))),
             flag: Flag::of(parts.get("flag").ok().flatten()),
         }
     }
@@ -108,7 +115,7 @@ fn number(value: RawBsonRef<'_>) -> Option<u64> {
 
 fn length(value: Option<RawBsonRef<'_>>) -> Option<u64> {
     match value {
-        None | Some(RawBsonRef::Null) => Some(0),
+        None | Some(RawBsonRef::Null | RawBsonRef::Undefined) => Some(0),
         Some(RawBsonRef::Array(array)) => Some(array.into_iter().count() as u64),
         Some(_) => None,
     }
@@ -121,7 +128,11 @@ impl Look {
             let rows = row.get_array(field).into_iter().flatten().flatten();
             rows.filter_map(RawBsonRef::as_document).collect::<Vec<_>>()
         };
-        Self::of_rows(id_of(row), rows("main").first(), &rows("extras"))
+        let doubled = row.get("doubled").ok().flatten().and_then(number);
+        Self {
+            doubled: doubled.unwrap_or(0),
+            ..Self::of_rows(id_of(row), rows("main").first(), &rows("extras"))
+        }
     }
 
     /// From sizes and ids.
@@ -132,6 +143,7 @@ impl Look {
             id,
             main: main.map(|main| Main::of_row(main.as_ref())),
             extras,
+            doubled: 0,
         }
     }
 
@@ -174,6 +186,7 @@ pub(crate) fn check(settings: &Settings, look: &Look) -> Vec<Finding> {
     if let Some(main) = &look.main {
         let problem = match main.elements {
             None => Some(Problem::ArrayNotArray),
+            Some(_) if main.is_null => Some(Problem::ArrayNull),
             Some(elements) if elements > u64::from(settings.threshold) => Some(Problem::OverThreshold { elements }),
             Some(_) => None,
         };
@@ -184,7 +197,9 @@ pub(crate) fn check(settings: &Settings, look: &Look) -> Vec<Finding> {
             Flag::Clear if extras > 0 => Some(Problem::ExtrasWithoutFlag { extras }),
             Flag::Set | Flag::Clear => None,
         };
-        for problem in problem.into_iter().chain(of_flag) {
+        let of_elements =
+            (settings.unique && look.doubled > 0).then_some(Problem::ElementDoubled { elements: look.doubled });
+        for problem in problem.into_iter().chain(of_flag).chain(of_elements) {
             found(&look.id, FoundIn::Main, problem);
         }
     }

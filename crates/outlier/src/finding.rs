@@ -84,6 +84,15 @@ pub enum Problem {
     },
     /// The array field of the main document is no array. A missing one is an empty array.
     ArrayNotArray,
+    /// There is null in the place of the array. Calls take it for an empty array, but a document type with a list cannot
+    /// read it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
+    ArrayNull,
+    /// Elements are unique, and some are equal to another one of the same list, in the array or in the extras.
+    /// [`repair`](crate::OutlierRepository::repair) keeps the first of them.
+    ElementDoubled {
+        /// How many elements are equal to one before them.
+        elements: u64,
+    },
     /// The flag is no boolean: only `true` is taken for a flag.
     FlagNotBoolean,
     /// The flag is set, and there are no extras. It reads correctly.
@@ -135,6 +144,10 @@ impl fmt::Display for Problem {
                 write!(f, "the array has {elements} elements, more than the threshold: repair it")
             }
             Self::ArrayNotArray => f.write_str("the array field is no array: correct it by hand"),
+            Self::ArrayNull => f.write_str("the array field is null, which a list cannot be read from: repair it"),
+            Self::ElementDoubled { elements } => {
+                write!(f, "{elements} elements are equal to another one of the list, and elements are unique: repair it")
+            }
             Self::FlagNotBoolean => f.write_str("the flag is no boolean: repair it"),
             Self::FlagWithoutExtras => f.write_str("the flag is set, and there are no extras: repair it"),
             Self::ExtrasWithoutFlag { extras } => write!(

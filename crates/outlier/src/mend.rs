@@ -140,6 +140,7 @@ pub(crate) fn mend(settings: &Settings, id: &Bson, stored: Stored, delete_orphan
         id: id.clone(),
         main: main.as_deref().map(Main::of_parts),
         extras: of_extras,
+        doubled: doubled(settings, main.as_deref(), &documents),
     };
     let mut mending = Mending {
         findings: check(settings, &look),
@@ -207,7 +208,8 @@ fn plan(
         .iter()
         .map(|item| item.value.try_into().map_err(mongodb::error::Error::from))
         .collect::<mongodb::error::Result<_>>()?;
-    if stay < stored_inline || !added.is_empty() {
+    let is_null = look.main.as_ref().is_some_and(|main| main.is_null);
+    if stay < stored_inline || !added.is_empty() || is_null {
         let kept = match i32::try_from(stay) {
             Ok(first) if stay < stored_inline => Kept::First(first),
             _ => Kept::All,
@@ -280,6 +282,20 @@ fn items_of<'s>(
         items.retain(|item| seen.insert(same::form(item.value)));
     }
     Ok(items)
+}
+
+/// How many elements are equal to one before them, where they are unique.
+fn doubled(settings: &Settings, main: Option<&RawDocument>, documents: &[RawDocumentBuf]) -> u64 {
+    if !settings.unique {
+        return 0;
+    }
+    let of_main = main.and_then(|main| main.get_array("array").ok());
+    let of_extras = documents
+        .iter()
+        .filter_map(|document| document.get_array(settings.extras.as_str()).ok());
+    let elements = of_main.into_iter().chain(of_extras).flatten().flatten();
+    let mut seen = HashSet::new();
+    elements.filter(|element| !seen.insert(same::form(*element))).count() as u64
 }
 
 fn size_of(value: RawBsonRef<'_>) -> usize {

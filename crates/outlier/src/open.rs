@@ -4,6 +4,7 @@
 //! has taken away since, could fill them before: its element would be stored and acknowledged, and nobody would see it.
 
 use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
@@ -43,13 +44,16 @@ impl Store<'_> {
             openers,
             ..
         } = self.shared;
-        // Many tasks find the newest extras full at the same moment. One opens the next.
-        let Some(opener) = openers.exclusive_or_wait(&document_id::text(self.id)).await else {
-            return Ok(Opened::Waited);
-        };
-        let locked = match had_locked {
-            true => opener.and(self.shared.locks.exclusive(&document_id::text(self.id)).await),
-            false => opener,
+        let id = document_id::text(self.id);
+        // Many tasks find the newest extras full at the same moment. One opens the next. A caller that has locked the
+        // document already is alone, and must not wait for an opener, which waits for that lock.
+        let locked = if had_locked {
+            let Some(opener) = openers.exclusive_or_wait(&id).await else {
+                return Ok(Opened::Waited);
+            };
+            opener.and(self.shared.locks.exclusive(&id).await)
+        } else {
+            LockedKeys::default()
         };
         let (documents, counts) = extras_documents(self.shared, self.id, seq, self.rest())?;
         let context = (self, documents.as_slice());

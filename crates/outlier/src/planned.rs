@@ -14,7 +14,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use crate::mend::Mending;
 use crate::repository::Shared;
 use crate::rewrite::Work;
-use crate::scan::looks;
+use crate::scan::{looks, names};
 use crate::{mend_query, query};
 
 /// A stream of commands; made by [`Adopt::plan`](crate::action::Adopt::plan).
@@ -25,7 +25,7 @@ pub(crate) fn adopting(shared: &Shared) -> CommandStream<'_> {
     let settings = &shared.settings;
     let look = doc! {
         "aggregate": shared.main.name(),
-        "pipeline": mend_query::looks(settings, shared.overflow.name()).to_vec(),
+        "pipeline": mend_query::looks(settings, names(shared)),
         "cursor": {},
         "allowDiskUse": true,
     };

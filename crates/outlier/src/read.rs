@@ -50,7 +50,7 @@ pub(crate) fn elements_of<'d>(
         )
     };
     let array = match document.get(field) {
-        Ok(None | Some(RawBsonRef::Null)) => None,
+        Ok(None | Some(RawBsonRef::Null | RawBsonRef::Undefined)) => None,
         Ok(Some(RawBsonRef::Array(array))) => Some(array),
         _ => return Err(corrupt()),
     };
@@ -58,14 +58,19 @@ pub(crate) fn elements_of<'d>(
 }
 
 /// A main document as the type of the repository.
-pub(crate) fn decode_main<D: DeserializeOwned>(main: &RawDocument) -> Result<D> {
+pub(crate) fn decode_main<D: DeserializeOwned>(settings: &Settings, main: &RawDocument) -> Result<D> {
+    let array = settings.array.as_str();
+    let field = match main.get(array) {
+        Ok(None | Some(RawBsonRef::Array(_))) => "",
+        _ => array,
+    };
     bson::deserialize_from_slice(main.as_bytes()).map_err(|error| {
         Error::from_driver(
             ErrorKind::Decode,
             "a stored document cannot be read as the repository's document type: change the type, or mend the document",
             error.into(),
         )
-        .at(id_of(main), "")
+        .at(id_of(main), field)
     })
 }
 

@@ -43,6 +43,9 @@ pub(crate) struct Shared {
     pub(crate) overflow: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) locks: KeyLocks,
+    /// Locked by each push from its first command to its last, also while it has unlocked the document to open overflow
+    /// documents. A task that takes both takes this one before [`locks`](Self::locks).
+    pub(crate) pushes: KeyLocks,
     /// Closed by the one task that opens extras of a document.
     pub(crate) openers: KeyLocks,
     /// Whether the indexes of the extras have been seen.
@@ -109,6 +112,7 @@ impl<D, E> OutlierRepository<D, E> {
                 overflow,
                 settings,
                 locks: KeyLocks::default(),
+                pushes: KeyLocks::default(),
                 openers: KeyLocks::default(),
                 has_indexes: AtomicBool::new(false),
             }),

@@ -10,10 +10,11 @@ use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::check::{Look, check, confirmed};
+use crate::mend_query::Names;
 use crate::repository::Shared;
 use crate::{Finding, mend_query, query};
 
@@ -27,13 +28,8 @@ pub(crate) type Looks<'a> = Pin<Box<dyn Stream<Item = Result<Look>> + Send + 'a>
 pub(crate) fn looks(shared: &Shared) -> Looks<'_> {
     let start = async move {
         check_databases(shared)?;
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = shared;
-        let pipeline = mend_query::looks(settings, overflow.name());
+        let Shared { main, settings, .. } = shared;
+        let pipeline = mend_query::looks(settings, names(shared));
         let rows = main.aggregate(pipeline).allow_disk_use(true);
         let rows = rows.with_type::<RawDocumentBuf>().await?;
         Ok::<_, Error>(rows.map_ok(|row| Look::of_row(&row)).map_err(Error::from))
@@ -54,6 +50,34 @@ pub(crate) fn looks_told<'a>(shared: &'a Shared, on_progress: Option<OnProgress<
         Ok::<_, Error>(looks(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
+}
+
+pub(crate) fn names(shared: &Shared) -> Names<'_> {
+    Names {
+        main: shared.main.name(),
+        overflow: shared.overflow.name(),
+    }
+}
+
+/// One document with its extras, as the primary has them now, and how many of its elements are there again where they are
+/// unique. That takes one aggregation, which two databases do not allow.
+pub(crate) async fn look_closely(shared: &Shared, id: &Bson) -> Result<Look> {
+    let Shared { main, settings, .. } = shared;
+    if !settings.unique || check_databases(shared).is_err() {
+        return look_at(shared, id, None).await;
+    }
+    let rows = main
+        .aggregate(mend_query::looks_of(settings, names(shared), id))
+        .allow_disk_use(true)
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .read_concern(ReadConcern::local())
+        .with_type::<RawDocumentBuf>();
+    let row = rows.await?.try_next().await?;
+    let none: [&RawDocument; 0] = [];
+    Ok(Look {
+        id: id.clone(),
+        ..row.map_or_else(|| Look::of_rows(id.clone(), None, &none), |row| Look::of_row(&row))
+    })
 }
 
 /// One document with its extras, as the primary has them now.
@@ -98,8 +122,11 @@ pub(crate) async fn confirm(shared: &Shared, look: &Look) -> Result<Vec<Finding>
             break;
         }
         tokio::time::sleep(wait).await;
-        let _locked = shared.locks.exclusive(&document_id::text(&look.id)).await;
-        let again = look_at(shared, &look.id, None).await?;
+        let id = document_id::text(&look.id);
+        // A push unlocks the document between its flag and its overflow documents. Two looks could each meet such a push.
+        let _pushes = shared.pushes.exclusive(&id).await;
+        let _locked = shared.locks.exclusive(&id).await;
+        let again = look_closely(shared, &look.id).await?;
         // The first look does not tell a missing document from one without a flag.
         let so = check(&shared.settings, &again);
         findings = if wait.is_zero() && look.main.is_none() {

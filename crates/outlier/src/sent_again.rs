@@ -1,5 +1,6 @@
 //! What the server answers when the driver sends a `findAndModify` again.
 
+use mongo_patterns_core::{Error, ErrorKind};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::Result;
@@ -40,4 +41,13 @@ pub(crate) async fn projected(
         true => Ok(Some(evaluated.current().to_owned())),
         false => Ok(None),
     }
+}
+
+/// Of a look without which nobody knows what the command before it stored.
+pub(crate) fn stored_or_not(error: mongodb::error::Error) -> Error {
+    Error::from_driver(
+        ErrorKind::Network,
+        "the connection broke under a write, and what it did could not be found out: it may or may not have been done",
+        error,
+    )
 }

@@ -48,9 +48,17 @@ pub(crate) async fn mend_in_steps(
                 None
             }
             Problem::Count { .. } => recount(shared, main_id, &finding.document_id, &mut steps).await?,
+            Problem::ArrayNull => {
+                let array = doc! { "$set": { shared.settings.array.as_str(): [] } };
+                let with_null = mend_query::with_null(&shared.settings, main_id);
+                let update = shared.main.update_one(with_null, array).await?;
+                steps.main_changed |= update.modified_count > 0;
+                None
+            }
             Problem::ArrayNotArray => Some(Left::ArrayNotArray),
             Problem::ElementsNotArray => Some(Left::ElementsNotArray),
             Problem::OverThreshold { .. }
+            | Problem::ElementDoubled { .. }
             | Problem::OverFull { .. }
             | Problem::PlaceMissing
             | Problem::PlaceDoubled

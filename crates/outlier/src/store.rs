@@ -18,7 +18,7 @@ use crate::open::{Opened, hold_and_flag};
 use crate::query;
 use crate::read::id_of;
 use crate::repository::Shared;
-use crate::sent_again::projected;
+use crate::sent_again::{projected, stored_or_not};
 
 /// The server's code for an array expression on what is no array.
 const NO_ARRAY: i32 = 28664;
@@ -40,6 +40,8 @@ pub(crate) struct Store<'a> {
     opened: Vec<Bson>,
     /// The lock of the document, while no transaction of this call is under way.
     locked: Option<RwLockReadGuard<'a, ()>>,
+    /// The lock of a push, until it is done.
+    push: Option<RwLockReadGuard<'a, ()>>,
 }
 
 /// The newest of the extras, as it was before elements went there.
@@ -60,12 +62,15 @@ impl<'a> Store<'a> {
             is_there: false,
             opened: Vec::new(),
             locked: None,
+            push: None,
         }
     }
 
     /// Locks the document, for as long as it stores. Not in a caller's session.
     pub(crate) async fn locked(mut self) -> Self {
-        self.locked = Some(self.shared.locks.shared(&document_id::text(self.id)).await);
+        let id = document_id::text(self.id);
+        self.push = Some(self.shared.pushes.shared(&id).await);
+        self.locked = Some(self.shared.locks.shared(&id).await);
         self
     }
 
@@ -395,15 +400,6 @@ impl<'a> Store<'a> {
         }
         error.into()
     }
-}
-
-/// Of a look without which nobody knows what the command before it stored.
-pub(crate) fn stored_or_not(error: DriverError) -> Error {
-    Error::from_driver(
-        ErrorKind::Network,
-        "the connection broke under a write, and what it did could not be found out: it may or may not have been done",
-        error,
-    )
 }
 
 pub(crate) fn not_found() -> Error {

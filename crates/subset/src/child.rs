@@ -1,7 +1,7 @@
 //! A child as it is written and read.
 
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result, size};
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,6 +44,7 @@ impl Child {
         {
             return Err(array_in_order());
         }
+        size::check(&document)?;
         Ok(Self { parent, id, document })
     }
 }

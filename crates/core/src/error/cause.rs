@@ -129,8 +129,11 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
             "the connection broke: a write may or may not have been done",
         ),
         DriverKind::Authentication { .. } => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
-        // The driver's own limit is that of a message, 48 MB. It has no error of its own for it.
-        DriverKind::InvalidArgument { message, .. } if message.starts_with("Message length") => {
+        // The driver's own limits are those of a message, 48 MB, and of a document to insert. It has no error of its own
+        // for them.
+        DriverKind::InvalidArgument { message, .. }
+            if message.starts_with("Message length") || message.starts_with("insert document must be within") =>
+        {
             (ErrorKind::TooLarge, TOO_LARGE_ADVICE)
         }
         DriverKind::Write(WriteFailure::WriteConcernError(_)) => (ErrorKind::WriteConcern, WRITE_CONCERN_ADVICE),

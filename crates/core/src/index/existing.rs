@@ -3,13 +3,13 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::error::{self, Error, ErrorKind, Result};
+use crate::error::{self, Result};
 use crate::session::Session;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NOT_ON_VIEW: i32 = 166;
 
-async fn run(
+pub(super) async fn run(
     database: &mongodb::Database,
     command: Document,
     session: Option<&mut Session<'_>>,
@@ -25,44 +25,11 @@ async fn run(
     }
 }
 
-fn first_batch(reply: &Document) -> impl Iterator<Item = &Document> {
+pub(super) fn first_batch(reply: &Document) -> impl Iterator<Item = &Document> {
     let batch = reply
         .get_document("cursor")
         .and_then(|cursor| cursor.get_array("firstBatch"));
     batch.into_iter().flatten().filter_map(Bson::as_document)
-}
-
-/// Refuses what is not a plain collection with the simple collation. A collection that does not exist is fine.
-pub(super) async fn check_collection<T: Send + Sync>(
-    collection: &Collection<T>,
-    session: Option<&mut Session<'_>>,
-) -> Result<()> {
-    let database = collection.client().database(&collection.namespace().db);
-    let command = doc! { "listCollections": 1, "filter": { "name": collection.name() } };
-    let reply = run(&database, command, session).await?;
-    let Some(info) = first_batch(&reply).next() else {
-        return Ok(());
-    };
-    let kind = info.get_str("type").unwrap_or("collection");
-    if kind != "collection" {
-        return Err(Error::new(
-            ErrorKind::Configuration,
-            format!("this is a {kind}, and the pattern needs a plain collection"),
-        ));
-    }
-    let collation = info
-        .get_document("options")
-        .and_then(|options| options.get_document("collation"));
-    match collation {
-        Ok(collation) if collation.get_str("locale").ok() != Some("simple") => Err(Error::new(
-            ErrorKind::Collation,
-            format!(
-                "the collection's collation is {}, under which a key's documents are no range of the `_id` index: create the collection with the simple collation, which is the default",
-                Bson::Document(collation.clone())
-            ),
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// The indexes as the server lists them; a collection holds at most 64, so one batch has them all. One that does not

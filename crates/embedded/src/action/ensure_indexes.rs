@@ -27,7 +27,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one, under which
     /// ids that differ would be equal, and [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a
-    /// view or a time series.
+    /// view, a time series, capped or clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes {
             shared: self.shared(),

@@ -76,7 +76,9 @@ impl<'a, P: DeserializeOwned> Get<'a, P> {
         let filter = query::parent(&self.parent?);
         let mut session = Session::of_caller(self.session).await?;
         let found = send::find_one(session.as_mut(), &self.shared.collection, filter, None).await?;
-        found.map(|found| decode_parent(&found)).transpose()
+        found
+            .map(|found| decode_parent(&self.shared.settings, &found))
+            .transpose()
     }
 }
 

@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, send, size};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::repository::Shared;
 use crate::write::refused;
 
 impl<P: Serialize, C> EmbeddedRepository<P, C> {
-    /// Stores a new parent, with the children that it has.
+    /// Stores a new parent, with the children that it has. One without the array of children gets an empty one.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -31,14 +31,15 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
     /// is of a type that it cannot have, its children are no array, one of them is no document, or two have the same id,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, and [`Full`](ErrorKind::Full) when there are more than a parent may have.
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`Full`](ErrorKind::Full) when there are
+    /// more than a parent may have, and [`TooLarge`](ErrorKind::TooLarge) when it would pass 16 MiB.
     ///
-    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`,
-    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and [`TooLarge`](ErrorKind::TooLarge).
+    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`, and
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own.
     pub fn insert(&self, parent: &P) -> Insert<'_> {
         let shared = self.shared();
-        let checked = encode(parent).and_then(|parent| {
-            check_parent(&shared.settings, &parent)?;
+        let checked = encode(parent).and_then(|mut parent| {
+            check_parent(&shared.settings, &mut parent)?;
             Ok(parent)
         });
         Insert {
@@ -100,6 +101,7 @@ impl<'a> Insert<'a> {
             let message = "the parent cannot be written as BSON, nothing was stored";
             Error::from_driver(ErrorKind::Encode, message, error.into())
         })?;
+        size::check(&parent)?;
         let mut session = Session::of_caller(self.session).await?;
         match send::insert_one(session.as_mut(), &self.shared.collection, &parent, None).await {
             Ok(inserted) => Ok(Inserted {

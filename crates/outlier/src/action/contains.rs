@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, send};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOneOptions;
@@ -32,7 +32,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and for undefined, and
     /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
     pub fn contains<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Contains<'a, E> {
         Contains {
@@ -88,9 +88,21 @@ impl<'a, E: Serialize> IntoFuture for Contains<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("contains"), |_| async move {
             let element = element?.to_bson()?;
+            check_compared(&element)?;
             let mut session = Session::of_caller(session).await?;
             contains(shared, &id?.into_bson(), &element, session.as_mut()).await
         })
+    }
+}
+
+/// Refuses undefined, to which no filter of a server compares.
+pub(super) fn check_compared(element: &Bson) -> Result<()> {
+    match element {
+        Bson::Undefined => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "undefined is no element that the server compares, nothing was sent: use null",
+        )),
+        _ => Ok(()),
     }
 }
 

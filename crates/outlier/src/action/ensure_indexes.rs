@@ -30,7 +30,8 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
-    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one,
+    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when that of either collection is not the simple one,
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when one is a view, a time series, capped or clustered,
     /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when stored extras violate it, as several of the manual's
     /// form for one document do: call [`adopt`](Self::adopt) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
@@ -76,6 +77,7 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Shared {
+            main,
             overflow,
             settings,
             has_indexes,
@@ -84,7 +86,7 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
         run(self.shared.operation("ensure_indexes"), |_| async move {
             let plan = settings.index_plan(overflow.name());
             let mut session = Session::of_caller(self.session).await?;
-            let ensured = plan.ensure(overflow, session.as_mut()).await?;
+            let ensured = plan.ensure_with(overflow, main, session.as_mut()).await?;
             has_indexes.store(true, Ordering::Relaxed);
             Ok(ensured)
         })

@@ -87,7 +87,7 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
             let found = found.map(|main| {
                 Ok(Found {
                     has_extras: is_flagged(&shared.settings, &main),
-                    document: decode_main(&main)?,
+                    document: decode_main(&shared.settings, &main)?,
                 })
             });
             found.transpose()

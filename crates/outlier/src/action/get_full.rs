@@ -10,7 +10,7 @@ use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use super::get::find_main;
-use crate::read::{decode_main, is_flagged, whole};
+use crate::read::{decode_main, elements_of, is_flagged, whole};
 use crate::repository::Shared;
 use crate::{OutlierRepository, query};
 
@@ -95,12 +95,13 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for GetFull<'a, D> {
                 return Ok(None);
             };
             if !is_flagged(settings, &main) {
-                return decode_main(&main).map(Some);
+                drop(elements_of(&main, settings.array.as_str())?);
+                return decode_main(settings, &main).map(Some);
             }
             let filter = query::extras_of(settings, &id);
             let ascending = FindOptions::builder().sort(doc! { settings.seq.as_str(): 1 }).build();
             let extras = find_all(session.as_mut(), &shared.overflow, filter, ascending).await?;
-            decode_main(&whole(settings, &main, &extras)?).map(Some)
+            decode_main(settings, &whole(settings, &main, &extras)?).map(Some)
         })
     }
 }

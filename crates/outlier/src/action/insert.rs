@@ -2,7 +2,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, send, transaction};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, send, size, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocumentBuf, cstr, doc};
@@ -15,7 +15,7 @@ use crate::read::elements_of;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::{OutlierRepository, query};
+use crate::{OutlierRepository, query, same};
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Inserts a document. One with more elements than the threshold is split: the first ones stay in its array, the
@@ -42,8 +42,8 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # Errors
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a document with its `_id`,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) when a unique index of your own refuses it,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, or an
-    /// element is in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, an
+    /// element is undefined, or it is an array or in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
     /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing) for a
     /// document that is split while the extras have no index, and [`Corrupt`](ErrorKind::Corrupt) when there
     /// are extras of its `_id` already, which belong to nobody: [`repair`](Self::repair) them.
@@ -154,11 +154,14 @@ impl Split {
                 refused("the array field of the document is not an array, nothing was stored: change its type")
             })?
             .collect();
+        for element in &elements {
+            same::check_element(settings, *element)?;
+        }
         let inline = elements.len().min(settings.threshold as usize);
         let encoded = |element: &RawBsonRef<'_>| Encoded::one(element);
         let rest: Vec<Encoded> = elements[inline..].iter().map(encoded).collect::<Result<_>>()?;
         array::check_sizes(1, rest.iter())?;
-        if settings.unique && has_doubles(&elements) {
+        if settings.unique && same::has_doubles(&elements) {
             return Err(refused(
                 "an element is in the array twice, nothing was stored: elements are unique here",
             ));
@@ -195,18 +198,9 @@ impl Split {
         if !has_flag && !rest.is_empty() {
             main.append(CString::try_from(flag).map_err(mongodb::error::Error::from)?, true);
         }
+        size::check(&main)?;
         Ok(Self { id, main, inline, rest })
     }
-}
-
-fn has_doubles(elements: &[RawBsonRef<'_>]) -> bool {
-    let mut seen = std::collections::HashSet::new();
-    elements.iter().any(|element| {
-        let Ok(element) = Bson::try_from(*element) else {
-            return false;
-        };
-        !seen.insert(element.to_string())
-    })
 }
 
 async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {

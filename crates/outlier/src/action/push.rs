@@ -7,10 +7,10 @@ use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
 
-use crate::OutlierRepository;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::store::Store;
+use crate::{OutlierRepository, same};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document: to its array, or, past the threshold, to its extras.
@@ -44,7 +44,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, [`Encode`](ErrorKind::Encode),
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, or an element, [`Encode`](ErrorKind::Encode),
     /// [`TooLarge`](ErrorKind::TooLarge) for an element that does not fit, alone or beside those of the array,
     /// [`Corrupt`](ErrorKind::Corrupt) when the array field is no array, [`IndexMissing`](ErrorKind::IndexMissing) for an
     /// outlier whose extras have no index, [`Configuration`](ErrorKind::Configuration) where elements are
@@ -142,6 +142,7 @@ pub(super) async fn push(
     once: bool,
     mut session: Option<&mut Session<'_>>,
 ) -> Result<Pushed> {
+    same::check_element(&shared.settings, element.value())?;
     array::check_sizes(1, std::iter::once(element))?;
     let mut store = Store::new(shared, id, std::slice::from_ref(element), once);
     if session.is_none() {

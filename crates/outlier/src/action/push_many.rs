@@ -8,9 +8,9 @@ use mongodb::bson::Bson;
 use serde::Serialize;
 
 use super::push::refuse_unique;
-use crate::OutlierRepository;
 use crate::repository::Shared;
 use crate::store::Store;
+use crate::{OutlierRepository, same};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds elements to the list of a document, in order: to its array, then to its extras.
@@ -114,6 +114,9 @@ impl<'a, E: Serialize> IntoFuture for PushMany<'a, E> {
         run(shared.operation("push_many"), |_| async move {
             refuse_unique(&shared.settings)?;
             let (id, elements) = (id?.into_bson(), elements?);
+            for element in &elements {
+                same::check_element(&shared.settings, element.value())?;
+            }
             array::check_sizes(1, elements.iter())?;
             if elements.is_empty() {
                 return Ok(PushedMany::default());

@@ -99,12 +99,6 @@ impl<'a, E: Serialize> IntoFuture for PushUnique<'a, E> {
                 ));
             }
             let (id, element) = (id?.into_bson(), element?);
-            if element.value().as_array().is_some() {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a unique element must not be an array, nothing was stored: put it into a field of a document",
-                ));
-            }
             let mut session = Session::of_caller(session).await?;
             push(shared, &id, &element, true, session.as_mut()).await
         })

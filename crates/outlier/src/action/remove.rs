@@ -9,10 +9,10 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::FindOneAndUpdateOptions;
 use serde::Serialize;
 
-use super::contains::contains;
+use super::contains::{check_compared, contains};
 use crate::repository::Shared;
-use crate::sent_again::projected;
-use crate::store::{is_true, not_found, stored_or_not};
+use crate::sent_again::{projected, stored_or_not};
+use crate::store::{is_true, not_found};
 use crate::{OutlierRepository, query};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
@@ -42,7 +42,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, and
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, and for undefined, and
     /// [`Encode`](ErrorKind::Encode). Where the outcome is unknown it may be called again.
     pub fn remove<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Remove<'a, E> {
         Remove {
@@ -116,6 +116,7 @@ impl<'a, E: Serialize> IntoFuture for Remove<'a, E> {
         let element = Encoded::one(element);
         run(shared.operation("remove"), |_| async move {
             let (id, element) = (id?.into_bson(), element?.to_bson()?);
+            check_compared(&element)?;
             let mut session = Session::of_caller(session).await?;
             let _locked = match session {
                 None => Some(shared.locks.shared(&document_id::text(&id)).await),

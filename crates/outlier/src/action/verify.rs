@@ -9,7 +9,7 @@ use mongo_patterns_core::{DocumentId, Error, Progress, Result};
 use mongodb::bson::Bson;
 
 use crate::repository::Shared;
-use crate::scan::{Looks, confirm, look_at, looks_told};
+use crate::scan::{Looks, confirm, look_closely, looks_told};
 use crate::{Finding, OutlierRepository, check};
 
 /// How many documents are looked at again at a time.
@@ -32,8 +32,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It writes nothing, and needs no index. It may run while others write: a document in which something seems wrong is
-    /// looked at again, and once more 50 milliseconds later, before it is reported. Only a writer of another process that
-    /// takes longer between two of its commands can be taken for one that has died there.
+    /// looked at again, and once more 50 milliseconds later, before it is reported. Only a writer of another process, or in a
+    /// caller's session, that takes longer between two of its commands can be taken for one that has died there.
     ///
     /// What a [removal](Self::remove) leaves is right: an array below the threshold beside extras, and extras that are
     /// not full, or empty. [`rebalance`](Self::rebalance) is for that.
@@ -41,7 +41,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One aggregation. The server reads both collections, and groups some hundred bytes of each extras document, and of
     /// each main document with a flag, on disk beyond 100 MB. Sizes and ids are sent, and no element. Four more round
-    /// trips a document in which something is wrong, for 16 of them at a time.
+    /// trips a document in which something is wrong, for 16 of them at a time. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique), the server also groups the elements of all lists with a flag or
+    /// extras, and it is two more round trips a document.
     ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`,
@@ -124,7 +126,7 @@ pub(super) fn suspects<'a>(
 ) -> Looks<'a> {
     let looks: Looks<'_> = match id {
         Ok(None) => looks_told(shared, on_progress),
-        Ok(Some(id)) => Box::pin(once(async move { look_at(shared, id.value(), None).await })),
+        Ok(Some(id)) => Box::pin(once(async move { look_closely(shared, id.value()).await })),
         Err(error) => Box::pin(once(ready(Err(error)))),
     };
     Box::pin(looks.try_filter(move |look| ready(!check::check(&shared.settings, look).is_empty())))

@@ -132,8 +132,14 @@ impl<'a> Adopt<'a> {
     }
 
     async fn execute(self) -> Result<Adopted> {
-        let Shared { children, settings, .. } = self.shared;
-        let ensured = settings.index_plan(children.name()).ensure(children, None).await?;
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
+        let plan = settings.index_plan(children.name());
+        let ensured = plan.ensure_with(children, parents, None).await?;
         if self.discard_embedded {
             unwritten::discard(self.shared, None, None).await?;
         }

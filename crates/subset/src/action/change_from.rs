@@ -176,8 +176,14 @@ impl<'a> ChangeFrom<'a> {
 
     async fn execute(self) -> Result<Changed> {
         self.check()?;
-        let Shared { children, settings, .. } = self.shared;
-        let ensured = settings.index_plan(children.name()).ensure(children, None).await?;
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
+        let plan = settings.index_plan(children.name());
+        let ensured = plan.ensure_with(children, parents, None).await?;
         let mut changed = Changed {
             created_indexes: ensured.created,
             ..Changed::default()

@@ -28,7 +28,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
-    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one,
+    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when that of either collection is not the simple one,
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when one is a view, a time series, capped or clustered,
     /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes {
@@ -72,12 +73,17 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
     type IntoFuture = ActionFuture<'a, EnsuredIndexes>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Shared { children, settings, .. } = self.shared;
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
         run(self.shared.operation("ensure_indexes"), |_| async move {
             let mut session = Session::of_caller(self.session).await?;
             settings
                 .index_plan(children.name())
-                .ensure(children, session.as_mut())
+                .ensure_with(children, parents, session.as_mut())
                 .await
         })
     }

@@ -44,7 +44,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the
     /// order is an array, or an id cannot be one, [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when
-    /// it has no id, [`Encode`](mongo_patterns_core::ErrorKind::Encode), and
+    /// it has no id, [`Encode`](mongo_patterns_core::ErrorKind::Encode),
+    /// [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) when it would pass 16 MiB, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     ///
     /// Where the outcome is unknown, call it again: `AlreadyExists` says that the child is stored, and by then its parent

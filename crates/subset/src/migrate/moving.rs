@@ -39,10 +39,16 @@ struct Start {
 
 impl Moving<'_> {
     pub(crate) async fn run(self, mut reporter: Reporter<'_>) -> Result<Moved> {
-        let Shared { children, settings, .. } = self.shared;
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
         let record = Record::of(children);
         let Start { last, total, .. } = self.prepare(&record).await?;
-        settings.index_plan(children.name()).ensure(children, None).await?;
+        let plan = settings.index_plan(children.name());
+        plan.ensure_with(children, parents, None).await?;
         self.take_over(&record, last.as_ref()).await?;
         let mut moved = Moved {
             resumed: last.is_some(),

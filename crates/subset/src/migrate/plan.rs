@@ -47,9 +47,15 @@ impl MovePlan {
 
     /// The creation of the indexes.
     pub(crate) async fn indexes(&mut self, shared: &Shared) -> Result<()> {
-        let Shared { children, settings, .. } = shared;
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = shared;
         let plan = settings.index_plan(children.name());
-        self.commands.append(&mut plan.ensure_commands(children).await?);
+        self.commands
+            .append(&mut plan.ensure_commands_with(children, parents).await?);
         Ok(())
     }
 
