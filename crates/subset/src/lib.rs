@@ -240,6 +240,7 @@ pub mod fuzzing;
 mod known;
 mod migrate;
 mod neighbour;
+mod partial;
 mod policy;
 mod query;
 mod refresh;

@@ -10,6 +10,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::child::is_id;
+use crate::partial::of_parent;
 use crate::query::Shown;
 use crate::repository::Shared;
 use crate::settings::Settings;
@@ -282,7 +283,8 @@ pub(crate) async fn refresh(
         if let Some(session) = session.as_deref_mut() {
             update = update.session(session);
         }
-        if update.await?.matched_count > 0 {
+        let updated = update.await.map_err(|error| of_parent(error.into()))?;
+        if updated.matched_count > 0 {
             known.wrote(parent, state.version.unwrap_or(0));
             return Ok(Refreshed::Done { top, written: true });
         }

@@ -8,6 +8,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::Hint;
 
+use crate::partial::{of_parent, with_stored};
 use crate::query::Shown;
 use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
 use crate::repository::Shared;
@@ -123,6 +124,7 @@ impl Write<'_> {
         }
         let applied = self.apply(session.as_deref_mut()).await;
         let stored = match &applied {
+            Ok(written) if !written.found => 0,
             Ok(_) => self.children(),
             Err(refused) if refused.refresh => refused.stored,
             Err(_) => return applied.map_err(Refused::into_error),
@@ -202,7 +204,7 @@ impl Write<'_> {
         if let Some(session) = session {
             delete = delete.session(session);
         }
-        delete.await?;
+        delete.await.map_err(|error| with_stored(error.into(), stored))?;
         Ok(inserted
             .iter()
             .position(|child| is_orphan(&child))
@@ -225,7 +227,8 @@ impl Write<'_> {
         let mut written = applied.map_err(|refused| refused.error)?;
         for parent in self.parents {
             let top = top(self.shared, parent, true, Some(&mut *session)).await?;
-            written.parents += self.show(parent, elements(&top)?, written.found, session).await?;
+            let shown = self.show(parent, elements(&top)?, written.found, session).await;
+            written.parents += shown.map_err(of_parent)?;
             written.embedded += top.len() as u64;
             written.in_subset |= self.child.is_some_and(|child| is_in(self.shared, &top, child));
         }
@@ -409,18 +412,14 @@ impl Refused {
     }
 
     fn into_error(self) -> Error {
-        with_stored(self.error, self.stored)
+        match self.stored {
+            0 => self.error,
+            // Of the children: those before it are stored, and their parents are right.
+            stored => self.error.with_stored(stored as u64),
+        }
     }
 }
 
 fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
     child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
-}
-
-/// Says in an error that something is stored, if so.
-fn with_stored(error: Error, stored: usize) -> Error {
-    if stored == 0 {
-        return error;
-    }
-    error.with_stored(stored as u64)
 }

@@ -174,6 +174,9 @@ async fn delete(
             delete = delete.session(session);
         }
         let now = delete.await.map_err(|error| match is_bad_hint(&error) {
+            true if found && !in_transaction => index_missing(&settings.child_index).with_text(
+                "the parent is deleted, but not all of its children, because an index is missing: call ensure_indexes(), then delete_parent(..) again",
+            ),
             true => index_missing(&settings.child_index),
             false => Error::from(error),
         })?;
