@@ -4,9 +4,9 @@ use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_docum
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, document_id, transaction};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::Hint;
+use mongodb::options::{Hint, UpdateModifications};
 
 use crate::partial::{of_parent, with_stored};
 use crate::query::Shown;
@@ -21,8 +21,7 @@ const IMMUTABLE_FIELD: i32 = 66;
 #[derive(Debug)]
 pub(crate) enum Change {
     Insert(Vec<RawDocumentBuf>),
-    /// By this update document.
-    Update(Document),
+    Update(UpdateModifications),
     Replace(RawDocumentBuf),
     Delete,
     /// The parent is written anew.

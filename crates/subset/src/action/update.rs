@@ -141,7 +141,7 @@ impl<'a> IntoFuture for Update<'a> {
                 shared,
                 parents: &[parent?.into_bson()],
                 child: Some(&child?.into_bson()),
-                change: Change::Update(checked_update(&shared.settings, set, unset)?),
+                change: Change::Update(checked_update(&shared.settings, set, unset)?.into()),
             };
             write.run(session).await.map(Updated::from)
         })
