@@ -31,6 +31,7 @@ mod items_range;
 mod keys;
 mod keys_on_server;
 mod large;
+mod limits;
 mod manual;
 mod mixed;
 mod models;

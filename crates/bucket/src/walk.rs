@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{EncodedKey, Error, Key, Result};
@@ -344,7 +345,7 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
             .find(filter)
             .sort(doc! { "_id": if self.wanted.newest_first { -1 } else { 1 } })
             .limit(limit.into())
-            .batch_size(limit);
+            .batch_size(batch_size(limit));
         if let Some(projection) = projection {
             find = find.projection(projection);
         }

@@ -70,6 +70,14 @@ where
     Box::pin(body.map_err(move |error| call.name(error)).instrument(span))
 }
 
+/// The batch size of a find that is to return so many documents in one batch. The driver takes none above `i32::MAX`, and
+/// adds 1 to one that equals the limit.
+#[doc(hidden)]
+#[must_use]
+pub fn batch_size(limit: u32) -> u32 {
+    limit.min(i32::MAX as u32 - 1)
+}
+
 /// Notes in the action's span how many attempts it took.
 #[doc(hidden)]
 pub fn record_attempts(span: &Span, attempts: u32) {

@@ -1,5 +1,6 @@
 //! Makes the subset of a parent anew, by compare and set.
 
+use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
@@ -73,7 +74,7 @@ pub(crate) async fn top(
         .find(query::children_of(settings, parent))
         .sort(settings.sort())
         .limit(settings.size.into())
-        .batch_size(settings.size)
+        .batch_size(batch_size(settings.size))
         .projection(query::embedded(settings))
         .hint(Hint::Name(settings.order_index.clone()));
     if !in_transaction {

@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, batch_size, run};
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
@@ -101,7 +101,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
                 .find(filter)
                 .sort(doc! { "_id": -1 })
                 .limit(buckets.into())
-                .batch_size(buckets);
+                .batch_size(batch_size(buckets));
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
             if let Some(slice) = slice {
                 find = find.projection(doc! { settings.items.as_str(): { "$slice": -slice } });

@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, batch_size, run};
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::ClientSession;
@@ -166,7 +166,7 @@ impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
             .find(filter)
             .sort(doc! { "_id": if descending { -1 } else { 1 } })
             .limit(self.limit.into())
-            .batch_size(self.limit);
+            .batch_size(batch_size(self.limit));
         let found = find_all(find, self.session).await?;
         let reader = Reader {
             settings,

@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, batch_size, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::find::find_all;
 use mongo_patterns_core::index::index_missing;
@@ -163,8 +163,7 @@ fn find<'a>(shared: &'a Shared, parent: &Bson, from: &From, limit: u32) -> Resul
         }
     }
     let find = children.find(filter).sort(sort).limit(limit.into());
-    // The driver takes no larger number.
-    let find = find.batch_size(limit.min(i32::MAX as u32));
+    let find = find.batch_size(batch_size(limit));
     let find = find.hint(Hint::Name(settings.order_index.clone()));
     Ok(match (min, max) {
         (Some(min), Some(max)) => find.min(min).max(max),
