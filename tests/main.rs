@@ -25,6 +25,7 @@ mod failover;
 mod fault_table;
 mod faults;
 mod hostile_input;
+mod ids;
 mod items;
 mod items_by_page;
 mod items_range;
