@@ -9,6 +9,7 @@ mod combine;
 mod concurrency;
 mod counts;
 mod damage;
+mod debug;
 mod embedded;
 mod embedded_concurrent;
 mod embedded_faults;

@@ -32,7 +32,7 @@ use crate::{BucketRepository, IdPolicy};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct BucketRepositoryBuilder<K, T> {
     collection: Collection<RawDocumentBuf>,
@@ -46,6 +46,8 @@ pub struct BucketRepositoryBuilder<K, T> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>);
 
 impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>) -> Self {

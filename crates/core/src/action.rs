@@ -17,7 +17,7 @@ use crate::error::{Error, Operation, Result};
 
 /// Which call on which collection an action is.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The pattern, such as `bucket`.
     pub pattern: &'static str,
@@ -26,6 +26,12 @@ pub struct Call<'a> {
     /// The collection that it is about.
     pub collection: &'a Collection<RawDocumentBuf>,
 }
+
+crate::redacted_debug!(
+    Call<'_>,
+    |call| "operation" = call.operation,
+    "collection" = call.collection.namespace()
+);
 
 impl Call<'_> {
     /// Names the operation in an error, unless an inner one is named already.

@@ -38,6 +38,7 @@ pub mod key;
 pub mod moves;
 pub mod plan;
 pub mod progress;
+mod redacted;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;

@@ -67,13 +67,14 @@ pub fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, wha
 
 /// The record of the moves into one collection. It stays when a move is finished, so that one that was killed at its
 /// very end is known to be.
-#[derive(Debug)]
 pub struct Record {
     collection: Collection<Document>,
     target_name: String,
     /// Which call is at work. A call that another has taken over from stops.
     run: ObjectId,
 }
+
+crate::redacted_debug!(Record);
 
 /// How far the last move came.
 #[derive(Clone, Debug, Default, PartialEq)]

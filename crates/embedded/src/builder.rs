@@ -29,7 +29,7 @@ use crate::settings::Settings;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct EmbeddedRepositoryBuilder<P, C> {
     collection: Collection<RawDocumentBuf>,
@@ -39,6 +39,8 @@ pub struct EmbeddedRepositoryBuilder<P, C> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (P, C)>,
 }
+
+mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>);
 
 impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>) -> Self {

@@ -35,7 +35,7 @@ use crate::settings::{self, Settings};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct OutlierRepositoryBuilder<D, E> {
     main: Collection<RawDocumentBuf>,
@@ -52,6 +52,8 @@ pub struct OutlierRepositoryBuilder<D, E> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (D, E)>,
 }
+
+mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>);
 
 impl<D, E> OutlierRepositoryBuilder<D, E> {
     pub(crate) fn new(main: Collection<RawDocumentBuf>, overflow: Collection<RawDocumentBuf>) -> Self {

@@ -35,7 +35,7 @@ use crate::{Consistency, Direction, SubsetRepository};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {
     parents: Collection<RawDocumentBuf>,
@@ -52,6 +52,8 @@ pub struct SubsetRepositoryBuilder<P, C> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (P, C)>,
 }
+
+mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>);
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
     pub(crate) fn new(parents: Collection<RawDocumentBuf>, children: Collection<RawDocumentBuf>) -> Self {

@@ -39,7 +39,6 @@ pub struct SubsetRepository<P, C> {
 }
 
 /// What does not depend on the types of parent and child.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) parents: Collection<RawDocumentBuf>,
     pub(crate) children: Collection<RawDocumentBuf>,
@@ -49,6 +48,12 @@ pub(crate) struct Shared {
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
+
+mongo_patterns_core::redacted_debug!(
+    Shared,
+    |shared| "collection" = shared.parents.namespace(),
+    "children_collection" = shared.children.namespace()
+);
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {

@@ -61,7 +61,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Newest<'a, K, T> {
     shared: &'a Shared,
@@ -70,6 +69,8 @@ pub struct Newest<'a, K, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(Newest<'_, K, T>);
 
 impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
     /// Reads in the caller's session.

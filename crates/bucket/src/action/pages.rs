@@ -62,7 +62,6 @@ enum From {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Pages<'a, K, T> {
     shared: &'a Shared,
@@ -73,6 +72,8 @@ pub struct Pages<'a, K, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(Pages<'_, K, T>);
 
 /// Some consecutive pages of a key, and the ways on from there.
 ///

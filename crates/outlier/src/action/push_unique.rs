@@ -61,7 +61,6 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushUnique<'a, E> {
     shared: &'a Shared,
@@ -69,6 +68,8 @@ pub struct PushUnique<'a, E> {
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(PushUnique<'_, E>);
 
 impl<'a, E> PushUnique<'a, E> {
     /// Pushes in the caller's session.

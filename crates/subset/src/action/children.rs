@@ -67,7 +67,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Children<'a, C> {
     shared: &'a Shared,
@@ -77,6 +76,8 @@ pub struct Children<'a, C> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> C>,
 }
+
+mongo_patterns_core::redacted_debug!(Children<'_, C>);
 
 #[derive(Debug)]
 enum From {

@@ -65,13 +65,14 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct DeleteParent<'a> {
     shared: &'a Shared,
     parent: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(DeleteParent<'_>);
 
 /// What was deleted.
 ///

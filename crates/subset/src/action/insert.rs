@@ -71,13 +71,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a, C> {
     shared: &'a Shared,
     child: &'a C,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Insert<'_, C>);
 
 /// What an insert did.
 ///

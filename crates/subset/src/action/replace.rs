@@ -57,13 +57,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Replace<'a, C> {
     shared: &'a Shared,
     child: &'a C,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Replace<'_, C>);
 
 impl<'a, C> Replace<'a, C> {
     /// Replaces in the caller's session. Where a transaction is under way in it, all happens in that transaction,
