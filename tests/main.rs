@@ -75,6 +75,7 @@ mod service;
 mod service_pages;
 mod service_support;
 mod setup;
+mod spawned;
 mod subset_changing;
 mod subset_concurrent;
 mod subset_faults;

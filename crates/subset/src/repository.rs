@@ -113,6 +113,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// used, and the read preference and read concern of the parents by [`get`](Self::get), those of the children by
     /// [`child`](Self::child) and [`children`](Self::children). All else reads from the primary.
     ///
+    /// Build one repository for a collection of children, and clone it. A write updates the subset of its own repository
+    /// alone: with a second one over the same children, for other parents or with other settings, the writes of each make
+    /// the subsets of the other stale. Run a [follower](Self::follow) of each then.
+    ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Direction, SubsetRepository};
     /// # use mongodb::{Database, bson::Document};
