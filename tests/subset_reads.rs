@@ -289,6 +289,58 @@ async fn a_token_outlives_its_child_and_others_are_refused() {
     .await;
 }
 
+/// Both ends are polled while children are stored there: each is seen once, with no command more than the pages.
+#[tokio::test]
+async fn the_ends_of_the_children_are_polled() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let ids = |page: &[Review]| page.iter().map(|review| review.review_id).collect::<Vec<_>>();
+        let empty = products.children(1).limit(3).await.unwrap();
+        assert_eq!((empty.children.len(), &empty.next, &empty.previous), (0, &None, &None));
+        let (mut first, mut last) = (empty.first_token, empty.last_token);
+        let (mut newest, mut oldest) = (Vec::new(), Vec::new());
+        let mut stored = 1_i32;
+        for round in 0..6 {
+            let more: Vec<Review> = (0..round)
+                .flat_map(|n| [review(100 + stored + n), review(100 - stored - n)])
+                .collect();
+            stored += round;
+            if round > 0 {
+                products.insert_many(&more).await.unwrap();
+            }
+            db.recorder().clear();
+            let mut pages = 0;
+            loop {
+                let page = products.children(1).limit(3).before(first).await.unwrap();
+                first = page.first_token.to_string().parse().unwrap();
+                newest.splice(0..0, ids(&page.children));
+                pages += 1;
+                if page.previous.is_none() {
+                    break;
+                }
+            }
+            loop {
+                let page = products.children(1).limit(3).after(last).await.unwrap();
+                last = page.last_token.to_string().parse().unwrap();
+                oldest.extend(ids(&page.children));
+                pages += 1;
+                if page.next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(db.recorder().names(), vec!["find"; pages]);
+        }
+        // The first round that found any read all of both sides.
+        let all: Vec<i32> = (0..200_i32)
+            .rev()
+            .filter(|id| *id != 100 && (*id - 100).abs() < stored)
+            .collect();
+        assert_eq!(newest, all.iter().copied().filter(|id| *id >= 99).collect::<Vec<_>>());
+        assert_eq!(oldest, all.iter().copied().filter(|id| *id <= 101).collect::<Vec<_>>());
+    })
+    .await;
+}
+
 /// The text of each token that a page has parses again, and reads on from there: with long and deep values, too.
 #[tokio::test]
 async fn tokens_of_long_and_deep_values_are_read() {

@@ -128,9 +128,10 @@
 //! write by one, [`rebuild`](SubsetRepository::rebuild), or a follower. A second repository over the same children is such
 //! a program, if its parents, its subset field, its order, its size or its embedded fields are other ones: each updates its
 //! own subset and no other. Where one collection of children has two subsets, run a
-//! [follower](SubsetRepository::follow) for each of them, under names of their own, or call `rebuild` of the other one after each write. Where a parent is deleted and inserted again with
-//! the same `_id`, a write that is under way can bring a subset of before, and so can, where its version gets to be the
-//! same as then, an insert by a process that wrote to the old one.
+//! [follower](SubsetRepository::follow) for each of them, under names of their own, or call `rebuild` of the other one
+//! after each write. Where a parent is deleted and inserted again with the same `_id`, a write that is under way can bring
+//! a subset of before, and so can, where its version gets to be the same as then, an insert by a process that wrote to the
+//! old one.
 //!
 //! # Following other programs
 //!
