@@ -52,7 +52,7 @@ pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use field::FieldName;
-pub use key::{EncodeKey, EncodedKey, Key};
+pub use key::{AsKey, EncodeKey, EncodedKey, Key};
 pub use plan::PlannedCommand;
 pub use progress::Progress;
 pub use retry::RetryPolicy;
