@@ -52,3 +52,33 @@ pub(crate) fn of_parent(error: Error) -> Error {
         _ => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_after_a_stored_child_says_that_nothing_is_stored() {
+        use ErrorKind::*;
+        for kind in [
+            TooLarge,
+            NotFound,
+            NotMoved,
+            IndexMissing,
+            Unauthorized,
+            InvalidArgument,
+            Network,
+            WriteConcern,
+            Unreachable,
+            Driver,
+        ] {
+            let error = Error::new(kind, "nothing was stored");
+            assert_eq!(with_stored(error.clone(), 0).to_string(), "nothing was stored");
+            let error = with_stored(error, 2);
+            assert_eq!((error.kind(), error.stored()), (kind, Some(2)));
+            let text = error.to_string();
+            assert!(text.starts_with("the write to the children is stored, but "), "{text}");
+            assert!(!error.is_transient() && !error.is_invalid_input(), "{text}");
+        }
+    }
+}

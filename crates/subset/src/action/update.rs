@@ -93,7 +93,7 @@ pub struct Update<'a> {
 #[non_exhaustive]
 pub struct Updated {
     /// Whether anything of the child is other than before. A [`replace`](SubsetRepository::replace) by a child without
-    /// `_id` always says so: the server does not compare it.
+    /// `_id` always says so, unless a name in it starts with `$`: the server does not compare it.
     pub modified: bool,
     /// Whether the child is in the subset of its parent now.
     pub in_subset: bool,
