@@ -170,7 +170,7 @@
 //! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 a parent, or 2 as above where there is one | 2, and 3 a parent | the same a parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
-//! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 where there is no such parent | 3 | all of its children |
+//! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 more where there is no such parent | 3 | all of its children |
 //! | [`rebuild`](SubsetRepository::rebuild) | 3 | 3 | 1, and the first children |
 //! | [`rebuild_all`](SubsetRepository::rebuild_all) | 2 | | all parents, and their first children, twice |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
