@@ -82,3 +82,28 @@ async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
     })
     .await;
 }
+
+/// The other parents of a batch are written all the same.
+#[tokio::test]
+async fn a_parent_that_would_pass_16_mib_keeps_no_other_from_being_written() {
+    testkit::run(async |db| {
+        let products = subset_support::products(db, Consistency::Eventual).await;
+        subset_support::add_product(db, 2).await;
+        let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
+        subset_support::product(db)
+            .update_one(doc! { "_id": 1 }, pad)
+            .await
+            .unwrap();
+        let mut reviews = [1, 2].map(|product| subset_support::review_of(product, 7, 7));
+        reviews[0].review_author = "y".repeat(2 * MIB);
+        let error = products.insert_many(&reviews).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.stored()),
+            (ErrorKind::TooLarge, Some(2)),
+            "{error:?}"
+        );
+        let wrong = subset_support::wrong(&subset_support::product(db), &subset_support::reviews(db), 10).await;
+        assert_eq!(wrong, [1.into()]);
+    })
+    .await;
+}

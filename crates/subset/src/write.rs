@@ -155,7 +155,7 @@ impl Write<'_> {
     ) -> Result<Written> {
         let shared = self.shared;
         let mut written = Written::default();
-        let mut gone = None;
+        let (mut gone, mut failed) = (None, None);
         // One more child changes the total, wherever it is.
         let is_new = matches!(self.change, Change::Insert(_)) && stored > 0 && shared.settings.total.is_none();
         for (parent, before) in self.parents.iter().zip(before) {
@@ -168,6 +168,11 @@ impl Write<'_> {
                     let stored = self.orphaned(parent, stored, session.as_deref_mut()).await?;
                     return Err(with_stored(error, stored));
                 }
+                // It is about this parent alone, and the others are to be right.
+                Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotMoved) => {
+                    failed.get_or_insert(error);
+                    continue;
+                }
                 refreshed => refreshed.map_err(|error| with_stored(error, stored))?,
             };
             match refreshed {
@@ -178,6 +183,9 @@ impl Write<'_> {
                 }
                 Refreshed::NoParent => gone = Some(self.orphaned(parent, stored, session.as_deref_mut()).await?),
             }
+        }
+        if let Some(error) = failed {
+            return Err(with_stored(error, gone.unwrap_or(stored)));
         }
         match gone {
             Some(stored) if !matches!(self.change, Change::Delete) => Err(with_stored(no_parent(), stored)),
