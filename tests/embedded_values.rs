@@ -317,3 +317,26 @@ async fn fields_of_deprecated_types_are_stored_as_they_are() {
     })
     .await;
 }
+
+/// The server may put the time of an insert in the place of a `Timestamp(0, 0)`: a child with one becomes a document all
+/// the same, and again, and not where anything else of it differs.
+#[tokio::test]
+async fn an_empty_timestamp_becomes_a_reference() {
+    testkit::run(async |db| {
+        let none = Timestamp { time: 0, increment: 0 };
+        let mut stamped = address(1);
+        stamped.extend(doc! { "stamp": none, "stamp2": none });
+        plant(db, &patron("joe", [stamped, address(2)])).await;
+        let target = db.collection::<Document>("address");
+        let plain = db.plain_collection::<Document>("address");
+        for _ in 0..2 {
+            let moved = patrons(db).move_to_references(&target, "patron_id").await.unwrap();
+            assert_eq!(moved.children, 2);
+        }
+        let change = doc! { "$set": { "street": "another" } };
+        plain.update_one(doc! { "id": 1 }, change).await.unwrap();
+        let error = patrons(db).move_to_references(&target, "patron_id").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+    })
+    .await;
+}

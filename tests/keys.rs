@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use futures::{TryStreamExt, stream};
 use mongo_patterns::bucket::BucketRepository;
-use mongo_patterns::{ErrorKind, Key};
+use mongo_patterns::key::EncodeKey;
+use mongo_patterns::{AsKey, ErrorKind, Key};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, Uuid, doc};
@@ -180,6 +182,92 @@ async fn object_ids_and_uuids() {
         assert_eq!(stored[0].get("customerId").unwrap().element_type() as u8, 5, "binary");
     })
     .await;
+}
+
+macro_rules! newtype {
+    ($name:ident, $of:ty) => {
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        struct $name($of);
+
+        impl AsKey for $name {
+            type Key = $of;
+
+            fn to_key(&self) -> $of {
+                self.0.clone()
+            }
+
+            fn from_key(key: $of) -> Option<Self> {
+                // The one that no user has.
+                (key.encode_key().ok()?.text() != "nobody").then_some(Self(key))
+            }
+        }
+    };
+}
+
+newtype!(CustomerId, u32);
+newtype!(UserName, String);
+newtype!(OrderId, Uuid);
+
+#[tokio::test]
+async fn types_of_the_users_are_keys() {
+    testkit::run(async |db| {
+        check(db, &[0, 1, 12, 123, u32::MAX].map(CustomerId)).await;
+        check(
+            db,
+            &["", "12", "12_3", "_", "%5F", "a|b", "\\|", "a.*"].map(|text| UserName(text.to_owned())),
+        )
+        .await;
+        check(db, &[1, 2, 3].map(|n| OrderId(Uuid::from_bytes([n; 16])))).await;
+
+        plain(db).drop().await.unwrap();
+        let users = repository::<UserName>(db);
+        users.ensure_indexes().await.unwrap();
+        let name = |n: i32| UserName(format!("user_{n}"));
+        let items = stream::iter((0..30).map(|n| (name(n % 3), n)));
+        users.append_stream(items).await.unwrap();
+        users.combining_writer().append(&name(0), &30).await.unwrap();
+        let of_user: Vec<i32> = users.items(&name(0)).stream().try_collect().await.unwrap();
+        assert_eq!(of_user, (0..=30).step_by(3).collect::<Vec<_>>());
+        let findings: Vec<_> = users.verify().stream().try_collect().await.unwrap();
+        assert!(findings.is_empty(), "{findings:?}");
+        users
+            .verify()
+            .key(&name(1))
+            .stream()
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap();
+
+        // To a flat collection and back, by the same keys.
+        let flat = db.collection::<Document>("flat");
+        let before = users.items(&name(1)).page().await.unwrap().items;
+        let documents = repository_of_documents(db);
+        let as_documents: Vec<(UserName, Document)> = (0..9).map(|n| (name(n % 3), doc! { "n": n })).collect();
+        plain(db).delete_many(doc! {}).await.unwrap();
+        documents.append_stream(stream::iter(as_documents)).await.unwrap();
+        assert_eq!(documents.move_to_flat(&flat).await.unwrap().items, 9);
+        assert_eq!(before.len(), 10);
+
+        // A key that the type refuses is one that breaks the rules.
+        let strings = repository::<String>(db);
+        strings.append("nobody", &1).await.unwrap();
+        let nobody = UserName("nobody".to_owned());
+        assert!(users.page(&nobody, 1).await.unwrap_err().is_corrupt());
+        let findings: Vec<_> = documents.verify().stream().try_collect().await.unwrap();
+        let ids = findings.iter().map(|finding| finding.document_id.as_str());
+        let of_nobody = ids.map(|id| id.is_some_and(|id| id.starts_with("nobody_")));
+        assert_eq!(of_nobody.collect::<Vec<_>>(), [true; 2], "{findings:?}");
+    })
+    .await;
+}
+
+fn repository_of_documents(db: &TestDatabase) -> BucketRepository<UserName, Document> {
+    BucketRepository::<UserName, Document>::builder(db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .page_size(2)
+        .build()
+        .unwrap()
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::subset::{Consistency, SubsetRepository};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -9,7 +10,7 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::embedded_support::{address, patron, patrons, plant};
 use crate::subset_support::BOTH;
 use crate::support::*;
-use crate::{outlier_support, subset_support};
+use crate::{outlier_support, subset_support, subset_support::day};
 
 const MIB: usize = 1024 * 1024;
 
@@ -137,6 +138,50 @@ async fn a_document_that_would_pass_16_mib_is_too_large_for_every_insert() {
     .await;
 }
 
+/// The parent of each write exceeds 16 MiB with its new subset. An eventual write has stored the child by then, and its
+/// error must not claim otherwise; a transaction stores nothing.
+#[tokio::test]
+async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
+    testkit::run(async |db| {
+        for consistency in subset_support::BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
+            let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
+            let child = |id: i32, bytes: usize| doc! { "product_id": 1, "review_id": id, "published_date": day(id.into()), "text": "x".repeat(bytes) };
+            for id in [1, 2] {
+                products.insert(&child(id, 0)).await.unwrap();
+            }
+            let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
+            subset_support::product(db).update_one(doc! {}, pad).await.unwrap();
+            let check = |error: Error, call: &str| {
+                let context = format!("{consistency:?} {call}: {error:?}");
+                let is_stored = consistency == Consistency::Eventual && call != "rebuild";
+                assert_eq!((error.kind(), error.stored()), (ErrorKind::TooLarge, is_stored.then_some(1)), "{context}");
+                assert_eq!(error.is_invalid_input(), !is_stored, "{context}");
+                assert!(!error.is_transient() && !error.is_outcome_unknown(), "{context}");
+                assert_eq!(error.to_string().contains("rebuild(..)"), is_stored, "{context}");
+                assert_eq!(error.to_string().contains("not stored"), !is_stored, "{context}");
+            };
+            let text = || doc! { "text": "y".repeat(MIB) };
+            check(products.update(1, 1, text()).await.unwrap_err(), "update");
+            check(products.replace(&child(2, MIB)).await.unwrap_err(), "replace");
+            check(products.insert(&child(3, MIB)).await.unwrap_err(), "insert");
+            check(products.insert_many(&[child(4, MIB)]).await.unwrap_err(), "insert_many");
+            let stored = all(&subset_support::reviews(db)).await;
+            let large = stored.iter().filter(|child| child.get_str("text").unwrap().len() == MIB);
+            assert_eq!(large.count(), if consistency == Consistency::Eventual { 4 } else { 0 }, "{consistency:?}");
+            if consistency == Consistency::Eventual {
+                check(products.rebuild(1).await.unwrap_err(), "rebuild");
+                let error = products.delete(1, 4).await.unwrap_err();
+                assert_eq!((error.kind(), error.stored()), (ErrorKind::TooLarge, Some(1)), "{error:?}");
+                let error = products.delete(1, 5).await.unwrap_err();
+                assert_eq!((error.kind(), error.stored()), (ErrorKind::TooLarge, None), "{error:?}");
+            }
+            products.delete_parent(1).await.unwrap();
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_batch_with_a_child_that_is_too_large_is_refused_before_the_driver_has_sent_a_part_of_it() {
     testkit::run(async |db| {
@@ -152,6 +197,31 @@ async fn a_batch_with_a_child_that_is_too_large_is_refused_before_the_driver_has
             assert!(all(&subset_support::reviews(db)).await.is_empty(), "{consistency:?}");
             assert_eq!(db.recorder().round_trips(), 0);
         }
+    })
+    .await;
+}
+
+/// The other parents of a batch are written all the same.
+#[tokio::test]
+async fn a_parent_that_would_pass_16_mib_keeps_no_other_from_being_written() {
+    testkit::run(async |db| {
+        let products = subset_support::products(db, Consistency::Eventual).await;
+        subset_support::add_product(db, 2).await;
+        let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
+        subset_support::product(db)
+            .update_one(doc! { "_id": 1 }, pad)
+            .await
+            .unwrap();
+        let mut reviews = [1, 2].map(|product| subset_support::review_of(product, 7, 7));
+        reviews[0].review_author = "y".repeat(2 * MIB);
+        let error = products.insert_many(&reviews).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.stored()),
+            (ErrorKind::TooLarge, Some(2)),
+            "{error:?}"
+        );
+        let wrong = subset_support::wrong(&subset_support::product(db), &subset_support::reviews(db), 10).await;
+        assert_eq!(wrong, [1.into()]);
     })
     .await;
 }

@@ -196,10 +196,50 @@ async fn what_fails_at_any_command_says_what_is_stored() {
                 let context = format!("{operation:?} failed after {skip}: {error:?}");
                 let is_stored = all(&reviews(db)).await != before;
                 assert_eq!(error.stored(), is_stored.then_some(1), "{context}");
+                let text = error.to_string();
+                assert!(
+                    !is_stored || !text.contains("nothing was") && text.contains("rebuild(..)"),
+                    "{context}"
+                );
                 check(db, &products, operation, skip % 2 == 0, &context).await;
             }
         }
         assert_eq!(failed, 16 + 3);
+    })
+    .await;
+}
+
+/// A review of a product that is gone cannot be taken back where it was there before, or where the server fails.
+#[tokio::test]
+async fn what_stays_without_its_product_is_told() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let told = |error: Error, kind: ErrorKind| {
+            assert_eq!((error.kind(), error.stored()), (kind, Some(1)), "{error:?}");
+            assert!(!error.to_string().contains("nothing was"), "{error:?}");
+            assert!(!error.is_transient() && !error.is_invalid_input(), "{error:?}");
+        };
+        fill(db, &products, false).await;
+        let fault = FailPoint::on(&["update"])
+            .block(Duration::from_millis(200))
+            .enable(db)
+            .await;
+        let update = async { products.update(1, 12, doc! { "stars": 5 }).await };
+        let delete = async {
+            db.recorder().sent(2).await;
+            product(db).delete_one(doc! { "_id": 1 }).await.unwrap();
+        };
+        let (updated, ()) = futures::future::join(update, delete).await;
+        fault.disable().await;
+        told(updated.unwrap_err(), ErrorKind::NotFound);
+
+        fill(db, &products, true).await;
+        product(db).delete_one(doc! { "_id": 1 }).await.unwrap();
+        let fault = FailPoint::on(&["delete"]).error_code(96).enable(db).await;
+        let error = products.insert(&review(20)).await.unwrap_err();
+        fault.disable().await;
+        told(error, ErrorKind::Driver);
+        assert_eq!(reviews(db).count_documents(doc! { "review_id": 20 }).await.unwrap(), 1);
     })
     .await;
 }

@@ -5,7 +5,7 @@ use mongo_patterns::subset::{Direction, Finding, Moved, SubsetRepository};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
-use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
+use mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 
 use crate::subset_support::*;
 use crate::support::all;
@@ -302,6 +302,60 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         let shown = embedded(db).await;
         assert_eq!(shown[0], 900, "the review that was there is the newest");
+    })
+    .await;
+}
+
+/// The server puts the time of an insert in the place of a `Timestamp(0, 0)`. Such a child is the one that was copied from
+/// the parent, unless it differs in anything else.
+#[tokio::test]
+async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
+    testkit::run(async |db| {
+        let none = Timestamp { time: 0, increment: 0 };
+        let fill = async || {
+            product(db).delete_many(doc! {}).await.unwrap();
+            let mut stamped = embedded_review(1, 1);
+            stamped.extend(doc! { "stamp": none, "stamp2": none, "in": { "stamp": none } });
+            let reviews = [stamped, embedded_review(2, 2)];
+            let product_one = doc! { "_id": 1, "name": "Super Widget", "reviews": reviews.to_vec() };
+            product(db).insert_one(product_one).await.unwrap();
+        };
+        fill().await;
+        unmoved(db).move_from_embedded().await.unwrap();
+        let moved = stored(db).await;
+        let stamp = moved[0].get_timestamp("stamp").unwrap();
+        assert_ne!(
+            stamp, none,
+            "or the server does not replace it, and this test is for nothing"
+        );
+        assert_eq!(
+            moved[0].get_document("in").unwrap().get_timestamp("stamp").unwrap(),
+            none
+        );
+
+        // As if it had been interrupted before it wrote the parent.
+        fill().await;
+        unmoved(db).move_from_embedded().into_non_empty().await.unwrap();
+        assert_eq!(stored(db).await, moved);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        for (change, what) in [
+            (doc! { "$set": { "stamp": 5 } }, "no timestamp"),
+            (
+                doc! { "$set": { "stamp": stamp, "review_author": "x" } },
+                "another field",
+            ),
+            (
+                doc! { "$set": { "review_author": "author 1", "new": stamp } },
+                "a field more",
+            ),
+            (doc! { "$unset": { "new": "", "stamp2": "" } }, "a field less"),
+        ] {
+            fill().await;
+            reviews(db).update_one(doc! { "review_id": 1 }, change).await.unwrap();
+            let error = unmoved(db).move_from_embedded().into_non_empty().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{what}: {error:?}");
+        }
     })
     .await;
 }

@@ -288,3 +288,111 @@ async fn a_token_outlives_its_child_and_others_are_refused() {
     })
     .await;
 }
+
+/// Both ends are polled while children are stored there: each is seen once, with no command more than the pages.
+#[tokio::test]
+async fn the_ends_of_the_children_are_polled() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let ids = |page: &[Review]| page.iter().map(|review| review.review_id).collect::<Vec<_>>();
+        let empty = products.children(1).limit(3).await.unwrap();
+        assert_eq!((empty.children.len(), &empty.next, &empty.previous), (0, &None, &None));
+        let (mut first, mut last) = (empty.first_token, empty.last_token);
+        let (mut newest, mut oldest) = (Vec::new(), Vec::new());
+        let mut stored = 1_i32;
+        for round in 0..6 {
+            let more: Vec<Review> = (0..round)
+                .flat_map(|n| [review(100 + stored + n), review(100 - stored - n)])
+                .collect();
+            stored += round;
+            if round > 0 {
+                products.insert_many(&more).await.unwrap();
+            }
+            db.recorder().clear();
+            let mut pages = 0;
+            loop {
+                let page = products.children(1).limit(3).before(first).await.unwrap();
+                first = page.first_token.to_string().parse().unwrap();
+                newest.splice(0..0, ids(&page.children));
+                pages += 1;
+                if page.previous.is_none() {
+                    break;
+                }
+            }
+            loop {
+                let page = products.children(1).limit(3).after(last).await.unwrap();
+                last = page.last_token.to_string().parse().unwrap();
+                oldest.extend(ids(&page.children));
+                pages += 1;
+                if page.next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(db.recorder().names(), vec!["find"; pages]);
+        }
+        // The first round that found any read all of both sides.
+        let all: Vec<i32> = (0..200_i32)
+            .rev()
+            .filter(|id| *id != 100 && (*id - 100).abs() < stored)
+            .collect();
+        assert_eq!(newest, all.iter().copied().filter(|id| *id >= 99).collect::<Vec<_>>());
+        assert_eq!(oldest, all.iter().copied().filter(|id| *id <= 101).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+/// The text of each token that a page has parses again, and reads on from there: with long and deep values, too.
+#[tokio::test]
+async fn tokens_of_long_and_deep_values_are_read() {
+    testkit::run(async |db| {
+        let by_rank = SubsetRepository::<Document, Document>::builder(
+            db.collection::<Document>("product"),
+            db.collection::<Document>("review"),
+        );
+        let by_rank = by_rank
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("rank", Direction::Ascending)
+            .size(1);
+        let products = ready(db, by_rank).await;
+        let deep = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| doc! { "a": inner }.into());
+        let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());
+        let values: [Bson; 6] = [
+            "x".repeat(5_000).into(),
+            "y".repeat(4 * 1024 * 1024).into(),
+            deep(40),
+            // A server stores more than 100 levels, but a debug build takes too much stack for such a `Document`.
+            deep(60),
+            doc! { "b": in_arrays(40) }.into(),
+            Binary {
+                subtype: BinarySubtype::Generic,
+                bytes: vec![0; 10_000],
+            }
+            .into(),
+        ];
+        for (at, value) in (1..).zip(values) {
+            let id = if at == 3 {
+                Bson::from("i".repeat(9_000))
+            } else {
+                at.into()
+            };
+            let child = doc! { "product_id": 1, "review_id": id, "rank": value };
+            products.insert(&child).await.unwrap();
+        }
+        let (mut read, mut page) = (0, products.children(1).limit(1).await.unwrap());
+        while let Some(next) = page.next {
+            read += page.children.len();
+            let parsed: ChildToken = next.to_string().parse().unwrap();
+            assert!(parsed == next);
+            page = products.children(1).limit(1).after(parsed).await.unwrap();
+            if let (Some(previous), [child]) = (&page.previous, &page.children[..]) {
+                let previous: ChildToken = previous.to_string().parse().unwrap();
+                let back = products.children(1).limit(1).before(previous).await.unwrap();
+                assert!(back.children.len() == 1 && back.children != [child.clone()]);
+            }
+        }
+        assert_eq!(read, 6);
+    })
+    .await;
+}

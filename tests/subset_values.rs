@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
 use crate::subset_support::*;
-use crate::support::all;
+use crate::support::{all, at_least};
 
 /// Values of all types, missing ones, and equal ones: the order is MongoDB's, and then that of the ids.
 #[tokio::test]
@@ -266,6 +266,58 @@ async fn fields_of_deprecated_types_are_stored_as_they_are() {
             let id = doc! { "product_id": 1, "review_id": Bson::Undefined };
             let error = products.insert(&id).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+    })
+    .await;
+}
+
+/// Names with a dollar at the top of a child: a replacement takes what an insert takes, at any place in the document.
+#[tokio::test]
+async fn a_replacement_takes_the_names_that_an_insert_takes() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let builder = builder::<Document, Document>(db.database()).consistency(consistency);
+            let products: SubsetRepository<Document, Document> = ready(db, builder).await;
+            let id = |id: i32| doc! { "product_id": 1, "review_id": id, "published_date": day(id.into()) };
+            let mut first = doc! { "$set": { "review_id": 9 }, "$": "$name", "x": { "$literal": "$y" } };
+            first.extend(id(1));
+            let mut last = id(2);
+            last.extend(doc! { "$unset": "product_id", "a.b": 1 });
+            for hostile in [first, last] {
+                let review_id = hostile.get_i32("review_id").unwrap();
+                match products.insert(&hostile).await {
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert!(
+                            !at_least(db, 5) && error.kind() == ErrorKind::InvalidArgument,
+                            "{error:?}"
+                        );
+                        continue;
+                    }
+                }
+                let inserted = products.child(1, review_id).await.unwrap().unwrap();
+                let plain = id(review_id);
+                assert!(products.replace(&plain).await.unwrap().modified);
+                let replaced = products.replace(&hostile).await.unwrap();
+                assert!(replaced.modified && replaced.in_subset, "{replaced:?}");
+                assert_eq!(products.child(1, review_id).await.unwrap().unwrap(), inserted);
+                let mut other = hostile.clone();
+                other.insert("_id", "another");
+                assert_eq!(
+                    products.replace(&other).await.unwrap_err().kind(),
+                    ErrorKind::InvalidArgument
+                );
+                other.insert("_id", inserted.get("_id").unwrap().clone());
+                products.replace(&other).await.unwrap();
+                assert_eq!(products.child(1, review_id).await.unwrap().unwrap(), inserted);
+                other.insert("review_id", 17);
+                assert_eq!(
+                    products.replace(&other).await.unwrap_err().kind(),
+                    ErrorKind::ChildNotFound
+                );
+            }
+            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+            products.delete_parent(1).await.unwrap();
         }
     })
     .await;

@@ -114,6 +114,7 @@ fn values() -> Vec<Bson> {
         doc! { "product_id": 1 }.into(),
         doc! { "": { "$exists": false } }.into(),
         deep(15),
+        deep(150),
     ]
 }
 

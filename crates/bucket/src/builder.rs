@@ -1,4 +1,3 @@
-use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Key, Result, RetryPolicy};
@@ -46,6 +45,8 @@ pub struct BucketRepositoryBuilder<K, T> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>);
 
 impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>) -> Self {
@@ -171,22 +172,6 @@ impl<K, T> Clone for BucketRepositoryBuilder<K, T> {
             retry: self.retry.clone(),
             types: PhantomData,
         }
-    }
-}
-
-impl<K, T> fmt::Debug for BucketRepositoryBuilder<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BucketRepositoryBuilder")
-            .field("collection", &self.collection.namespace())
-            .field("key", &self.key)
-            .field("items", &self.items)
-            .field("count", &self.count)
-            .field("time", &self.time)
-            .field("item_id", &self.item_id)
-            .field("page_size", &self.page_size)
-            .field("id_policy", &self.id_policy)
-            .field("retry", &self.retry)
-            .finish()
     }
 }
 

@@ -167,10 +167,11 @@
 //! # use mongo_patterns_bucket::BucketRepository;
 //! # use mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, trades: BucketRepository<u32, i32>, accounts: Collection<Document>) -> mongodb::error::Result<()> {
+//! let (trades, accounts) = (trades.clone(), accounts.clone());
 //! let mut session = client.start_session().await?;
 //! session
 //!     .start_transaction()
-//!     .and_run2(async |session| {
+//!     .and_run2(async move |session| {
 //!         trades.append(&123, &419).session(&mut *session).await?;
 //!         let less = doc! { "$inc": { "balance": -419 } };
 //!         accounts.update_one(doc! { "_id": 123 }, less).session(session).await?;
@@ -179,7 +180,14 @@
 //!     .await?;
 //! # Ok(())
 //! # }
+//! # fn is_send(_: impl Send) {}
+//! # fn g(client: Client, trades: BucketRepository<u32, i32>, accounts: Collection<Document>) {
+//! # is_send(f(client, trades, accounts));
+//! # }
 //! ```
+//!
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
+//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does it for a stream of

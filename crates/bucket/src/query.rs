@@ -191,13 +191,6 @@ pub(crate) fn buckets_to_delete(settings: &Settings, key: &EncodedKey) -> Docume
     filter
 }
 
-/// The size of a batch that holds so many documents. The driver adds one to a batch that is as large as the limit, and
-/// sends an int32.
-pub(crate) fn batch_of(documents: u32) -> u32 {
-    const LARGEST: u32 = i32::MAX as u32 - 1;
-    documents.min(LARGEST)
-}
-
 /// What verification needs of each bucket, key by key.
 pub(crate) fn looks(settings: &Settings, filter: Document) -> Vec<Document> {
     let field = |name: &str| format!("${name}");

@@ -40,7 +40,6 @@ pub struct BucketRepository<K, T> {
 }
 
 /// What does not depend on the types of key and item.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
@@ -49,6 +48,8 @@ pub(crate) struct Shared {
     /// Whether the index of the item ids has been seen.
     pub(crate) has_item_index: AtomicBool,
 }
+
+mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
@@ -356,7 +357,7 @@ impl<'a, T: DeserializeOwned> Walk<'a, T> {
         let options = FindOptions::builder()
             .sort(doc! { "_id": if self.wanted.newest_first { -1 } else { 1 } })
             .limit(i64::from(limit))
-            .batch_size(limit)
+            .batch_size(batch_size(limit))
             .projection(projection)
             .build();
         let mut session = Session::of_caller(self.session.as_deref_mut()).await?;

@@ -38,7 +38,7 @@ use crate::error::{Error, Operation, Result};
 
 /// Which call on which collection an action is.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The pattern, such as `bucket`.
     pub pattern: &'static str,
@@ -47,6 +47,12 @@ pub struct Call<'a> {
     /// The collection that it is about.
     pub collection: &'a Collection<RawDocumentBuf>,
 }
+
+crate::redacted_debug!(
+    Call<'_>,
+    |call| "operation" = call.operation,
+    "collection" = call.collection.namespace()
+);
 
 impl Call<'_> {
     /// Names the operation in an error, unless an inner one is named already.
@@ -89,6 +95,14 @@ where
     let body = body(span.clone());
     // An async block around it would hold it twice, as what it captured and as what it awaits.
     Box::pin(body.map_err(move |error| call.name(error)).instrument(span))
+}
+
+/// The batch size of a find that is to return so many documents in one batch. The driver takes none above `i32::MAX`, and
+/// adds 1 to one that equals the limit.
+#[doc(hidden)]
+#[must_use]
+pub fn batch_size(limit: u32) -> u32 {
+    limit.min(i32::MAX as u32 - 1)
 }
 
 /// Notes in the action's span how many attempts it took.

@@ -23,10 +23,12 @@ const MAX_ELEMENT_HEAD: usize = 9;
 const NOT_ENCODED: &str = "a value cannot be written as BSON, it was not stored: see as_driver_error() for the reason";
 
 /// A value, encoded once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Encoded(Value);
 
-#[derive(Clone, Debug)]
+crate::redacted_debug!(Encoded);
+
+#[derive(Clone)]
 enum Value {
     /// A document, and where it is in what was encoded together.
     Document {

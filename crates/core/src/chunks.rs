@@ -27,11 +27,12 @@ pub struct Walk {
 }
 
 /// The way through all documents that match a filter, by `_id`.
-#[derive(Debug)]
 pub struct Chunks {
     cursor: Cursor<RawDocumentBuf>,
     most: u64,
 }
+
+crate::redacted_debug!(Chunks);
 
 /// Some documents.
 #[derive(Clone, Debug, Default, PartialEq)]

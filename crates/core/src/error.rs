@@ -146,6 +146,14 @@ impl Error {
         self
     }
 
+    /// Replaces the text, where a call knows better what an error means for what it did before.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_text(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// Says how many items of a batch are stored, from the first.
     #[doc(hidden)]
     #[must_use]
@@ -345,8 +353,10 @@ impl fmt::Display for Error {
         if let Some((attempts, elapsed)) = self.0.tried {
             write!(f, " (tried {attempts} times in {elapsed:.1?})")?;
         }
-        if let Some(stored) = self.0.stored {
-            write!(f, " (of this key's items, those among the first {stored} are stored)")?;
+        match self.0.stored {
+            Some(stored) if self.pattern() == Some("subset") => write!(f, " (children stored: {stored})")?,
+            Some(stored) => write!(f, " (of this key's items, those among the first {stored} are stored)")?,
+            None => {}
         }
         Ok(())
     }

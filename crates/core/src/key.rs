@@ -14,7 +14,10 @@
 //! | [`Uuid`] | binary, subtype 4 | 36 characters, lower case |
 //!
 //! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same.
+//!
+//! A type of yours, such as a newtype over one of these, is a key by [`AsKey`].
 
+mod as_key;
 mod encoded;
 mod expressions;
 
@@ -25,6 +28,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 
+pub use as_key::AsKey;
 pub use encoded::EncodedKey;
 pub use expressions::KeyExpressions;
 
@@ -79,11 +83,18 @@ impl From<KeyError> for Error {
 
 mod sealed {
     pub trait Sealed {}
+
+    /// The types of the module's table. A type that stands for one of them cannot stand for itself.
+    pub trait Stored: super::Key {}
 }
+
+impl sealed::Stored for String {}
+impl sealed::Stored for ObjectId {}
+impl sealed::Stored for Uuid {}
 
 /// What can be encoded as a key: every [`Key`], and `str` for `String` keys.
 ///
-/// Sealed, so that the promise of this module holds for all keys there are.
+/// Sealed, so that the promise of this module holds for all keys there are. Types of yours have it by [`AsKey`].
 ///
 /// ```
 /// # use mongo_patterns_core::key::EncodeKey;
@@ -105,7 +116,7 @@ pub trait EncodeKey: sealed::Sealed + Sync {
     fn encode_key(&self) -> Result<EncodedKey, KeyError>;
 }
 
-/// The key type of a repository. Sealed: see the [module](self) for the types.
+/// The key type of a repository. Sealed: see the [module](self) for the types, and [`AsKey`] for types of yours.
 ///
 /// ```
 /// # use mongo_patterns_core::Key;
@@ -151,6 +162,8 @@ fn integer_bson(value: i64) -> Bson {
 macro_rules! integer_key {
     ($($type:ty),*) => {$(
         impl sealed::Sealed for $type {}
+
+        impl sealed::Stored for $type {}
 
         impl EncodeKey for $type {
             fn encode_key(&self) -> Result<EncodedKey, KeyError> {

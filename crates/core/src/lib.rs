@@ -36,6 +36,7 @@ pub mod key_locks;
 pub mod moves;
 pub mod plan;
 pub mod progress;
+mod redacted;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;
@@ -55,7 +56,7 @@ pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use field::FieldName;
-pub use key::{EncodeKey, EncodedKey, Key};
+pub use key::{AsKey, EncodeKey, EncodedKey, Key};
 pub use plan::PlannedCommand;
 pub use progress::Progress;
 pub use retry::RetryPolicy;

@@ -2,7 +2,7 @@
 
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, Timestamp, doc};
 use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +21,31 @@ pub fn number(found: &Document, field: &str) -> u64 {
         _ => 0,
     };
     u64::try_from(number).unwrap_or(0)
+}
+
+/// Whether a stored document is what an insert of a given one stores, as an expression. The server puts the time of the
+/// insert in the place of a `Timestamp(0, 0)` that is a field of the document itself.
+pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document {
+    let replaced = Timestamp { time: 0, increment: 0 };
+    let fields = |of: &str| doc! { "$objectToArray": of };
+    let only = |of: &str, other: &str| doc! { "$setDifference": [fields(of), fields(other)] };
+    let all = |fields: &str, condition: Document| {
+        doc! { "$allElementsTrue": [{ "$map": { "input": fields, "in": condition } }] }
+    };
+    let is_replaced = doc! { "$let": {
+        "vars": { "stored": only("$$stored", "$$given"), "given": only("$$given", "$$stored") },
+        "in": { "$and": [
+            // Or else the fields are the same ones, in another order.
+            { "$ne": ["$$given", []] },
+            { "$setEquals": ["$$stored.k", "$$given.k"] },
+            all("$$given", doc! { "$eq": ["$$this.v", replaced] }),
+            all("$$stored", doc! { "$eq": [{ "$type": "$$this.v" }, "timestamp"] }),
+        ] },
+    } };
+    doc! { "$let": {
+        "vars": { "stored": stored, "given": given },
+        "in": { "$or": [{ "$eq": ["$$stored", "$$given"] }, is_replaced] },
+    } }
 }
 
 /// An error when an aggregation counted what cannot be moved. It names one of the documents, which is in a field of the
@@ -42,13 +67,14 @@ pub fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, wha
 
 /// The record of the moves into one collection. It stays when a move is finished, so that one that was killed at its
 /// very end is known to be.
-#[derive(Debug)]
 pub struct Record {
     collection: Collection<Document>,
     target_name: String,
     /// Which call is at work. A call that another has taken over from stops.
     run: ObjectId,
 }
+
+crate::redacted_debug!(Record);
 
 /// How far the last move came.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
@@ -39,6 +38,8 @@ pub struct EmbeddedRepositoryBuilder<P, C> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (P, C)>,
 }
+
+mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>);
 
 impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>) -> Self {
@@ -124,18 +125,6 @@ impl<P, C> Clone for EmbeddedRepositoryBuilder<P, C> {
             retry: self.retry.clone(),
             types: PhantomData,
         }
-    }
-}
-
-impl<P, C> fmt::Debug for EmbeddedRepositoryBuilder<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbeddedRepositoryBuilder")
-            .field("collection", &self.collection.namespace())
-            .field("children", &self.children)
-            .field("child_id", &self.child_id)
-            .field("max_children", &self.max_children)
-            .field("retry", &self.retry)
-            .finish()
     }
 }
 

@@ -143,10 +143,11 @@
 //! # use mongo_patterns_embedded::EmbeddedRepository;
 //! # use mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, patrons: EmbeddedRepository<(), i32>, audit: Collection<Document>) -> mongodb::error::Result<()> {
+//! let (patrons, audit) = (patrons.clone(), audit.clone());
 //! let mut session = client.start_session().await?;
 //! session
 //!     .start_transaction()
-//!     .and_run2(async |session| {
+//!     .and_run2(async move |session| {
 //!         patrons.remove_child("joe", "home").session(&mut *session).await?;
 //!         audit.insert_one(doc! { "removed": "home" }).session(session).await?;
 //!         Ok(())
@@ -154,7 +155,14 @@
 //!     .await?;
 //! # Ok(())
 //! # }
+//! # fn is_send(_: impl Send) {}
+//! # fn g(client: Client, patrons: EmbeddedRepository<(), i32>, audit: Collection<Document>) {
+//! # is_send(f(client, patrons, audit));
+//! # }
 //! ```
+//!
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
+//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
 //! **From references.** Stop the writers, give the children's collection an index that starts with the reference, and
 //! call [`move_from_references`](EmbeddedRepository::move_from_references). Only ids pass through the client, what

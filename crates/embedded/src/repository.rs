@@ -32,11 +32,12 @@ pub struct EmbeddedRepository<P, C> {
 }
 
 /// What does not depend on the types of parent and child.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
 }
+
+mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
@@ -52,6 +51,8 @@ pub struct OutlierRepositoryBuilder<D, E> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (D, E)>,
 }
+
+mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>);
 
 impl<D, E> OutlierRepositoryBuilder<D, E> {
     pub(crate) fn new(main: Collection<RawDocumentBuf>, overflow: Collection<RawDocumentBuf>) -> Self {
@@ -208,25 +209,6 @@ impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
             retry: self.retry.clone(),
             types: PhantomData,
         }
-    }
-}
-
-impl<D, E> fmt::Debug for OutlierRepositoryBuilder<D, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutlierRepositoryBuilder")
-            .field("main", &self.main.namespace())
-            .field("overflow", &self.overflow.namespace())
-            .field("array", &self.array)
-            .field("flag", &self.flag)
-            .field("parent", &self.parent)
-            .field("extras", &self.extras)
-            .field("seq", &self.seq)
-            .field("count", &self.count)
-            .field("threshold", &self.threshold)
-            .field("extras_cap", &self.extras_cap)
-            .field("unique", &self.unique)
-            .field("retry", &self.retry)
-            .finish()
     }
 }
 

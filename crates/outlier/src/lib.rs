@@ -136,10 +136,11 @@
 //! # use mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, books: OutlierRepository<Document, String>, orders: Collection<Document>)
 //! # -> mongodb::error::Result<()> {
+//! let (books, orders) = (books.clone(), orders.clone());
 //! let mut session = client.start_session().await?;
 //! session
 //!     .start_transaction()
-//!     .and_run2(async |session| {
+//!     .and_run2(async move |session| {
 //!         books.push(2, &"user00".to_owned()).session(&mut *session).await?;
 //!         orders.insert_one(doc! { "book": 2, "user": "user00" }).session(session).await?;
 //!         Ok(())
@@ -147,7 +148,14 @@
 //!     .await?;
 //! # Ok(())
 //! # }
+//! # fn is_send(_: impl Send) {}
+//! # fn g(client: Client, books: OutlierRepository<Document, String>, orders: Collection<Document>) {
+//! # is_send(f(client, books, orders));
+//! # }
 //! ```
+//!
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
+//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
 //! # Sharding
 //!

@@ -37,7 +37,6 @@ pub struct OutlierRepository<D, E> {
 }
 
 /// What does not depend on the types of document and element.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) main: Collection<RawDocumentBuf>,
     pub(crate) overflow: Collection<RawDocumentBuf>,
@@ -51,6 +50,12 @@ pub(crate) struct Shared {
     /// Whether the indexes of the extras have been seen.
     pub(crate) has_indexes: AtomicBool,
 }
+
+mongo_patterns_core::redacted_debug!(
+    Shared,
+    |shared| "collection" = shared.main.namespace(),
+    "extras_collection" = shared.overflow.namespace()
+);
 
 impl Shared {
     /// Checks, once for a repository, that the indexes of the extras exist, in a round trip outside of any session. A

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::marker::PhantomData;
 
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
@@ -52,6 +51,8 @@ pub struct SubsetRepositoryBuilder<P, C> {
     retry: RetryPolicy,
     types: PhantomData<fn() -> (P, C)>,
 }
+
+mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>);
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
     pub(crate) fn new(parents: Collection<RawDocumentBuf>, children: Collection<RawDocumentBuf>) -> Self {
@@ -261,25 +262,6 @@ impl<P, C> Clone for SubsetRepositoryBuilder<P, C> {
             retry: self.retry.clone(),
             types: PhantomData,
         }
-    }
-}
-
-impl<P, C> fmt::Debug for SubsetRepositoryBuilder<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubsetRepositoryBuilder")
-            .field("parents", &self.parents.namespace())
-            .field("children", &self.children.namespace())
-            .field("subset", &self.subset)
-            .field("version", &self.version)
-            .field("total", &self.total)
-            .field("parent", &self.parent)
-            .field("child_id", &self.child_id)
-            .field("order", &self.order)
-            .field("size", &self.size)
-            .field("embed", &self.embed)
-            .field("consistency", &self.consistency)
-            .field("retry", &self.retry)
-            .finish()
     }
 }
 

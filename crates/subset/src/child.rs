@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result, size};
-use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -37,6 +37,20 @@ impl Child {
             DocumentId::new(owned(parent)?)?.into_bson(),
             DocumentId::new(owned(id)?)?.into_bson(),
         );
+        // But in an `_id`, the server puts the time of the insert in its place.
+        let is_replaced = |id: &Bson| *id == Bson::Timestamp(Timestamp { time: 0, increment: 0 });
+        if is_replaced(&parent) || is_replaced(&id) && settings.child_id.as_str() != "_id" {
+            return Err(refused(
+                "the child's parent or id is `Timestamp(0, 0)`, which the server replaces by the time of the insert, nothing was stored: use another value",
+            ));
+        }
+        if let Ok(Some(RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined)) =
+            document.get("_id")
+        {
+            return Err(refused(
+                "the child's `_id` is an array, a regular expression, or undefined, nothing was stored: use another value, or leave it out",
+            ));
+        }
         if settings
             .order
             .iter()

@@ -125,9 +125,13 @@
 //!   whichever it is; [`verify`](SubsetRepository::verify) finds it, and [`repair`](SubsetRepository::repair) mends it.
 //!
 //! What is *not* promised: a program that writes children past the repository leaves the subset as it is, until the next
-//! write by one, [`rebuild`](SubsetRepository::rebuild), or a follower. Where a parent is deleted and inserted again with
-//! the same `_id`, a write that is under way can bring a subset of before, and so can, where its version gets to be the
-//! same as then, an insert by a process that wrote to the old one.
+//! write by one, [`rebuild`](SubsetRepository::rebuild), or a follower. A second repository over the same children is such
+//! a program, if its parents, its subset field, its order, its size or its embedded fields are other ones: each updates its
+//! own subset and no other. Where one collection of children has two subsets, run a
+//! [follower](SubsetRepository::follow) for each of them, under names of their own, or call `rebuild` of the other one
+//! after each write. Where a parent is deleted and inserted again with the same `_id`, a write that is under way can bring
+//! a subset of before, and so can, where its version gets to be the same as then, an insert by a process that wrote to the
+//! old one.
 //!
 //! # Following other programs
 //!
@@ -166,7 +170,7 @@
 //! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 a parent, or 2 as above where there is one | 2, and 3 a parent | the same a parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
-//! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 where there is no such parent | 3 | all of its children |
+//! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 more where there is no such parent | 3 | all of its children |
 //! | [`rebuild`](SubsetRepository::rebuild) | 3 | 3 | 1, and the first children |
 //! | [`rebuild_all`](SubsetRepository::rebuild_all) | 2 | | all parents, and their first children, twice |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
@@ -195,10 +199,11 @@
 //! # use mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, products: SubsetRepository<Document, Document>, audit: Collection<Document>)
 //! # -> mongodb::error::Result<()> {
+//! let (products, audit) = (products.clone(), audit.clone());
 //! let mut session = client.start_session().await?;
 //! session
 //!     .start_transaction()
-//!     .and_run2(async |session| {
+//!     .and_run2(async move |session| {
 //!         products.delete(1, 786).session(&mut *session).await?;
 //!         audit.insert_one(doc! { "deleted": 786 }).session(session).await?;
 //!         Ok(())
@@ -206,7 +211,14 @@
 //!     .await?;
 //! # Ok(())
 //! # }
+//! # fn is_send(_: impl Send) {}
+//! # fn g(client: Client, products: SubsetRepository<Document, Document>, audit: Collection<Document>) {
+//! # is_send(f(client, products, audit));
+//! # }
 //! ```
+//!
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
+//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
 //! # Moving over
 //!
@@ -240,6 +252,7 @@ pub mod fuzzing;
 mod known;
 mod migrate;
 mod neighbour;
+mod partial;
 mod policy;
 mod query;
 mod refresh;

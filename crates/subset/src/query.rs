@@ -139,6 +139,11 @@ pub(crate) fn child(settings: &Settings, parent: &Bson, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$eq": id } }
 }
 
+/// Replaces a child by a document that may have names with a dollar. Its `_id` stays where the document has none.
+pub(crate) fn replace_with(child: Document) -> [Document; 1] {
+    [doc! { "$replaceWith": { "$literal": child } }]
+}
+
 /// What of a child is embedded, as a projection.
 pub(crate) fn embedded(settings: &Settings) -> Document {
     let mut projection = Document::new();
@@ -260,6 +265,14 @@ mod tests {
             doc! { "_id": { "$eq": 1 }, "$expr": { "$not": [
                 { "$and": [{ "$not": [is_version] }, { "$ne": [ids, []] }] },
             ] } }
+        );
+    }
+
+    #[test]
+    fn a_replacement_is_a_value() {
+        assert_eq!(
+            replace_with(doc! { "$set": { "a": "$b" } }),
+            [doc! { "$replaceWith": { "$literal": { "$set": { "a": "$b" } } } }]
         );
     }
 

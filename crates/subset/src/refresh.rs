@@ -1,5 +1,6 @@
 //! Makes the subset of a parent anew, by compare and set.
 
+use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::send::find_all;
@@ -12,6 +13,7 @@ use mongodb::options::{
 };
 
 use crate::child::is_id;
+use crate::partial::of_parent;
 use crate::query::Shown;
 use crate::repository::Shared;
 use crate::settings::Settings;
@@ -70,7 +72,7 @@ pub(crate) async fn top(
     let mut options = FindOptions::builder()
         .sort(settings.sort())
         .limit(i64::from(settings.size))
-        .batch_size(settings.size)
+        .batch_size(batch_size(settings.size))
         .projection(query::embedded(settings))
         .hint(Hint::Name(settings.order_index.clone()))
         .build();
@@ -273,7 +275,8 @@ pub(crate) async fn refresh(
         };
         let unchanged = state.unchanged(settings, parent);
         let update = query::replace_subset(settings, shown, state.version);
-        let updated = send::update_one(session.as_deref_mut(), parents, unchanged, update, None).await?;
+        let updated = send::update_one(session.as_deref_mut(), parents, unchanged, update, None).await;
+        let updated = updated.map_err(|error| of_parent(error.into()))?;
         if updated.matched_count > 0 {
             known.wrote(parent, state.version.unwrap_or(0));
             return Ok(Refreshed::Done { top, written: true });

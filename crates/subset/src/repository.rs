@@ -39,7 +39,6 @@ pub struct SubsetRepository<P, C> {
 }
 
 /// What does not depend on the types of parent and child.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) parents: Collection<RawDocumentBuf>,
     pub(crate) children: Collection<RawDocumentBuf>,
@@ -49,6 +48,12 @@ pub(crate) struct Shared {
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
+
+mongo_patterns_core::redacted_debug!(
+    Shared,
+    |shared| "collection" = shared.parents.namespace(),
+    "children_collection" = shared.children.namespace()
+);
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
@@ -107,6 +112,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// Starts to build a repository over the collection of the parents and that of the children. Their write concerns are
     /// used, and the read preference and read concern of the parents by [`get`](Self::get), those of the children by
     /// [`child`](Self::child) and [`children`](Self::children). All else reads from the primary.
+    ///
+    /// Build one repository for a collection of children, and clone it. A write updates the subset of its own repository
+    /// alone: with a second one over the same children, for other parents or with other settings, the writes of each make
+    /// the subsets of the other stale. Run a [follower](Self::follow) of each then.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Direction, SubsetRepository};

@@ -8,16 +8,18 @@ use serde::{Deserialize, Serialize};
 use crate::query;
 use crate::settings::Settings;
 
-/// How long a token may be: what an index takes of one entry, and what its encoding adds.
-const MAX_TEXT: usize = 8192;
-/// How deep documents in a token may be. Children are ordered by numbers, dates and texts, rarely by documents.
-const MAX_DEPTH: usize = 20;
+/// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores. The values
+/// of the order are a part of one child, and a token's own fields take less than the child's id and parent.
+const MAX_TEXT: usize = 2 * (16 * 1024 * 1024 + 16 * 1024);
+/// The depth limit of a token's documents: that of a command in MongoDB, which no stored document reaches.
+const MAX_DEPTH: usize = 200;
 
 /// A place among the children of a parent, to go on reading from; from [`ChildrenPage`](crate::ChildrenPage).
 ///
 /// Its text is safe in a URL. It holds the values by which the child at that place is ordered, and its id, so do not
 /// hand it to someone who must not see them. Someone who makes one up gets another place among the children of the
-/// parent that the service passes, and nothing else. It stays good when that child is deleted or moves.
+/// parent that the service passes, and nothing else. It stays good when that child is deleted or moves. The text has two
+/// characters for each byte of these values: order by short values where it is a part of a URL.
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
@@ -29,7 +31,7 @@ const MAX_DEPTH: usize = 20;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChildToken {
     values: Vec<Bson>,
@@ -105,7 +107,7 @@ impl ChildToken {
 }
 
 /// Whether no document in it is too deep. To decode one takes stack for each level, and a service may get any text for a
-/// token: without a limit, one of 8 KB would end its process.
+/// token: without a limit, one of 20 KB would end its process.
 fn is_shallow(document: &RawDocument) -> bool {
     let mut level = vec![document];
     for _ in 0..MAX_DEPTH {
@@ -155,6 +157,13 @@ impl From<ChildToken> for String {
     }
 }
 
+/// Does not show the values.
+impl fmt::Debug for ChildToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildToken").finish_non_exhaustive()
+    }
+}
+
 impl fmt::Display for ChildToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let encoded = RawDocumentBuf::try_from(&doc! { "v": &self.values }).map_err(|_| fmt::Error)?;
@@ -186,28 +195,34 @@ mod tests {
         assert_eq!(short.values(&settings).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 
-    /// A token with a value so deep, made without recursion.
-    fn nested(levels: usize) -> String {
+    /// A token with a value so deep, in documents (3) or in arrays (4), made without recursion.
+    fn nested(kind: u8, levels: usize) -> String {
+        let name = if kind == 4 { b'0' } else { b'a' };
         let wrapped = |kind: u8, name: u8, inner: &[u8]| {
             let length = i32::try_from(inner.len() + 8).unwrap();
             [&length.to_le_bytes()[..], &[kind, name, 0], inner, &[0]].concat()
         };
-        let value = (0..levels).fold(vec![5, 0, 0, 0, 0], |inner, _| wrapped(3, b'a', &inner));
-        let token = wrapped(4, b'v', &wrapped(3, b'0', &value));
+        let value = (0..levels).fold(vec![5, 0, 0, 0, 0], |inner, _| wrapped(kind, name, &inner));
+        let token = wrapped(4, b'v', &wrapped(kind, b'0', &value));
         token.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]
     fn a_token_that_would_take_all_stack_is_refused() {
-        let deepest = nested(509);
-        assert!(deepest.len() <= MAX_TEXT);
-        // With less stack than any service gives its threads.
-        let parse = move || {
-            assert!(nested(MAX_DEPTH - 3).parse::<ChildToken>().is_ok());
-            assert!(nested(MAX_DEPTH - 2).parse::<ChildToken>().is_err());
-            assert!(deepest.parse::<ChildToken>().is_err());
+        // Three quarters of what threads of tokio and of the standard library have.
+        let parse = || {
+            for kind in [3, 4] {
+                let deepest: ChildToken = nested(kind, MAX_DEPTH - 3).parse().unwrap();
+                let again: ChildToken = deepest.to_string().parse().unwrap();
+                assert!(again.clone() == deepest);
+                let place = query::place(&Settings::example(), &Bson::Int32(1), &again.values);
+                assert!(mongodb::bson::serialize_to_vec(&place).is_ok());
+                for levels in [MAX_DEPTH - 2, 509, 20_000] {
+                    assert!(nested(kind, levels).parse::<ChildToken>().is_err(), "{kind} {levels}");
+                }
+            }
         };
-        let thread = std::thread::Builder::new().stack_size(256 * 1024);
+        let thread = std::thread::Builder::new().stack_size(1536 * 1024);
         thread.spawn(parse).unwrap().join().unwrap();
     }
 

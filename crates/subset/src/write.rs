@@ -5,10 +5,11 @@ use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, document_id, send, transaction};
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{DeleteOptions, Hint, ReplaceOptions, UpdateOptions};
+use mongodb::options::{DeleteOptions, Hint, ReplaceOptions, UpdateModifications, UpdateOptions};
 
+use crate::partial::{of_parent, with_stored};
 use crate::query::Shown;
 use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
 use crate::repository::Shared;
@@ -21,8 +22,7 @@ const IMMUTABLE_FIELD: i32 = 66;
 #[derive(Debug)]
 pub(crate) enum Change {
     Insert(Vec<RawDocumentBuf>),
-    /// By this update document.
-    Update(Document),
+    Update(UpdateModifications),
     Replace(RawDocumentBuf),
     Delete,
     /// The parent is written anew.
@@ -119,6 +119,7 @@ impl Write<'_> {
         }
         let applied = self.apply(session.as_deref_mut()).await;
         let stored = match &applied {
+            Ok(written) if !written.found => 0,
             Ok(_) => self.children(),
             Err(refused) if refused.refresh => refused.stored,
             Err(_) => return applied.map_err(Refused::into_error),
@@ -150,7 +151,7 @@ impl Write<'_> {
     ) -> Result<Written> {
         let shared = self.shared;
         let mut written = Written::default();
-        let mut gone = None;
+        let (mut gone, mut failed) = (None, None);
         // One more child changes the total, wherever it is.
         let is_new = matches!(self.change, Change::Insert(_)) && stored > 0 && shared.settings.total.is_none();
         for (parent, before) in self.parents.iter().zip(before) {
@@ -162,6 +163,11 @@ impl Write<'_> {
                 Err(error) if is_guess && error.kind() == ErrorKind::NotMoved => {
                     let left = self.orphaned(parent, stored, session.as_deref_mut()).await;
                     return Err(with_stored(error, left.map_err(|error| with_stored(error, stored))?));
+                }
+                // It is about this parent alone, and the others are to be right.
+                Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotMoved) => {
+                    failed.get_or_insert(error);
+                    continue;
                 }
                 refreshed => refreshed.map_err(|error| with_stored(error, stored))?,
             };
@@ -176,6 +182,9 @@ impl Write<'_> {
                     gone = Some(left.map_err(|error| with_stored(error, stored))?);
                 }
             }
+        }
+        if let Some(error) = failed {
+            return Err(with_stored(error, gone.unwrap_or(stored)));
         }
         match gone {
             Some(stored) if !matches!(self.change, Change::Delete) => Err(with_stored(no_parent(), stored)),
@@ -198,7 +207,8 @@ impl Write<'_> {
         let options = DeleteOptions::builder()
             .hint(Hint::Name(settings.child_index.clone()))
             .build();
-        send::delete_many(session, children, filter, options).await?;
+        let deleted = send::delete_many(session, children, filter, options).await;
+        deleted.map_err(|error| with_stored(error.into(), stored))?;
         Ok(inserted
             .iter()
             .position(|child| is_orphan(&child))
@@ -221,7 +231,8 @@ impl Write<'_> {
         let mut written = applied.map_err(|refused| refused.error)?;
         for parent in self.parents {
             let top = top(self.shared, parent, true, Some(&mut *session)).await?;
-            written.parents += self.show(parent, elements(&top)?, written.found, session).await?;
+            let shown = self.show(parent, elements(&top)?, written.found, session).await;
+            written.parents += shown.map_err(of_parent)?;
             written.embedded += top.len() as u64;
             written.in_subset |= self.child.is_some_and(|child| is_in(self.shared, &top, child));
         }
@@ -392,18 +403,14 @@ impl Refused {
     }
 
     fn into_error(self) -> Error {
-        with_stored(self.error, self.stored)
+        match self.stored {
+            0 => self.error,
+            // Of the children: those before it are stored, and their parents are right.
+            stored => self.error.with_stored(stored as u64),
+        }
     }
 }
 
 fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
     child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
-}
-
-/// Says in an error that something is stored, if so.
-fn with_stored(error: Error, stored: usize) -> Error {
-    if stored == 0 {
-        return error;
-    }
-    error.with_stored(stored as u64)
 }

@@ -97,7 +97,6 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Append<'a, T> {
     shared: &'a Shared,
@@ -106,6 +105,8 @@ pub struct Append<'a, T> {
     time: Option<DateTime>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Append<'_, T>);
 
 /// What an append did.
 ///

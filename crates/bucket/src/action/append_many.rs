@@ -92,7 +92,6 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct AppendMany<'a, T> {
     shared: &'a Shared,
@@ -101,6 +100,8 @@ pub struct AppendMany<'a, T> {
     time: Option<DateTime>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(AppendMany<'_, T>);
 
 /// What a batch did.
 ///

@@ -101,13 +101,14 @@ pub struct Counts {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct CountsOfKey<'a> {
     shared: &'a Shared,
     key: Result<EncodedKey>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(CountsOfKey<'_>);
 
 impl<'a> CountsOfKey<'a> {
     /// Reads in the caller's session.
@@ -159,13 +160,14 @@ impl<'a> IntoFuture for CountsOfKey<'a> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct CountPages<'a> {
     shared: &'a Shared,
     key: Result<EncodedKey>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(CountPages<'_>);
 
 impl<'a> CountPages<'a> {
     /// Reads in the caller's session.

@@ -69,7 +69,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindItem<'a, T> {
     shared: &'a Shared,
@@ -77,6 +76,8 @@ pub struct FindItem<'a, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> T>,
 }
+
+mongo_patterns_core::redacted_debug!(FindItem<'_, T>);
 
 impl<'a, T: DeserializeOwned> FindItem<'a, T> {
     /// Reads in the caller's session.

@@ -138,7 +138,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "it does nothing until its stream is read, or its page is awaited"]
 pub struct Items<'a, K, T> {
     shared: &'a Shared,
@@ -151,6 +150,8 @@ pub struct Items<'a, K, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(Items<'_, K, T>);
 
 /// A stream of items; made by [`Items::stream`].
 ///
@@ -339,12 +340,13 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PageOfItems<'a, K, T> {
     items: Items<'a, K, T>,
     before: Option<ItemToken>,
 }
+
+mongo_patterns_core::redacted_debug!(PageOfItems<'_, K, T>);
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
     /// The items that lead up to this place, in the order that is asked for, and not those that follow

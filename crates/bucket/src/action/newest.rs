@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, batch_size, run};
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
@@ -63,7 +63,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Newest<'a, K, T> {
     shared: &'a Shared,
@@ -72,6 +71,8 @@ pub struct Newest<'a, K, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(Newest<'_, K, T>);
 
 impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
     /// Reads in the caller's session.
@@ -104,7 +105,7 @@ impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
             let options = FindOptions::builder()
                 .sort(doc! { "_id": -1 })
                 .limit(i64::from(buckets))
-                .batch_size(query::batch_of(buckets))
+                .batch_size(batch_size(buckets))
                 .projection(slice.map(|slice| doc! { settings.items.as_str(): { "$slice": -slice } }))
                 .build();
             let found = find_all(session.as_mut(), collection, filter, options).await?;

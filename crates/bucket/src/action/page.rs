@@ -65,7 +65,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PageByNumber<'a, K, T> {
     shared: &'a Shared,
@@ -74,6 +73,8 @@ pub struct PageByNumber<'a, K, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(PageByNumber<'_, K, T>);
 
 impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
     /// Reads in the caller's session.

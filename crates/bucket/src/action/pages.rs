@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, batch_size, run};
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
@@ -64,7 +64,6 @@ enum From {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Pages<'a, K, T> {
     shared: &'a Shared,
@@ -75,6 +74,8 @@ pub struct Pages<'a, K, T> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
+
+mongo_patterns_core::redacted_debug!(Pages<'_, K, T>);
 
 /// Some consecutive pages of a key, and the ways on from there.
 ///
@@ -167,7 +168,7 @@ impl<'a, K: Key, T: DeserializeOwned> Pages<'a, K, T> {
         let options = FindOptions::builder()
             .sort(doc! { "_id": if descending { -1 } else { 1 } })
             .limit(i64::from(self.limit))
-            .batch_size(query::batch_of(self.limit))
+            .batch_size(batch_size(self.limit))
             .build();
         let mut session = Session::of_caller(self.session).await?;
         let found = find_all(session.as_mut(), collection, filter, options).await?;

@@ -81,13 +81,14 @@ impl<K: Key, T> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RemoveItem<'a> {
     shared: &'a Shared,
     item: Result<OneItem>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(RemoveItem<'_>);
 
 /// What a removal did.
 ///

@@ -65,7 +65,6 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReplaceItem<'a, T> {
     shared: &'a Shared,
@@ -73,6 +72,8 @@ pub struct ReplaceItem<'a, T> {
     item: &'a T,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(ReplaceItem<'_, T>);
 
 impl<'a, T> ReplaceItem<'a, T> {
     /// Writes in the caller's session.

@@ -27,6 +27,8 @@ const TOO_LARGE_ADVICE: &str =
 /// A name of a field that starts with a dollar, or has a dot.
 const FIELD_NAMES: [i32; 2] = [52, 57];
 const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: names that start with `$` need MongoDB 5.0, and cannot be in an `_id`; rename the field";
+/// An `_id` of a type that none can have.
+const INVALID_ID: i32 = 53;
 const AUTHENTICATION_ADVICE: &str = "the server does not know the user by this password, nothing was done: check user, password and authSource in the connection string";
 const WRITE_CONCERN_ADVICE: &str =
     "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
@@ -153,6 +155,10 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
             Some(code) if FIELD_NAMES.contains(&code) || is_field_name(error) => {
                 (ErrorKind::InvalidArgument, FIELD_NAME_ADVICE)
             }
+            Some(INVALID_ID) => (
+                ErrorKind::InvalidArgument,
+                "the server refused an `_id`, and stored nothing of this document: it must not be an array, a regular expression, or undefined",
+            ),
             Some(code) if TOO_LARGE.contains(&code) => (ErrorKind::TooLarge, TOO_LARGE_ADVICE),
             Some(_) => (ErrorKind::Driver, "the server refused the command"),
             None => (ErrorKind::Driver, "the driver reported an error"),

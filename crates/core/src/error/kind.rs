@@ -182,9 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_in_part_is_not_transient() {
+    fn what_is_stored_in_part_is_neither_transient_nor_invalid_input() {
         let error = Error::new(Contention, "");
         assert!(error.clone().with_stored(0).is_transient());
         assert!(!error.with_stored(1).is_transient());
+        let error = Error::new(TooLarge, "");
+        assert!(error.clone().with_stored(0).is_invalid_input());
+        assert!(!error.with_stored(1).is_invalid_input());
     }
 }

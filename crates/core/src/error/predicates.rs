@@ -4,7 +4,8 @@ use super::kind::Class;
 use super::{DriverCause, Error, ErrorKind};
 
 impl Error {
-    /// Whether the caller's input or settings were refused. Nothing was sent, or the server stored nothing.
+    /// Whether the caller's input or settings were refused. Nothing was sent, or the server stored nothing: it is never
+    /// so where a part of the call is [`stored`](Self::stored).
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
@@ -12,7 +13,7 @@ impl Error {
     /// assert!(error.is_invalid_input());
     /// ```
     pub fn is_invalid_input(&self) -> bool {
-        self.0.kind.class() == Class::Input
+        self.0.kind.class() == Class::Input && !self.is_stored_in_part()
     }
 
     /// Whether the same call can succeed later: other writers got in the way, no server could be reached, or one said
@@ -39,11 +40,15 @@ impl Error {
             Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_transient),
             _ => false,
         };
-        by_kind && self.0.stored.is_none_or(|stored| stored == 0)
+        by_kind && !self.is_stored_in_part()
+    }
+
+    fn is_stored_in_part(&self) -> bool {
+        self.0.stored.is_some_and(|stored| stored > 0)
     }
 
     /// Whether other writers got in the way until the retry ended. It is one of the
-    /// [transient](Self::is_transient) errors.
+    /// [transient](Self::is_transient) errors, unless a part of the call is [`stored`](Self::stored).
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
@@ -75,7 +80,8 @@ impl Error {
         self.0.kind.class() == Class::Setup
     }
 
-    /// Whether no server could be reached. Nothing was sent. It is one of the [transient](Self::is_transient) errors.
+    /// Whether no server could be reached. The command was not sent. It is one of the
+    /// [transient](Self::is_transient) errors, unless a part of the call is [`stored`](Self::stored).
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};

@@ -30,6 +30,42 @@ fn texts_are_the_manuals() {
     assert_eq!(text(&uuid), "936da01f-9abd-4d9d-80c7-02af85c822a8");
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name(String);
+
+impl AsKey for Name {
+    type Key = String;
+
+    fn to_key(&self) -> String {
+        self.0.clone()
+    }
+
+    /// No empty ones.
+    fn from_key(key: String) -> Option<Self> {
+        (!key.is_empty()).then_some(Self(key))
+    }
+}
+
+#[test]
+fn a_type_of_the_users_is_encoded_as_the_key_that_it_stands_for() {
+    let name = Name("12_3%".to_owned());
+    assert_eq!(name.encode_key(), "12_3%".encode_key());
+    assert_eq!(Name::decode_key("12%5F3%25"), Some(name.clone()));
+    assert_eq!(from_stored("12_3%"), Some(name));
+    assert_eq!(Name::decode_key("12_3"), None, "no text of a key");
+    assert_eq!((Name::decode_key(""), from_stored::<Name>("")), (None, None));
+    assert_eq!(from_stored::<Name>(5), None);
+    assert_eq!(Name::BSON_TYPES, String::BSON_TYPES);
+    assert_eq!(Name::expressions("$k"), String::expressions("$k"));
+    let long = Name("x".repeat(MAX_KEY_BYTES + 1));
+    assert_eq!(
+        long.encode_key(),
+        Err(KeyError::TooLong {
+            bytes: MAX_KEY_BYTES + 1
+        })
+    );
+}
+
 #[test]
 fn values_are_those_a_shell_writes() {
     assert_eq!(123_u64.encode_key().unwrap().value(), &Bson::Int32(123));

@@ -58,7 +58,6 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindChild<'a, C> {
     shared: &'a Shared,
@@ -67,6 +66,8 @@ pub struct FindChild<'a, C> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> C>,
 }
+
+mongo_patterns_core::redacted_debug!(FindChild<'_, C>);
 
 impl<'a, C: DeserializeOwned> FindChild<'a, C> {
     /// Reads in the caller's session.

@@ -50,13 +50,14 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct EnsureIndexes<'a> {
     shared: &'a Shared,
     plan: IndexPlan,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(EnsureIndexes<'_>);
 
 impl<'a> EnsureIndexes<'a> {
     /// Runs in the caller's session. MongoDB does not allow it in a transaction.

@@ -56,7 +56,6 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, P> {
     shared: &'a Shared,
@@ -64,6 +63,8 @@ pub struct Get<'a, P> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> P>,
 }
+
+mongo_patterns_core::redacted_debug!(Get<'_, P>);
 
 impl<'a, P: DeserializeOwned> Get<'a, P> {
     /// Reads in the caller's session.

@@ -59,7 +59,6 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RemoveChild<'a> {
     shared: &'a Shared,
@@ -67,6 +66,8 @@ pub struct RemoveChild<'a> {
     child: Result<ChildId>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(RemoveChild<'_>);
 
 /// What a removal did.
 ///

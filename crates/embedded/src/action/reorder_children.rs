@@ -67,7 +67,6 @@ impl<P, C> EmbeddedRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct ReorderChildren<'a> {
     shared: &'a Shared,
@@ -75,6 +74,8 @@ pub struct ReorderChildren<'a> {
     children: Result<Vec<ChildId>>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(ReorderChildren<'_>);
 
 impl<'a> ReorderChildren<'a> {
     /// Writes in the caller's session.

@@ -1,7 +1,7 @@
 //! From embedded children to references: the BSON.
 
-use mongo_patterns_core::FieldName;
 use mongo_patterns_core::chunks::Walk;
+use mongo_patterns_core::{FieldName, moves};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::run::count_if;
@@ -61,13 +61,17 @@ impl ToReferences<'_> {
 
     /// Counts the children that are in the target.
     pub(crate) fn same(&self) -> Vec<Document> {
+        // What refers to the parent, and identifies the child, must be the same in any case.
+        let is_same = |field: &FieldName| doc! { "$eq": [format!("$t.{field}"), [format!("$d.{field}")]] };
+        let is_inserted = moves::is_inserted(doc! { "$arrayElemAt": ["$t", 0] }, "$d");
+        let is_there = doc! { "$and": [is_same(self.reference), is_same(&self.settings.child_id), is_inserted] };
         let mut stages = self.documents();
         stages.extend([
             doc! { "$project": { "_id": 0, "d": "$$ROOT" } },
             doc! { "$lookup": {
                 "from": self.target, "localField": "d._id", "foreignField": "_id", "as": "t",
             } },
-            doc! { "$match": { "$expr": { "$eq": ["$t", ["$d"]] } } },
+            doc! { "$match": { "$expr": is_there } },
             doc! { "$count": "n" },
         ]);
         stages

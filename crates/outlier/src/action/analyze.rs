@@ -56,12 +56,13 @@ impl<D, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Analyze<'a> {
     shared: &'a Shared,
     sample: Option<u32>,
 }
+
+mongo_patterns_core::redacted_debug!(Analyze<'_>);
 
 impl Analyze<'_> {
     /// Looks at so many documents, taken at random by the server's `$sample`, which may take one twice. All figures are

@@ -57,7 +57,6 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Contains<'a, E> {
     shared: &'a Shared,
@@ -65,6 +64,8 @@ pub struct Contains<'a, E> {
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Contains<'_, E>);
 
 impl<'a, E> Contains<'a, E> {
     /// Reads in the caller's session.

@@ -50,13 +50,14 @@ impl<D, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Count<'a> {
     shared: &'a Shared,
     id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Count<'_>);
 
 /// How many elements a document has.
 ///

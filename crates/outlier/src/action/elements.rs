@@ -67,7 +67,6 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited, or its stream is read"]
 pub struct Elements<'a, E> {
     shared: &'a Shared,
@@ -77,6 +76,8 @@ pub struct Elements<'a, E> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> E>,
 }
+
+mongo_patterns_core::redacted_debug!(Elements<'_, E>);
 
 /// A stream of elements; made by [`Elements::stream`].
 ///

@@ -56,7 +56,6 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, D> {
     shared: &'a Shared,
@@ -64,6 +63,8 @@ pub struct Get<'a, D> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> D>,
 }
+
+mongo_patterns_core::redacted_debug!(Get<'_, D>);
 
 impl<'a, D> Get<'a, D> {
     /// Reads in the caller's session.

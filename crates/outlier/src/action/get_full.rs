@@ -62,7 +62,6 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct GetFull<'a, D> {
     shared: &'a Shared,
@@ -70,6 +69,8 @@ pub struct GetFull<'a, D> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> D>,
 }
+
+mongo_patterns_core::redacted_debug!(GetFull<'_, D>);
 
 impl<'a, D> GetFull<'a, D> {
     /// Reads in the caller's session.

@@ -70,13 +70,14 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a, D> {
     shared: &'a Shared,
     document: &'a D,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Insert<'_, D>);
 
 /// What was inserted.
 ///

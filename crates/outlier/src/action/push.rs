@@ -72,7 +72,6 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Push<'a, E> {
     shared: &'a Shared,
@@ -80,6 +79,8 @@ pub struct Push<'a, E> {
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Push<'_, E>);
 
 /// Where an element went.
 ///

@@ -59,7 +59,6 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushMany<'a, E> {
     shared: &'a Shared,
@@ -67,6 +66,8 @@ pub struct PushMany<'a, E> {
     elements: &'a [E],
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(PushMany<'_, E>);
 
 /// Where elements went.
 ///

@@ -62,7 +62,6 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct PushUnique<'a, E> {
     shared: &'a Shared,
@@ -70,6 +69,8 @@ pub struct PushUnique<'a, E> {
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(PushUnique<'_, E>);
 
 impl<'a, E> PushUnique<'a, E> {
     /// Pushes in the caller's session.

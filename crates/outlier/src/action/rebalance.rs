@@ -64,13 +64,14 @@ impl<D, E> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Rebalance<'a> {
     shared: &'a Shared,
     id: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Rebalance<'_>);
 
 /// Where the elements of a document are after a rebalance.
 ///

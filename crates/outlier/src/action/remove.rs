@@ -67,7 +67,6 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Remove<'a, E> {
     shared: &'a Shared,
@@ -75,6 +74,8 @@ pub struct Remove<'a, E> {
     element: &'a E,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Remove<'_, E>);
 
 /// What a removal did.
 ///

@@ -59,7 +59,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindChild<'a, C> {
     shared: &'a Shared,
@@ -68,6 +67,8 @@ pub struct FindChild<'a, C> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> C>,
 }
+
+mongo_patterns_core::redacted_debug!(FindChild<'_, C>);
 
 impl<'a, C> FindChild<'a, C> {
     /// Reads in the caller's session.

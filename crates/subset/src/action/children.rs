@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, batch_size, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::send::find_all;
@@ -67,7 +67,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Children<'a, C> {
     shared: &'a Shared,
@@ -77,6 +76,8 @@ pub struct Children<'a, C> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> C>,
 }
+
+mongo_patterns_core::redacted_debug!(Children<'_, C>);
 
 #[derive(Debug)]
 enum From {
@@ -107,6 +108,39 @@ pub struct ChildrenPage<C> {
     pub next: Option<ChildToken>,
     /// Where to go on [before](Children::before) them; `None` when there are none before. The page there may be empty.
     pub previous: Option<ChildToken>,
+    /// The position of the first child of this page: what is ordered [before](Children::before) it may come later. Always
+    /// there, to poll the start of the children; see [`last_token`](Self::last_token).
+    pub first_token: ChildToken,
+    /// The position of the last child of this page: what is ordered [after](Children::after) it may come later. Always
+    /// there, to poll the end of the children. On an empty page it is the position that the page was read from, and
+    /// before all children where there was none.
+    ///
+    /// Poll the side on which new children appear: the end where they are ordered by an ascending time, as here, and the
+    /// start, with `first_token` and `before`, where the newest are first.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # use std::time::Duration;
+    /// # async fn f(messages: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let mut token = None;
+    /// loop {
+    ///     let page = messages.children(1).limit(50).after(token).await?;
+    ///     for message in &page.children {
+    ///         println!("{message}");
+    ///     }
+    ///     if page.next.is_none() {
+    ///         tokio::time::sleep(Duration::from_secs(1)).await;
+    ///     }
+    ///     token = Some(page.last_token);
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// A poller misses a child that is stored on the other side of its position: one with an earlier value of the order, such
+    /// as a time that another program took before it stored the child, or a clock that is late. It sees a child again
+    /// whose update moves it past the position, and no deletes. A change stream of the children sees all of it.
+    pub last_token: ChildToken,
 }
 
 impl<'a, C> Children<'a, C> {
@@ -164,8 +198,7 @@ fn find(settings: &Settings, parent: &Bson, from: &From, limit: u32) -> Result<(
     let options = FindOptions::builder()
         .sort(sort)
         .limit(i64::from(limit))
-        // The driver takes no larger number.
-        .batch_size(limit.min(i32::MAX as u32))
+        .batch_size(batch_size(limit))
         .hint(Hint::Name(settings.order_index.clone()))
         .min(min)
         .max(max);
@@ -218,6 +251,13 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
             }
             let token = |child: Option<&RawDocumentBuf>| child.map(|child| ChildToken::of(settings, child));
             let (first, last) = (token(found.first()), token(found.last()));
+            let (first_token, last_token) = match (&first, &last, &from) {
+                (Some(first), Some(last), _) => (first.clone(), last.clone()),
+                (.., From::After(token)) => (ChildToken::edge(settings, true), token.clone()),
+                (.., From::Before(token)) => (token.clone(), ChildToken::edge(settings, false)),
+                // What is stored later is before the end, and after the start.
+                (.., From::Start) => (ChildToken::edge(settings, true), ChildToken::edge(settings, false)),
+            };
             let (previous, next) = match from {
                 From::Start => (None, last.filter(|_| is_full)),
                 // A page of none lies behind the child that its place was taken from.
@@ -235,6 +275,8 @@ impl<'a, C: DeserializeOwned + 'a> IntoFuture for Children<'a, C> {
                 children,
                 next,
                 previous,
+                first_token,
+                last_token,
             })
         })
     }

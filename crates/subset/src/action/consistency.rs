@@ -39,11 +39,12 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct FindConsistency<'a> {
     shared: &'a Shared,
 }
+
+mongo_patterns_core::redacted_debug!(FindConsistency<'_>);
 
 impl<'a> IntoFuture for FindConsistency<'a> {
     type Output = Result<Consistency>;

@@ -61,7 +61,6 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Delete<'a> {
     shared: &'a Shared,
@@ -69,6 +68,8 @@ pub struct Delete<'a> {
     child: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Delete<'_>);
 
 /// What was deleted.
 ///

@@ -66,13 +66,14 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct DeleteParent<'a> {
     shared: &'a Shared,
     parent: Result<DocumentId>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(DeleteParent<'_>);
 
 /// What was deleted.
 ///
@@ -170,6 +171,9 @@ async fn delete(
             .build();
         let deletion = send::delete_many(session.as_deref_mut(), children, of_parent, options).await;
         let now = deletion.map_err(|error| match is_bad_hint(&error) {
+            true if found && !in_transaction => index_missing(&settings.child_index).with_text(
+                "the parent is deleted, but not all of its children, because an index is missing: call ensure_indexes(), then delete_parent(..) again",
+            ),
             true => index_missing(&settings.child_index),
             false => Error::from(error),
         })?;

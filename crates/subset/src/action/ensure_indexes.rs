@@ -53,12 +53,13 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct EnsureIndexes<'a> {
     shared: &'a Shared,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(EnsureIndexes<'_>);
 
 impl<'a> EnsureIndexes<'a> {
     /// Runs in the caller's session. MongoDB does not allow it in a transaction.

@@ -59,7 +59,6 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Get<'a, P> {
     shared: &'a Shared,
@@ -67,6 +66,8 @@ pub struct Get<'a, P> {
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> P>,
 }
+
+mongo_patterns_core::redacted_debug!(Get<'_, P>);
 
 impl<'a, P> Get<'a, P> {
     /// Reads in the caller's session.

@@ -43,10 +43,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when it has a child with this id,
     /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the
-    /// order is an array, or an id cannot be one, [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when
-    /// it has no id, [`Encode`](mongo_patterns_core::ErrorKind::Encode),
-    /// [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) when it would pass 16 MiB, and
+    /// order is an array, its `_id` cannot be one, or its parent or id cannot, such as `Timestamp(0, 0)`,
+    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when it has no id,
+    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode),
+    /// [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) when the child would exceed MongoDB's 16 MiB, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
+    ///
+    /// `TooLarge` when the parent would exceed 16 MiB with its new subset: a transaction stores nothing, and an eventual
+    /// write has stored the child, so that its [`stored`](mongo_patterns_core::Error::stored) is 1.
     ///
     /// Where the outcome is unknown, call it again: `AlreadyExists` says that the child is stored, and by then its parent
     /// is right, too.
@@ -73,13 +77,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Insert<'a, C> {
     shared: &'a Shared,
     child: &'a C,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Insert<'_, C>);
 
 /// What an insert did.
 ///

@@ -62,13 +62,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct InsertMany<'a, C> {
     shared: &'a Shared,
     children: &'a [C],
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(InsertMany<'_, C>);
 
 /// What was inserted.
 ///

@@ -57,7 +57,6 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Rebuild<'a> {
     shared: &'a Shared,
@@ -65,6 +64,8 @@ pub struct Rebuild<'a> {
     discard_embedded: bool,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Rebuild<'_>);
 
 /// What was rebuilt.
 ///

@@ -51,12 +51,13 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct RebuildAll<'a> {
     shared: &'a Shared,
     discard_embedded: bool,
 }
+
+mongo_patterns_core::redacted_debug!(RebuildAll<'_>);
 
 impl RebuildAll<'_> {
     /// Also where children are embedded that are not in their collection, and that no repository embedded. They are gone

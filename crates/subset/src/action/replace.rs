@@ -2,13 +2,15 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
+use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::error::Error as DriverError;
 use serde::Serialize;
 
 use super::Updated;
-use crate::SubsetRepository;
 use crate::child::Child;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
+use crate::{SubsetRepository, query};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Replaces the child that has the same parent and id, and writes the parent, as [`update`](Self::update) does. Its
@@ -56,13 +58,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Replace<'a, C> {
     shared: &'a Shared,
     child: &'a C,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(Replace<'_, C>);
 
 impl<'a, C> Replace<'a, C> {
     /// Replaces in the caller's session. Where a transaction is under way in it, all happens in that transaction,
@@ -86,10 +89,21 @@ impl<'a, C: Serialize> IntoFuture for Replace<'a, C> {
                 shared,
                 parents: &[parent],
                 child: Some(&id),
-                change: Change::Replace(document),
+                change: replacement(document)?,
             };
             let mut session = Session::of_caller(session).await?;
             write.run(session.as_mut()).await.map(Updated::from)
         })
     }
+}
+
+/// The server takes no name with a dollar at the top of a replacement, which would be an operator, but at the top of
+/// what a pipeline makes, as in an insert.
+fn replacement(child: RawDocumentBuf) -> Result<Change> {
+    let mut fields = child.iter().flatten();
+    if !fields.any(|(name, _)| name.as_str().starts_with('$')) {
+        return Ok(Change::Replace(child));
+    }
+    let child = Document::try_from(&child).map_err(DriverError::from)?;
+    Ok(Change::Update(query::replace_with(child).to_vec().into()))
 }

@@ -94,7 +94,7 @@ pub struct Update<'a> {
 #[non_exhaustive]
 pub struct Updated {
     /// Whether anything of the child is other than before. A [`replace`](SubsetRepository::replace) by a child without
-    /// `_id` always says so: the server does not compare it.
+    /// `_id` always says so, unless a name in it starts with `$`: the server does not compare it.
     pub modified: bool,
     /// Whether the child is in the subset of its parent now.
     pub in_subset: bool,
@@ -142,7 +142,7 @@ impl<'a> IntoFuture for Update<'a> {
                 shared,
                 parents: &[parent?.into_bson()],
                 child: Some(&child?.into_bson()),
-                change: Change::Update(checked_update(&shared.settings, set, unset)?),
+                change: Change::Update(checked_update(&shared.settings, set, unset)?.into()),
             };
             let mut session = Session::of_caller(session).await?;
             write.run(session.as_mut()).await.map(Updated::from)

@@ -17,7 +17,7 @@ pub(crate) async fn check_embedded(shared: &Shared, form: &FromEmbedded<'_>) -> 
         (
             "no_parent_id",
             ErrorKind::InvalidArgument,
-            "parents with embedded children have null as their `_id`, by which no child can refer to them",
+            "parents with embedded children have null or `Timestamp(0, 0)` as their `_id`, by which no child can refer to them",
         ),
         (
             "no_array",

@@ -1,7 +1,7 @@
 //! From children that are embedded in their parents to documents of their own: the BSON.
 
 use mongo_patterns_core::moves;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, Timestamp, doc};
 
 use crate::query;
 use crate::settings::Settings;
@@ -105,14 +105,22 @@ impl FromEmbedded<'_> {
             "children": { "$sum": { "$cond": [&is_array, { "$size": &array }, 0] } },
         };
         count_if(&mut group, "no_array", &doc! { "$not": [&is_array] });
-        count_if(&mut group, "no_parent_id", &type_in("$_id", &no_id));
+        // The server would put the time of the insert in its place.
+        let no_time = Timestamp { time: 0, increment: 0 };
+        let is_replaced = |path: &str| doc! { "$eq": [path, no_time] };
+        let no_parent_id = doc! { "$or": [type_in("$_id", &no_id), is_replaced("$_id")] };
+        count_if(&mut group, "no_parent_id", &no_parent_id);
         count_if(
             &mut group,
             "no_document",
             &any(doc! { "$not": [type_in("$$child", &["object"])] }),
         );
         let id = in_child(child_id.as_str());
-        count_if(&mut group, "no_id", &any(type_in(&id, &no_id)));
+        let mut no_child_id = type_in(&id, &no_id);
+        if child_id.as_str() != "_id" {
+            no_child_id = doc! { "$or": [no_child_id, is_replaced(&id)] };
+        }
+        count_if(&mut group, "no_id", &any(no_child_id));
         count_if(&mut group, "twice", &has_twice);
         count_if(&mut group, "other_parent", &any(other_parent));
         count_if(&mut group, "array_in_order", &any(has_array));
@@ -156,12 +164,23 @@ impl FromEmbedded<'_> {
         let array = format!("${subset}");
         let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
         let ids = query::embedded_ids(self.settings, &array);
+        // One by one, where the sets tell that some differ.
+        let with_id = doc! { "$filter": {
+            "input": "$others", "as": "other", "cond": { "$in": ["$$other.i", "$ids"] },
+        } };
+        let copies_of = doc! { "$filter": {
+            "input": "$copies", "as": "copy", "cond": { "$eq": ["$$copy.i", "$$other.i"] },
+        } };
+        let copy_of = doc! { "$let": { "vars": { "copy": { "$arrayElemAt": [copies_of, 0] } }, "in": "$$copy.d" } };
+        let is_copy = moves::is_inserted("$$other.d", copy_of);
+        let is_other = doc! { "$map": { "input": with_id, "as": "other", "in": { "$not": [is_copy] } } };
         vec![
             self.unwritten(),
             doc! { "$project": { "ids": ids, "copies": copies } },
             doc! { "$lookup": lookup },
-            doc! { "$project": { "ids": 1, "others": { "$setDifference": ["$there", "$copies"] } } },
+            doc! { "$project": { "ids": 1, "copies": 1, "others": { "$setDifference": ["$there", "$copies"] } } },
             doc! { "$match": { "$expr": { "$ne": [{ "$setIntersection": ["$others.i", "$ids"] }, []] } } },
+            doc! { "$match": { "$expr": { "$anyElementTrue": [is_other] } } },
             // Or else it was written meanwhile.
             self.still_unwritten("$_id", "still"),
             doc! { "$match": { "still.0": { "$exists": true } } },

@@ -1,0 +1,88 @@
+//! The user's own types as keys.
+
+use std::fmt;
+
+use mongodb::bson::RawBsonRef;
+
+use super::{EncodeKey, EncodedKey, Key, KeyError, KeyExpressions, sealed};
+
+/// A type of yours that is stored as a key: a newtype such as `CustomerId(u32)` can be the key of a repository.
+///
+/// It is stored as the key that [`to_key`](Self::to_key) returns, so what the [module](super) promises of keys holds for
+/// it, too. Values for which that key is equal share one history.
+///
+/// ```
+/// use mongo_patterns_core::key::{AsKey, EncodeKey, Key};
+///
+/// #[derive(Clone, Debug, PartialEq, Eq)]
+/// struct CustomerId(u32);
+///
+/// impl AsKey for CustomerId {
+///     type Key = u32;
+///
+///     fn to_key(&self) -> u32 {
+///         self.0
+///     }
+///
+///     fn from_key(key: u32) -> Option<Self> {
+///         Some(Self(key))
+///     }
+/// }
+///
+/// assert_eq!(CustomerId(123).encode_key()?.text(), "123");
+/// assert_eq!(CustomerId::decode_key("123"), Some(CustomerId(123)));
+/// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+/// ```
+///
+/// Such a type is a [`Key`]: `BucketRepository<CustomerId, Trade>` takes a `&CustomerId` in each call, and gives a
+/// `CustomerId` with each page. Where it implements [`Borrow`](std::borrow::Borrow) for another key type, calls take that
+/// as well, and it must be the same key then.
+pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
+    /// The type that is stored: one of those in the table of the [module](super).
+    type Key: sealed::Stored;
+
+    /// Returns the key that is stored for this value. Equal values must return equal keys.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::key::AsKey;
+    /// fn stored_as<A: AsKey>(id: &A) -> A::Key {
+    ///     id.to_key()
+    /// }
+    /// ```
+    fn to_key(&self) -> Self::Key;
+
+    /// Returns the value for a stored key; `None` when no value of the type has this key. A stored document with such a
+    /// key is reported as one that breaks the rules of the pattern.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::key::AsKey;
+    /// fn is_one<A: AsKey>(key: A::Key) -> bool {
+    ///     A::from_key(key).is_some()
+    /// }
+    /// ```
+    fn from_key(key: Self::Key) -> Option<Self>;
+}
+
+impl<A: AsKey> sealed::Sealed for A {}
+
+impl<A: AsKey> EncodeKey for A {
+    fn encode_key(&self) -> Result<EncodedKey, KeyError> {
+        self.to_key().encode_key()
+    }
+}
+
+impl<A: AsKey> Key for A {
+    const BSON_TYPES: &'static [&'static str] = A::Key::BSON_TYPES;
+
+    fn decode_key(text: &str) -> Option<Self> {
+        Self::from_key(A::Key::decode_key(text)?)
+    }
+
+    fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
+        Self::from_key(A::Key::from_stored(value)?)
+    }
+
+    fn expressions(stored: &str) -> KeyExpressions {
+        A::Key::expressions(stored)
+    }
+}

@@ -1,0 +1,84 @@
+//! The error of a write that stored its children, and failed at their parent.
+
+use mongo_patterns_core::{Error, ErrorKind};
+
+/// Says in an error that children are stored, if so: their number, and in its text what that means for the parent. The
+/// text of the command that failed would say that nothing is stored.
+pub(crate) fn with_stored(error: Error, stored: usize) -> Error {
+    if stored == 0 {
+        return error;
+    }
+    let text = match error.kind() {
+        // It is about the parent alone.
+        ErrorKind::Contention => None,
+        ErrorKind::TooLarge => Some(
+            "the write to the children is stored, but with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it keeps the previous one: reduce the subset's size or the embedded fields, then call rebuild(..)",
+        ),
+        ErrorKind::NotFound => Some(
+            "the write to the children is stored, but their parent was deleted concurrently: delete them with delete_parent(..), or insert the parent again and call rebuild(..)",
+        ),
+        ErrorKind::NotMoved => Some(
+            "the write to the children is stored, but their parent holds embedded children that are not in their collection, and keeps them: move them with move_from_embedded(), or give them up with rebuild(..).discard_embedded()",
+        ),
+        ErrorKind::IndexMissing => Some(
+            "the write to the children is stored, but an index is missing and the subset of their parent was not updated: call ensure_indexes(), then rebuild(..)",
+        ),
+        ErrorKind::Unauthorized => Some(
+            "the write to the children is stored, but the user lacks a privilege to update the subset of their parent: grant the role `readWrite`, then call rebuild(..)",
+        ),
+        ErrorKind::InvalidArgument => Some(
+            "the write to the children is stored, but the server refused the name of one of their fields in the subset of the parent: names that start with `$` need MongoDB 5.0; rename the field, then call rebuild(..)",
+        ),
+        ErrorKind::Network | ErrorKind::WriteConcern => Some(
+            "the write to the children is stored, but it is unknown whether the subset of their parent was updated: call rebuild(..)",
+        ),
+        _ => Some(
+            "the write to the children is stored, but the subset of their parent may be outdated, because a command failed: see as_driver_error() for the reason, then call rebuild(..)",
+        ),
+    };
+    let error = error.with_stored(stored as u64);
+    match text {
+        Some(text) => error.with_text(text),
+        None => error,
+    }
+}
+
+/// Says of a parent that it is too large, where the server speaks of a document.
+pub(crate) fn of_parent(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::TooLarge => error.with_text(
+            "with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it was not stored: reduce the subset's size or the embedded fields",
+        ),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_after_a_stored_child_says_that_nothing_is_stored() {
+        use ErrorKind::*;
+        for kind in [
+            TooLarge,
+            NotFound,
+            NotMoved,
+            IndexMissing,
+            Unauthorized,
+            InvalidArgument,
+            Network,
+            WriteConcern,
+            Unreachable,
+            Driver,
+        ] {
+            let error = Error::new(kind, "nothing was stored");
+            assert_eq!(with_stored(error.clone(), 0).to_string(), "nothing was stored");
+            let error = with_stored(error, 2);
+            assert_eq!((error.kind(), error.stored()), (kind, Some(2)));
+            let text = error.to_string();
+            assert!(text.starts_with("the write to the children is stored, but "), "{text}");
+            assert!(!error.is_transient() && !error.is_invalid_input(), "{text}");
+        }
+    }
+}
