@@ -147,22 +147,20 @@ fn a_call_is_dropped_together_with_its_runtime() {
         trades.append(&1, &spread(0)).await.unwrap();
         let thread = std::thread::spawn(move || {
             let short = tokio::runtime::Runtime::new().unwrap();
-            let call = short.block_on(async {
-                let client = mongodb::Client::with_uri_str(uri).await.unwrap();
-                let trades: Trades = Trades::builder(client.database(&name).collection::<Document>("trades"))
-                    .key_field("customerId")
-                    .items_field("history")
-                    .time_field("date")
-                    .build()
-                    .unwrap();
-                let mut call = Box::pin(async move {
-                    let mut session = client.start_session().await.unwrap();
-                    session.start_transaction().await.unwrap();
-                    trades.append(&1, &spread(1)).session(&mut session).await.map(drop)
-                });
-                let _ = tokio::time::timeout(Duration::from_micros(1500), call.as_mut()).await;
-                call
+            let client = short.block_on(mongodb::Client::with_uri_str(uri)).unwrap();
+            let trades: Trades = Trades::builder(client.database(&name).collection::<Document>("trades"))
+                .key_field("customerId")
+                .items_field("history")
+                .time_field("date")
+                .build()
+                .unwrap();
+            let mut call = Box::pin(async move {
+                let mut session = client.start_session().await.unwrap();
+                session.start_transaction().await.unwrap();
+                trades.append(&1, &spread(1)).session(&mut session).await.map(drop)
             });
+            let short_time = async { tokio::time::timeout(Duration::from_micros(1500), call.as_mut()).await };
+            let _ = short.block_on(short_time);
             drop(short);
             drop(call);
         });
