@@ -39,11 +39,11 @@ async fn a_poller_gets_each_item_once_and_in_order() {
                         .unwrap();
                     assert!(db.recorder().round_trips() <= 2);
                     if page.next.is_some() {
-                        assert_eq!(page.next, page.end, "the position is the same where there are more");
+                        assert_eq!(page.next, page.last_token, "the position is the same where there are more");
                     }
-                    assert_eq!(page.end.is_none(), polled.is_empty() && page.items.is_empty());
+                    assert_eq!(page.last_token.is_none(), polled.is_empty() && page.items.is_empty());
                     // The token is a text to a program that stores it.
-                    seen = page.end.map(|token| token.to_string().parse().unwrap());
+                    seen = page.last_token.map(|token| token.to_string().parse().unwrap());
                     if page.items.is_empty() {
                         break;
                     }
@@ -72,7 +72,7 @@ async fn a_poller_of_a_range_gets_its_items() {
                 .unwrap();
             let page = of_range().after(seen.clone()).page().await.unwrap();
             polled.extend(numbers(&page.items));
-            seen = page.end;
+            seen = page.last_token;
         }
         assert_eq!(polled, [4, 5, 6, 7]);
         let all: Vec<Trade> = of_range().stream().try_collect().await.unwrap();
@@ -90,12 +90,12 @@ async fn a_poller_misses_what_opens_a_page_before_its_position() {
             let trades = ready(db, builder(db).page_size(3).id_policy(policy)).await;
             let first: Vec<Trade> = (10..13).map(spread).collect();
             trades.append_many(&123, &first).await.unwrap();
-            let seen = trades.items(&123).page().await.unwrap().end;
+            let seen = trades.items(&123).page().await.unwrap().last_token;
             trades.append(&123, &spread(1)).await.unwrap();
             trades.append(&123, &spread(2)).await.unwrap();
             let page = trades.items(&123).after(seen.clone()).page().await.unwrap();
             assert_eq!(numbers(&page.items), expected, "{policy:?}");
-            assert!(page.end.is_some(), "{policy:?}");
+            assert!(page.last_token.is_some(), "{policy:?}");
         }
     })
     .await;
@@ -113,22 +113,22 @@ async fn the_end_of_a_slice_is_a_position_in_each_direction() {
         let older = trades
             .items(&123)
             .newest_first()
-            .after(newest.end.clone())
+            .after(newest.last_token.clone())
             .page()
             .await
             .unwrap();
-        assert_eq!((older.items, older.end), (vec![], newest.end));
+        assert_eq!((older.items, older.end), (vec![], newest.last_token));
 
         let all = trades.items(&123).limit(20).page().await.unwrap();
         let last = trades
             .items(&123)
             .limit(2)
             .page()
-            .before(all.end.clone())
+            .before(all.last_token.clone())
             .await
             .unwrap();
-        assert_eq!((numbers(&last.items), &last.end), (vec![6, 7], &all.end));
-        let after = trades.items(&123).after(last.end).page().await.unwrap();
+        assert_eq!((numbers(&last.items), &last.last_token), (vec![6, 7], &all.last_token));
+        let after = trades.items(&123).after(last.last_token).page().await.unwrap();
         assert_eq!(after.items, []);
     })
     .await;

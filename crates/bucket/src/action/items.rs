@@ -63,7 +63,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///     if page.items.is_empty() {
     ///         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     ///     }
-    ///     seen = page.end;
+    ///     seen = page.last_token;
     /// }
     /// # }
     /// ```
@@ -195,7 +195,7 @@ pub struct ItemSlice<T> {
     /// The position after the last of these items, also when there are no more for now: to
     /// [poll for items that are appended later](BucketRepository::items). Where there are no items it is the
     /// token that was given, and `None` without one.
-    pub end: Option<ItemToken>,
+    pub last_token: Option<ItemToken>,
 }
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
@@ -408,7 +408,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
         if is_backwards {
             items.reverse();
         }
-        let (next, previous, end) = if is_backwards {
+        let (next, previous, last_token) = if is_backwards {
             (start.clone(), end, start)
         } else {
             (end, start, reached)
@@ -417,7 +417,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
             items,
             next,
             previous,
-            end,
+            last_token,
         })
     }
 }
