@@ -64,8 +64,10 @@ async fn buckets(seen: &mut Seen<'_>) {
     let flat = seen.db.collection::<Document>("flat");
     let (item, items, key) = (marked(), [marked()], MARKER);
     let mut session = trades.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 22] = [
+    let actions: [&dyn Debug; 24] = [
         &trades,
+        &trades.keys().after(key),
+        &trades.delete_key(key),
         &trades.append(key, &item).session(&mut session),
         &trades.append_many(key, &items),
         &trades.append_stream(futures::stream::iter([(MARKER.to_owned(), marked())])),

@@ -106,3 +106,30 @@ async fn of_lists_and_of_parents() {
     })
     .await;
 }
+
+/// What can be the key of a bucket can be an id everywhere, and is stored alike.
+#[tokio::test]
+async fn unsigned_integers_are_ids() {
+    testkit::run(async |db| {
+        let patrons = embedded_support::patrons(db);
+        let plain = db.plain_collection::<Document>("patron");
+        for id in [7_i64, 1 << 40] {
+            plain.insert_one(doc! { "_id": id, "addresses": [] }).await.unwrap();
+        }
+        for id in [7_u64, 1 << 40] {
+            patrons.add_child(id, &embedded_support::address(1)).await.unwrap();
+            assert!(patrons.child(id, 1_u64).await.unwrap().is_some());
+            assert!(patrons.get(id).await.unwrap().is_some());
+        }
+        db.recorder().clear();
+        for result in [
+            patrons.get(u64::MAX).await.map(drop),
+            patrons.child(7, u64::MAX).await.map(drop),
+            patrons.remove_child(u64::MAX, 1).await.map(drop),
+        ] {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}

@@ -276,7 +276,7 @@ async fn what_is_refused_stores_nothing() {
                 ErrorKind::InvalidArgument
             );
             assert_eq!(
-                kind(products.get(vec![1]).await.unwrap_err()),
+                kind(products.get(Bson::Array(vec![1.into()])).await.unwrap_err()),
                 ErrorKind::InvalidArgument
             );
             assert_eq!(

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use mongodb::bson::Bson;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::into_id::IntoId;
 
 /// An `_id` that a document can have.
 #[derive(Clone, PartialEq)]
@@ -17,8 +18,8 @@ impl DocumentId {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument).
-    pub fn new(id: impl Into<Bson>) -> Result<Self> {
-        match id.into() {
+    pub fn new(id: impl IntoId) -> Result<Self> {
+        match id.into_id()? {
             Bson::Null
             | Bson::Undefined
             | Bson::Array(_)

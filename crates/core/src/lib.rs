@@ -29,6 +29,7 @@ pub mod field;
 #[doc(hidden)] // checks that take any bytes
 pub mod fuzzing;
 pub mod index;
+mod into_id;
 pub mod key;
 #[doc(hidden)] // per-key locks within one process
 pub mod key_locks;
@@ -56,6 +57,7 @@ pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use field::FieldName;
+pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
 pub use plan::PlannedCommand;
 pub use progress::Progress;

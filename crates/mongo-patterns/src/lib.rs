@@ -160,7 +160,7 @@
 //!
 //! It is re-exported as [`mongodb`], its BSON as `mongodb::bson`. TLS, authentication and the rest of the connection are the
 //! driver's: you pass a [`Collection`](mongodb::Collection). [Keys](key) of buckets are integers, strings, ObjectIds and
-//! UUIDs, and types of yours that are stored as one of them ([`AsKey`]); all other ids are whatever BSON has.
+//! UUIDs, and types of yours that are stored as one of them ([`AsKey`]); all other ids are whatever BSON has ([`IntoId`]).
 //!
 //! # Observability
 //!
@@ -170,7 +170,7 @@
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::{
-    AsKey, Error, ErrorKind, Key, PlannedCommand, Progress, Result, RetryPolicy, index, key,
+    AsKey, Error, ErrorKind, IntoId, Key, PlannedCommand, Progress, Result, RetryPolicy, index, key,
 };
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;

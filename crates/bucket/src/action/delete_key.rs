@@ -77,13 +77,14 @@ impl<K: Key, T> BucketRepository<K, T> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "an action does nothing until it is awaited"]
 pub struct DeleteKey<'a> {
     shared: &'a Shared,
     key: Result<EncodedKey>,
     session: Option<&'a mut ClientSession>,
 }
+
+mongo_patterns_core::redacted_debug!(DeleteKey<'_>);
 
 /// What the deletion of a key did.
 ///

@@ -3,9 +3,9 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, Error, Key, Result, send};
+use mongo_patterns_core::{EncodeKey, Error, IntoId, Key, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::doc;
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
@@ -39,14 +39,14 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for an id of a type that ids cannot have,
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn item<Q>(&self, key: &Q, id: impl Into<Bson>) -> FindItem<'_, T>
+    pub fn item<Q>(&self, key: &Q, id: impl IntoId) -> FindItem<'_, T>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
         let key = key.encode_key().map_err(Error::from);
-        let id = ItemId::from_bson(id.into());
+        let id = id.into_id().and_then(ItemId::from_bson);
         FindItem {
             shared,
             item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),

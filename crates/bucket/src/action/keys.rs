@@ -1,6 +1,5 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
@@ -93,6 +92,8 @@ pub struct Keys<'a, K> {
     types: PhantomData<fn() -> K>,
 }
 
+mongo_patterns_core::redacted_debug!(Keys<'_, K>);
+
 /// A stream of keys; made by [`Keys::stream`].
 ///
 /// ```no_run
@@ -157,15 +158,6 @@ impl<'a, K: Key> Keys<'a, K> {
                 }
             }
         }))
-    }
-}
-
-impl<K> fmt::Debug for Keys<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys")
-            .field("shared", self.shared)
-            .field("after", &self.after)
-            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@ use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::hold;
-use mongo_patterns_core::{EncodeKey, Error, ErrorKind, Key, Result, send, transaction};
+use mongo_patterns_core::{EncodeKey, Error, ErrorKind, IntoId, Key, Result, send, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 
@@ -52,14 +52,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`Configuration`](ErrorKind::Configuration) without an item id field, [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`IndexMissing`](ErrorKind::IndexMissing),
     /// [`Contention`](ErrorKind::Contention), and [`Corrupt`](ErrorKind::Corrupt) when a bucket breaks the rules.
-    pub fn remove_item<Q>(&self, key: &Q, id: impl Into<Bson>) -> RemoveItem<'_>
+    pub fn remove_item<Q>(&self, key: &Q, id: impl IntoId) -> RemoveItem<'_>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
         let key = key.encode_key().map_err(Error::from);
-        let id = ItemId::from_bson(id.into());
+        let id = id.into_id().and_then(ItemId::from_bson);
         RemoveItem {
             shared,
             item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),

@@ -3,7 +3,7 @@ use std::fmt;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, FieldName, Key, Result};
+use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, FieldName, IntoId, Key, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 
@@ -42,14 +42,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`IndexMissing`](ErrorKind::IndexMissing), [`TooLarge`](ErrorKind::TooLarge) when its page would pass 16 MiB,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own, and
     /// [`Contention`](ErrorKind::Contention).
-    pub fn update_item<Q>(&self, key: &Q, id: impl Into<Bson>, set: Document) -> UpdateItem<'_>
+    pub fn update_item<Q>(&self, key: &Q, id: impl IntoId, set: Document) -> UpdateItem<'_>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
         let key = key.encode_key().map_err(Error::from);
-        let id = ItemId::from_bson(id.into());
+        let id = id.into_id().and_then(ItemId::from_bson);
         UpdateItem {
             shared,
             item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),

@@ -1,8 +1,8 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 use serde::Serialize;
 
 use crate::document::encode;
@@ -63,10 +63,10 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
     /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
     /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
-    pub fn add_child(&self, parent: impl Into<Bson>, child: &C) -> AddChild<'_> {
+    pub fn add_child(&self, parent: impl IntoId, child: &C) -> AddChild<'_> {
         AddChild {
             shared: self.shared(),
-            parent: DocumentId::new(parent.into()),
+            parent: DocumentId::new(parent),
             child: encode(child),
             session: None,
         }

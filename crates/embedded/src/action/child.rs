@@ -2,9 +2,8 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, send};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
@@ -34,11 +33,11 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> FindChild<'_, C> {
+    pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),
-            parent: DocumentId::new(parent.into()),
-            child: ChildId::new(child_id.into()),
+            parent: DocumentId::new(parent),
+            child: child_id.into_id().and_then(ChildId::new),
             session: None,
             types: PhantomData,
         }

@@ -2,9 +2,8 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, send};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
 
 use crate::document::decode_parent;
@@ -33,10 +32,10 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an `_id` of a type that none has, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn get(&self, id: impl Into<Bson>) -> Get<'_, P> {
+    pub fn get(&self, id: impl IntoId) -> Get<'_, P> {
         Get {
             shared: self.shared(),
-            parent: DocumentId::new(id.into()),
+            parent: DocumentId::new(id),
             session: None,
             types: PhantomData,
         }

@@ -1,8 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 
 use crate::ids::ChildId;
 use crate::repository::Shared;
@@ -36,11 +35,11 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has,
     /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) and
     /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
-    pub fn remove_child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> RemoveChild<'_> {
+    pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> RemoveChild<'_> {
         RemoveChild {
             shared: self.shared(),
-            parent: DocumentId::new(parent.into()),
-            child: ChildId::new(child_id.into()),
+            parent: DocumentId::new(parent),
+            child: child_id.into_id().and_then(ChildId::new),
             session: None,
         }
     }

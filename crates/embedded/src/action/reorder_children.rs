@@ -2,9 +2,8 @@ use std::collections::HashSet;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 
 use crate::ids::ChildId;
 use crate::repository::Shared;
@@ -40,15 +39,18 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when an id comes twice or the parent's is none,
     /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Corrupt`](ErrorKind::Corrupt) and
     /// [`Contention`](ErrorKind::Contention).
-    pub fn reorder_children<I: Into<Bson>>(
+    pub fn reorder_children<I: IntoId>(
         &self,
-        parent: impl Into<Bson>,
+        parent: impl IntoId,
         children: impl IntoIterator<Item = I>,
     ) -> ReorderChildren<'_> {
         ReorderChildren {
             shared: self.shared(),
-            parent: DocumentId::new(parent.into()),
-            children: children.into_iter().map(|child| ChildId::new(child.into())).collect(),
+            parent: DocumentId::new(parent),
+            children: children
+                .into_iter()
+                .map(|child| child.into_id().and_then(ChildId::new))
+                .collect(),
             session: None,
         }
     }

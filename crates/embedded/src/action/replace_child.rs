@@ -1,8 +1,8 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 use serde::Serialize;
 
 use super::update_child::Updated;
@@ -34,10 +34,10 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of
     /// [`add_child`](Self::add_child) but `Full` and `AlreadyExists`.
-    pub fn replace_child(&self, parent: impl Into<Bson>, child: &C) -> ReplaceChild<'_> {
+    pub fn replace_child(&self, parent: impl IntoId, child: &C) -> ReplaceChild<'_> {
         ReplaceChild {
             shared: self.shared(),
-            parent: DocumentId::new(parent.into()),
+            parent: DocumentId::new(parent),
             child: encode(child),
             session: None,
         }

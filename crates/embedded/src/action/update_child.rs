@@ -1,8 +1,8 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, FieldChange, Result};
+use mongo_patterns_core::{DocumentId, FieldChange, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 
 use crate::ids::ChildId;
 use crate::repository::Shared;
@@ -35,11 +35,11 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt),
     /// [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge), [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) and
     /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
-    pub fn update_child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>, set: Document) -> UpdateChild<'_> {
+    pub fn update_child(&self, parent: impl IntoId, child_id: impl IntoId, set: Document) -> UpdateChild<'_> {
         UpdateChild {
             shared: self.shared(),
-            parent: DocumentId::new(parent.into()),
-            child: ChildId::new(child_id.into()),
+            parent: DocumentId::new(parent),
+            child: child_id.into_id().and_then(ChildId::new),
             set,
             unset: Vec::new(),
             session: None,

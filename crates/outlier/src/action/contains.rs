@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOneOptions;
@@ -34,7 +34,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and for undefined, and
     /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
-    pub fn contains<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Contains<'a, E> {
+    pub fn contains<'a>(&'a self, id: impl IntoId, element: &'a E) -> Contains<'a, E> {
         Contains {
             shared: self.shared(),
             id: DocumentId::new(id),

@@ -1,6 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, send};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use mongodb::options::FindOneOptions;
@@ -28,7 +28,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound), and
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.
-    pub fn count(&self, id: impl Into<Bson>) -> Count<'_> {
+    pub fn count(&self, id: impl IntoId) -> Count<'_> {
         Count {
             shared: self.shared(),
             id: DocumentId::new(id),

@@ -1,6 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, document_id, send};
+use mongo_patterns_core::{DocumentId, IntoId, Result, document_id, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOneAndDeleteOptions;
@@ -32,7 +32,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.
-    pub fn delete(&self, id: impl Into<Bson>) -> Delete<'_> {
+    pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete {
             shared: self.shared(),
             id: DocumentId::new(id),

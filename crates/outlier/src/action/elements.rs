@@ -6,9 +6,9 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, Result, send};
+use mongo_patterns_core::{DocumentId, Error, IntoId, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
 use serde::de::DeserializeOwned;
 
@@ -42,7 +42,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`,
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when
     /// elements are no array.
-    pub fn elements(&self, id: impl Into<Bson>) -> Elements<'_, E> {
+    pub fn elements(&self, id: impl IntoId) -> Elements<'_, E> {
         Elements {
             shared: self.shared(),
             id: DocumentId::new(id),

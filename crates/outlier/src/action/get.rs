@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, send};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use serde::de::DeserializeOwned;
@@ -33,7 +33,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn get(&self, id: impl Into<Bson>) -> Get<'_, D> {
+    pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
         Get {
             shared: self.shared(),
             id: DocumentId::new(id),

@@ -3,9 +3,9 @@ use std::marker::PhantomData;
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::doc;
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
@@ -39,7 +39,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// Those of [`get`](Self::get), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements are no array.
-    pub fn get_full(&self, id: impl Into<Bson>) -> GetFull<'_, D> {
+    pub fn get_full(&self, id: impl IntoId) -> GetFull<'_, D> {
         GetFull {
             shared: self.shared(),
             id: DocumentId::new(id),

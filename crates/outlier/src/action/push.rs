@@ -2,7 +2,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
@@ -49,7 +49,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// [`Corrupt`](ErrorKind::Corrupt) when the array field is no array, [`IndexMissing`](ErrorKind::IndexMissing) for an
     /// outlier whose extras have no index, [`Configuration`](ErrorKind::Configuration) where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique): call [`push_unique`](Self::push_unique). Nothing is stored then.
-    pub fn push<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Push<'a, E> {
+    pub fn push<'a>(&'a self, id: impl IntoId, element: &'a E) -> Push<'a, E> {
         Push {
             shared: self.shared(),
             id: DocumentId::new(id),

@@ -2,9 +2,8 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{DocumentId, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 use serde::Serialize;
 
 use super::push::refuse_unique;
@@ -36,7 +35,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// Those of [`push`](Self::push).
-    pub fn push_many<'a>(&'a self, id: impl Into<Bson>, elements: &'a [E]) -> PushMany<'a, E> {
+    pub fn push_many<'a>(&'a self, id: impl IntoId, elements: &'a [E]) -> PushMany<'a, E> {
         PushMany {
             shared: self.shared(),
             id: DocumentId::new(id),

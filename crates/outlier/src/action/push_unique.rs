@@ -1,9 +1,8 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 use serde::Serialize;
 
 use super::Pushed;
@@ -39,7 +38,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Those of [`push`](Self::push). [`Configuration`](ErrorKind::Configuration) where elements are not unique,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an element that is an array: the server would index what is
     /// in it.
-    pub fn push_unique<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> PushUnique<'a, E> {
+    pub fn push_unique<'a>(&'a self, id: impl IntoId, element: &'a E) -> PushUnique<'a, E> {
         PushUnique {
             shared: self.shared(),
             id: DocumentId::new(id),

@@ -1,6 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
@@ -42,7 +42,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// cannot be an `_id`, [`Unsupported`](ErrorKind::Unsupported) on a standalone server, and when an extras document
     /// would go away that has fields of your own, [`Corrupt`](ErrorKind::Corrupt) when elements are no array,
     /// [`TooLarge`](ErrorKind::TooLarge), and [`Contention`](ErrorKind::Contention).
-    pub fn rebalance(&self, id: impl Into<Bson>) -> Rebalance<'_> {
+    pub fn rebalance(&self, id: impl IntoId) -> Rebalance<'_> {
         Rebalance {
             shared: self.shared(),
             id: DocumentId::new(id),

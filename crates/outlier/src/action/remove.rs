@@ -2,7 +2,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, ErrorKind, Result, document_id, send, transaction};
+use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result, document_id, send, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use mongodb::error::Error as DriverError;
@@ -44,7 +44,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, and for undefined, and
     /// [`Encode`](ErrorKind::Encode). Where the outcome is unknown it may be called again.
-    pub fn remove<'a>(&'a self, id: impl Into<Bson>, element: &'a E) -> Remove<'a, E> {
+    pub fn remove<'a>(&'a self, id: impl IntoId, element: &'a E) -> Remove<'a, E> {
         Remove {
             shared: self.shared(),
             id: DocumentId::new(id),

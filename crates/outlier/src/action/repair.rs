@@ -4,7 +4,7 @@ use std::pin::Pin;
 use futures::future::ready;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Progress, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Progress, Result};
 use mongodb::bson::Bson;
 
 use super::verify::{suspects, until_error};
@@ -155,7 +155,7 @@ pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send
 
 impl<'a> Repair<'a> {
     /// Only the document with this `_id`, and its extras.
-    pub fn document(mut self, id: impl Into<Bson>) -> Self {
+    pub fn document(mut self, id: impl IntoId) -> Self {
         self.id = DocumentId::new(id).map(Some);
         self
     }

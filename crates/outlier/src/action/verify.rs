@@ -5,8 +5,7 @@ use futures::future::ready;
 use futures::stream::{iter, once};
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{DocumentId, Error, Progress, Result};
-use mongodb::bson::Bson;
+use mongo_patterns_core::{DocumentId, Error, IntoId, Progress, Result};
 
 use crate::repository::Shared;
 use crate::scan::{Looks, confirm, look_closely, looks_told};
@@ -93,7 +92,7 @@ pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send +
 
 impl<'a> Verify<'a> {
     /// Only the document with this `_id`, and its extras.
-    pub fn document(mut self, id: impl Into<Bson>) -> Self {
+    pub fn document(mut self, id: impl IntoId) -> Self {
         self.id = DocumentId::new(id).map(Some);
         self
     }

@@ -4,9 +4,8 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, Result, send};
+use mongo_patterns_core::{DocumentId, Error, IntoId, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 use mongodb::options::{FindOneOptions, Hint};
 use serde::de::DeserializeOwned;
 
@@ -35,7 +34,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id,
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn child(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> FindChild<'_, C> {
+    pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),
             parent: DocumentId::new(parent),

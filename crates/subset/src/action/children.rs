@@ -5,7 +5,7 @@ use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, Result};
+use mongo_patterns_core::{DocumentId, Error, IntoId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOptions, Hint};
@@ -40,7 +40,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, a limit of 0, and a
     /// token of another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn children(&self, parent: impl Into<Bson>) -> Children<'_, C> {
+    pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
         Children {
             shared: self.shared(),
             parent: DocumentId::new(parent),

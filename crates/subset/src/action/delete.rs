@@ -1,8 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 
 use crate::SubsetRepository;
 use crate::repository::Shared;
@@ -38,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [moved](Self::move_from_embedded),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
-    pub fn delete(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>) -> Delete<'_> {
+    pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Delete<'_> {
         Delete {
             shared: self.shared(),
             parent: DocumentId::new(parent),

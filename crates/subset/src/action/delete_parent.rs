@@ -2,7 +2,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, Result, document_id, send, transaction};
+use mongo_patterns_core::{DocumentId, Error, IntoId, Result, document_id, send, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 use mongodb::options::{DeleteOptions, Hint};
@@ -44,7 +44,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [moved](Self::move_from_embedded), with nothing deleted,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
-    pub fn delete_parent(&self, parent: impl Into<Bson>) -> DeleteParent<'_> {
+    pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
         DeleteParent {
             shared: self.shared(),
             parent: DocumentId::new(parent),

@@ -2,9 +2,8 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result, send};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 use serde::de::DeserializeOwned;
 
 use crate::child::decode;
@@ -36,7 +35,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
-    pub fn get(&self, parent: impl Into<Bson>) -> Get<'_, P> {
+    pub fn get(&self, parent: impl IntoId) -> Get<'_, P> {
         Get {
             shared: self.shared(),
             parent: DocumentId::new(parent),

@@ -1,8 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 
 use crate::repository::Shared;
 use crate::write::{Change, Write};
@@ -34,7 +33,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`discard_embedded`](Rebuild::discard_embedded)),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
-    pub fn rebuild(&self, parent: impl Into<Bson>) -> Rebuild<'_> {
+    pub fn rebuild(&self, parent: impl IntoId) -> Rebuild<'_> {
         Rebuild {
             shared: self.shared(),
             parent: DocumentId::new(parent),

@@ -2,9 +2,9 @@ use std::fmt;
 
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 
 use crate::SubsetRepository;
 use crate::child::checked_update;
@@ -42,7 +42,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to change, a field
     /// cannot be changed or is named twice, one of the order would become an array, or an id cannot be one, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
-    pub fn update(&self, parent: impl Into<Bson>, child_id: impl Into<Bson>, set: Document) -> Update<'_> {
+    pub fn update(&self, parent: impl IntoId, child_id: impl IntoId, set: Document) -> Update<'_> {
         let shared = self.shared();
         Update {
             shared,
