@@ -9,6 +9,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::fault_table::dropped::open_transactions;
+use crate::outlier_support::{self, Books};
 use crate::subset_support::{self, Products, review};
 use crate::support::*;
 
@@ -89,6 +90,36 @@ async fn dropped_calls_lose_no_connection_of_the_pool() {
         }));
         let inserted = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
         assert!(inserted.iter().all(Result::is_ok), "{inserted:?}");
+    })
+    .await;
+}
+
+/// A process that has not seen the indexes looks at them before it writes anything in the caller's transaction. So there
+/// is nothing of the call in a transaction that the caller commits after a drop there.
+#[tokio::test]
+async fn a_call_that_is_dropped_before_its_first_command_leaves_the_transaction_as_it_was() {
+    testkit::run(async |db| {
+        let books = outlier_support::books(db).await;
+        let full = outlier_support::book(1, 50);
+        books.insert(&full).await.unwrap();
+        let other: Books = outlier_support::builder(db).build().unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        db.recorder().clear();
+        let user = "user99".to_owned();
+        let fault = FailPoint::on(&["listIndexes"])
+            .times(1)
+            .block(Duration::from_millis(50));
+        let fault = fault.enable(db).await;
+        let push = Box::pin(other.push(1, &user).session(&mut session).into_future());
+        match select(push, Box::pin(db.recorder().sent(1))).await {
+            Either::Left(_) => panic!("the call returned"),
+            Either::Right(((), push)) => drop(push),
+        }
+        fault.disable().await;
+        assert_eq!(db.recorder().names(), ["listIndexes"]);
+        session.commit_transaction().await.unwrap();
+        assert!(!books.get(1).await.unwrap().unwrap().has_extras);
     })
     .await;
 }

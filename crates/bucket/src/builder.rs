@@ -46,7 +46,7 @@ pub struct BucketRepositoryBuilder<K, T> {
     types: PhantomData<fn() -> (K, T)>,
 }
 
-mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>);
+mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>, |this| "collection" = this.collection.namespace());
 
 impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>) -> Self {

@@ -12,6 +12,9 @@
 //!
 //! What a caller can rely on is documented at [`action`](crate::action#cancel-safety).
 //!
+//! A call in a transaction of the caller must not wait for anything else between two of its commands: dropped there, it
+//! would leave a part of itself in a transaction that the caller may commit. Checks of indexes come first.
+//!
 //! ## What does the caller of a dropped call keep as its session?
 //!
 //! In a transaction of the caller, the command on its way needs the caller's session, which the future only borrows. So

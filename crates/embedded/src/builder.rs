@@ -39,7 +39,7 @@ pub struct EmbeddedRepositoryBuilder<P, C> {
     types: PhantomData<fn() -> (P, C)>,
 }
 
-mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>);
+mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>, |this| "collection" = this.collection.namespace());
 
 impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>) -> Self {

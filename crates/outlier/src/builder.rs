@@ -52,7 +52,7 @@ pub struct OutlierRepositoryBuilder<D, E> {
     types: PhantomData<fn() -> (D, E)>,
 }
 
-mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>);
+mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
 
 impl<D, E> OutlierRepositoryBuilder<D, E> {
     pub(crate) fn new(main: Collection<RawDocumentBuf>, overflow: Collection<RawDocumentBuf>) -> Self {

@@ -92,6 +92,10 @@ impl<'a> Store<'a> {
     }
 
     pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        // A future that is dropped between two commands would leave the first one in the caller's transaction.
+        if session.as_deref().is_some_and(Session::is_in_transaction) {
+            self.shared.check_indexes().await?;
+        }
         self.main(session.as_deref_mut()).await?;
         if self.is_there || self.rest().is_empty() {
             return Ok(());

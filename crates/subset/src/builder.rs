@@ -52,7 +52,7 @@ pub struct SubsetRepositoryBuilder<P, C> {
     types: PhantomData<fn() -> (P, C)>,
 }
 
-mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>);
+mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
     pub(crate) fn new(parents: Collection<RawDocumentBuf>, children: Collection<RawDocumentBuf>) -> Self {
