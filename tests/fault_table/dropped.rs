@@ -20,8 +20,10 @@ use crate::support::{dropped_commands, quiet};
 /// When the future is dropped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Moment {
-    /// While the server has this command, before it executes it.
-    Command(usize),
+    /// As soon as this command is sent. The server executes it.
+    Sent(usize),
+    /// The same, while the server blocks the command. It finds out that its client is gone, and may not execute it.
+    Blocked(usize),
     /// After this time, whatever it does then.
     Elapsed(Duration),
 }
@@ -39,16 +41,10 @@ impl<M: Model> Case<'_, M> {
         let run = (self.operation.run)(&model);
         let is_dropped = match moment {
             Moment::Elapsed(time) => tokio::time::timeout(time, run).await.is_err(),
-            Moment::Command(command) => {
+            Moment::Sent(command) => drop_when(run, self.db.recorder().sent(command + 1)).await,
+            Moment::Blocked(command) => {
                 let blocked = FailPoint::on(&[]).times(1).block(BLOCKED).plan(self.db, command);
-                let sent = Box::pin(self.db.recorder().sent(command + 1));
-                let is_dropped = match select(run, sent).await {
-                    Either::Left(_) => false,
-                    Either::Right(((), run)) => {
-                        drop(run);
-                        true
-                    }
-                };
+                let is_dropped = drop_when(run, self.db.recorder().sent(command + 1)).await;
                 let waits_for_no_reply = undisturbed.commands[command] == "getMore";
                 if is_dropped && !waits_for_no_reply {
                     blocked.met(self.db, Duration::from_secs(2)).await;
@@ -73,7 +69,6 @@ impl<M: Model> Case<'_, M> {
                 self.check_attempts(sent, moment, &context);
             }
         }
-        dropped_commands(self.db).await;
         self.check_no_transactions(&context).await;
         self.check_end(sent, moment, &context);
         self.settle_by_itself(&other).await;
@@ -83,7 +78,7 @@ impl<M: Model> Case<'_, M> {
 
     fn is_even(&self, moment: Moment) -> bool {
         match moment {
-            Moment::Command(command) => command.is_multiple_of(2),
+            Moment::Sent(command) | Moment::Blocked(command) => command.is_multiple_of(2),
             Moment::Elapsed(time) => time.as_micros().is_multiple_of(2),
         }
     }
@@ -138,6 +133,7 @@ impl<M: Model> Case<'_, M> {
 
     async fn check_no_transactions(&self, context: &str) {
         let closed = async {
+            dropped_commands(self.db).await;
             while open_transactions(self.db).await > 0 {
                 tokio::task::yield_now().await;
             }
@@ -161,10 +157,21 @@ impl<M: Model> Case<'_, M> {
     }
 }
 
+/// Returns whether the condition came first, and the future was dropped.
+async fn drop_when<T>(run: impl Future<Output = T> + Unpin, condition: impl Future<Output = ()>) -> bool {
+    match select(run, Box::pin(condition)).await {
+        Either::Left(_) => false,
+        Either::Right(((), run)) => {
+            drop(run);
+            true
+        }
+    }
+}
+
 /// How many commands of the dropped call may be sent after it: one that waited for a connection at that moment.
 fn late(moment: Moment) -> usize {
     match moment {
-        Moment::Command(_) => 0,
+        Moment::Sent(_) | Moment::Blocked(_) => 0,
         Moment::Elapsed(_) => 1,
     }
 }

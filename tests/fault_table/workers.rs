@@ -95,7 +95,11 @@ impl Form {
         let random = if self.is_long { 60 } else { 2 };
         let longest = u64::try_from(commands).unwrap() * 1500;
         let random = (0..random).map(|_| Moment::Elapsed(Duration::from_micros(fastrand::u64(0..longest))));
-        (0..commands).map(Moment::Command).chain(random).collect()
+        let sent = (0..commands).map(Moment::Sent);
+        let blocked = (0..commands)
+            .step_by(if self.is_long { 1 } else { 3 })
+            .map(Moment::Blocked);
+        sent.chain(blocked).chain(random).collect()
     }
 
     /// The faults at one command of an operation with so many, when there were so many commands before. In the short
