@@ -6,6 +6,7 @@ mod append;
 mod append_many;
 mod append_stream;
 mod bucket_keys;
+mod cancel_safety;
 mod cancellation;
 mod collections;
 mod combine;

@@ -108,7 +108,7 @@ async fn sixty_four_writers_push_and_remove_unique_elements() {
 async fn books_that_come_and_go_under_their_writers() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(3).extras_cap(4)).await;
-        // as another process would be: with gates and connections of its own
+        // as another process would be: with locks and connections of its own
         let others = OutlierRepository::<Book, String>::builder(sales(db), extra_sales(db))
             .array_field("customers_purchased")
             .parent_field("book_id")

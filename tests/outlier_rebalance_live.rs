@@ -9,7 +9,7 @@ use mongo_patterns_testkit as testkit;
 use crate::outlier_rebalance::mover;
 use crate::outlier_support::*;
 
-/// By another repository, so that no gate keeps them apart.
+/// By another repository, so that no lock keeps them apart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
     testkit::run(async |db| {

@@ -63,7 +63,7 @@ async fn write_mixed(repositories: &[Products]) {
     }
 }
 
-/// By one process, and as several would write, each with gates of its own.
+/// By one process, and as several would write, each with locks of its own.
 async fn is_right_when_they_stop(db: &TestDatabase, consistency: Consistency, processes: usize) {
     let repository = || builder(db.database()).size(SIZE).consistency(consistency);
     let first = ready(db, repository()).await;

@@ -142,7 +142,7 @@ async fn dropped(db: &TestDatabase, consistency: Consistency) -> usize {
         for skip in 0.. {
             let mut done = false;
             for by_write in [false, true] {
-                // Gates of its own for each, as another process has.
+                // Locks of its own for each, as another process has.
                 let products = builder(db.database()).consistency(consistency).build().unwrap();
                 products.ensure_indexes().await.unwrap();
                 fill(db, &products, known).await;

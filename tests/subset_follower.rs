@@ -94,7 +94,7 @@ async fn followers_beside_each_other_and_all_kinds_of_writers() {
         let (stop, stopped) = watch::channel(false);
         let (up_to, reached) = watch::channel(None);
         let followers = (0..4).map(|n| {
-            // Gates of its own, as another process has.
+            // Locks of its own, as another process has.
             let products = builder::<Product, Review>(db.database()).build().unwrap();
             let (mut stopped, up_to) = (stopped.clone(), up_to.clone());
             tokio::spawn(async move {

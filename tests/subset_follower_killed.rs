@@ -28,7 +28,7 @@ const COMMANDS: [&str; 8] = [
     "update",
 ];
 
-/// A repository with gates of its own and nothing checked yet, as a new process has.
+/// A repository with locks of its own and nothing checked yet, as a new process has.
 fn restarted(db: &TestDatabase) -> Products {
     builder(db.database()).build().unwrap()
 }

@@ -1,6 +1,6 @@
-//! That the table has every public function that sends something.
+//! That the table has every public function that sends something, and that its documentation has what callers rely on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::operation::Model;
@@ -45,28 +45,46 @@ fn the_table_has_every_public_operation() {
     names::<embedded::Moves>(&mut covered);
     names::<outlier::Shop>(&mut covered);
 
-    let mut public = BTreeSet::new();
+    let public = public();
+    let missing: Vec<&String> = public
+        .keys()
+        .filter(|name| !covered.contains(*name) && !is_silent(name))
+        .collect();
+    assert!(missing.is_empty(), "the fault table has no operation for {missing:#?}");
+    let gone: Vec<&String> = covered.iter().filter(|name| !public.contains_key(*name)).collect();
+    assert!(
+        gone.is_empty(),
+        "no public functions, but in the fault table: {gone:#?}"
+    );
+}
+
+#[test]
+fn every_public_operation_documents_its_cancel_safety() {
+    let public = public();
+    let operations = public.iter().filter(|(name, _)| !is_silent(name));
+    let missing: Vec<&String> = operations
+        .filter(|(_, docs)| !docs.lines().any(|line| line == "# Cancel safety"))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(missing.is_empty(), "no section `# Cancel safety`: {missing:#?}");
+}
+
+fn is_silent(name: &str) -> bool {
+    let (of_type, function) = name.rsplit_once("::").unwrap();
+    SILENT_TYPES.contains(&of_type)
+        || SILENT.iter().any(|(silent, _)| *silent == function)
+        || SILENT_OF_TYPES.iter().any(|(silent, _)| *silent == name)
+}
+
+/// The public functions of all patterns, with their documentation.
+fn public() -> BTreeMap<String, String> {
+    let mut public = BTreeMap::new();
     for pattern in ["bucket", "outlier", "subset", "embedded"] {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../crates/{pattern}/src"));
         functions(&source, pattern, &mut public);
     }
     assert!(public.len() > 60, "{public:?}");
-    let is_silent = |name: &str| {
-        let (of_type, function) = name.rsplit_once("::").unwrap();
-        SILENT_TYPES.contains(&of_type)
-            || SILENT.iter().any(|(silent, _)| *silent == function)
-            || SILENT_OF_TYPES.iter().any(|(silent, _)| *silent == name)
-    };
-    let missing: Vec<&String> = public
-        .iter()
-        .filter(|name| !covered.contains(*name) && !is_silent(name))
-        .collect();
-    assert!(missing.is_empty(), "the fault table has no operation for {missing:#?}");
-    let gone: Vec<&String> = covered.difference(&public).collect();
-    assert!(
-        gone.is_empty(),
-        "no public functions, but in the fault table: {gone:#?}"
-    );
+    public
 }
 
 fn names<M: Model>(covered: &mut BTreeSet<String>) {
@@ -76,7 +94,7 @@ fn names<M: Model>(covered: &mut BTreeSet<String>) {
 }
 
 /// The public functions of all files, but setters, as `pattern Type::function`. A setter takes `mut self`.
-fn functions(folder: &Path, pattern: &str, found: &mut BTreeSet<String>) {
+fn functions(folder: &Path, pattern: &str, found: &mut BTreeMap<String, String>) {
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -106,10 +124,22 @@ fn functions(folder: &Path, pattern: &str, found: &mut BTreeSet<String>) {
                 false => signature,
             };
             if !receiver.contains("mut self") {
-                found.insert(format!("{pattern} {of_type}::{name}"));
+                found.insert(format!("{pattern} {of_type}::{name}"), documentation(&lines[..number]));
             }
         }
     }
+}
+
+/// The documentation of the item after these lines.
+fn documentation(lines: &[&str]) -> String {
+    let above = lines.iter().rev().map(|line| line.trim_start());
+    let mut docs: Vec<&str> = above
+        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
+        .filter_map(|line| line.strip_prefix("///"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    docs.reverse();
+    docs.join("\n")
 }
 
 /// `BucketRepository` of `impl<K: Key, T> BucketRepository<K, T> {`.

@@ -100,8 +100,10 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     /// # }
     /// ```
     ///
-    /// # Cancellation
-    /// Dropping the future leaves open whether the item is stored, and harms no other.
+    /// # Cancel safety
+    /// Once its future was polled, a task of the writer stores the item also when the future is dropped. Only its
+    /// result is lost: with an item id field, append it again to learn it. The appends of other callers are not
+    /// affected.
     ///
     /// # Panics
     /// When it is awaited outside of a tokio runtime.

@@ -189,6 +189,9 @@
 //! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
 //! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
+//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
+//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does it for a stream of
 //! any keys, in bounded memory. A [`CombiningWriter`] does it for tasks that append to the same keys at the same time,

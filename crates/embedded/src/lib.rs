@@ -164,6 +164,9 @@
 //! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
 //! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
+//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
+//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! **From references.** Stop the writers, give the children's collection an index that starts with the reference, and
 //! call [`move_from_references`](EmbeddedRepository::move_from_references). Only ids pass through the client, what
 //! cannot be embedded is refused before anything is written, children of no parent are counted and

@@ -156,6 +156,12 @@
 //!
 //! [`ErrorKind`] says of each kind which of these it is.
 //!
+//! # Cancel safety
+//!
+//! The future of every call can be dropped at any point, by a timeout or `select!`. It leaves no transaction open and no
+//! key locked. Each call documents what it may have done, and [core](mongo_patterns_core::action#cancel-safety) what holds
+//! for all of them, also in a transaction of yours.
+//!
 //! # The driver
 //!
 //! It is re-exported as [`mongodb`], its BSON as `mongodb::bson`. TLS, authentication and the rest of the connection are the

@@ -157,6 +157,9 @@
 //! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
 //! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
+//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
+//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! # Sharding
 //!
 //! Shard the documents by `_id` and the extras by the parent field. Every read and write has both by equality.

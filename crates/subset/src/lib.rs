@@ -220,6 +220,9 @@
 //! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
 //! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
 //!
+//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
+//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! # Moving over
 //!
 //! - All children are embedded: [`move_from_embedded`](SubsetRepository::move_from_embedded) copies them into their

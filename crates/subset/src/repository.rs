@@ -83,7 +83,7 @@ impl Shared {
         self.consistency.get_or_try_init(look).await.copied()
     }
 
-    /// The same, with writes to the parents that no failover takes back. The gates are the same ones.
+    /// The same, with writes to the parents that no failover rolls back. The locks are the same ones.
     pub(crate) fn with_majority(&self) -> Self {
         let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
         let namespace = self.parents.namespace();

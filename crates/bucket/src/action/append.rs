@@ -50,8 +50,10 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// which the driver runs the transaction again. What a transaction appended is stored when it commits, and not when
     /// it aborts.
     ///
-    /// # Cancellation
-    /// Dropping the future leaves open whether the item is stored. The session it ran in should not be used again.
+    /// # Cancel safety
+    /// The item is stored or not, as a whole. With an item id field, call it again: it returns
+    /// [`already_there`](Appended::already_there) where the item is stored. Without one, a second call may store the
+    /// item twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],

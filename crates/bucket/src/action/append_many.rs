@@ -57,6 +57,11 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// As for [`append`](Self::append): nothing is retried. A large batch in a transaction can exceed the server's limits
     /// of a transaction.
     ///
+    /// # Cancel safety
+    /// A prefix of the items is stored. With an item id field, call it again: it counts the items that are stored, and
+    /// does not store them again. Without one, a second call may store items twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Those of [`append`](Self::append). For bad items nothing is stored:
     /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime),

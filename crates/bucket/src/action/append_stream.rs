@@ -41,6 +41,11 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// sorted by key, and the larger the buffer, the fewer round trips. A key that has 300 pages goes out at once,
     /// less what does not fill a page, and the next ones are read and encoded meanwhile.
     ///
+    /// # Cancel safety
+    /// Of each key, a prefix of its items in the stream is stored. Items that were read from the stream and not stored
+    /// are dropped with the future. With an item id field, call it again with the whole stream. Without one, a second
+    /// call may store items twice.
+    ///
     /// # Errors
     /// Those of [`append_many`](Self::append_many), at the first of which it ends. What is stored then is, for every
     /// key, a prefix of its items in the stream. The error names the [key](Error::key) that failed, and its

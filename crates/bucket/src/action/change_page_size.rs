@@ -47,6 +47,11 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// That of [`repair`](Self::repair), for each key that has more pages than it needs, or pages that are too large;
     /// to larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
     ///
+    /// # Cancel safety
+    /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten
+    /// as a whole or not at all. Where the old index is dropped and the new one is not created yet, nobody can append.
+    /// Call it again: it resumes.
+    ///
     /// # Errors
     /// With nothing changed: [`InvalidArgument`](ErrorKind::InvalidArgument) when the sizes are equal, or the old one
     /// cannot be, and [`Unsupported`](ErrorKind::Unsupported) on a standalone server. Before an index is changed:

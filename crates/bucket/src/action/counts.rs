@@ -25,6 +25,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// One round trip. The server reads every bucket of the key. For the number of pages alone,
     /// [`count_pages`](Self::count_pages) reads the index only.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.
     pub fn counts<Q>(&self, key: &Q) -> CountsOfKey<'_>
@@ -52,6 +55,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip. The server examines as many index entries as there are pages, and no document.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.

@@ -43,14 +43,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// In a transaction of the caller all buckets are deleted at once, in one round trip, or none. The server ends a
     /// transaction after 60 seconds. A concurrent append to the open bucket conflicts with it.
     ///
+    /// # Cancel safety
+    /// All, some or no buckets are deleted, each as a whole. Call it again: it deletes the rest. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidKey`](ErrorKind::InvalidKey) with nothing deleted, [`Contention`](ErrorKind::Contention) when others append
     /// to the key for as long as the [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has
     /// buckets, and those of the driver. Some buckets may be deleted then: call it again.
-    ///
-    /// # Cancel safety
-    /// When its future is dropped, all, some, or no buckets are deleted: call it again. The session it ran in should not be
-    /// used again.
     pub fn delete_key<Q>(&self, key: &Q) -> DeleteKey<'_>
     where
         K: Borrow<Q>,

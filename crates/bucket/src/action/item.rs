@@ -33,6 +33,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # Cost
     /// One round trip, in which the server examines one document, and sends the one item.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field,
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey),

@@ -85,6 +85,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// One round trip for about 1000 items, in which the server examines the pages that it returns, and for a limit no
     /// more pages than the items need, and one. The setters say what they add.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Of a page, and as the last item of a stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0 and a range that
     /// nothing can be in, [`Configuration`](ErrorKind::Configuration) for a range of time without a
@@ -275,6 +278,11 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     }
 
     /// The stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. When the
+    /// stream itself is dropped while it reads, a [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn stream(self) -> ItemStream<'a, T> {
         let shared = self.shared;
         let walk = self.walk(u64::MAX, 0);
@@ -299,6 +307,9 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// # Cost
     /// One round trip where the buckets are full, as this crate leaves them, and what the setters add. The server sends
     /// whole buckets, without the items out of the range of time.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn page(self) -> PageOfItems<'a, K, T> {
         PageOfItems {
             items: self,

@@ -52,14 +52,13 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// where keys have hundreds of buckets. This process holds at most 1000 keys. On a sharded cluster each round trip
     /// asks every shard, and examines documents in place of index entries.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) for a bucket that names no key, after which the stream
     /// continues. [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey) for [`after`](Keys::after), and those of the
     /// driver, as the last item of the stream.
-    ///
-    /// # Cancel safety
-    /// It only reads. The stream may be polled again after the future of an item was dropped, and loses no key. A session
-    /// should not be used again when the stream is dropped while it reads.
     pub fn keys(&self) -> Keys<'_, K> {
         Keys {
             shared: self.shared(),
@@ -127,6 +126,11 @@ impl<'a, K: Key> Keys<'a, K> {
     }
 
     /// Returns the stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. When the
+    /// stream itself is dropped while it reads, a [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn stream(self) -> KeyStream<'a, K>
     where
         K: 'a,

@@ -55,6 +55,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// The server reads the flat collection three times: to check it, to move it, and to count at the end. A chunk is
     /// four round trips. Sorting and grouping go to the server's disk beyond 100 MB a chunk.
     ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Nothing is lost or doubled. Call
+    /// it again with the same settings: it resumes.
+    ///
     /// # Errors
     /// Nothing is written when an error is one of these:
     ///
@@ -167,6 +171,9 @@ impl<'a> MoveFromFlat<'a> {
     /// # Cost
     /// The server reads the flat collection twice: to check it, and to find and count the chunks. A chunk is two round
     /// trips.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the move with which nothing is written.

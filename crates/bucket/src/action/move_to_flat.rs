@@ -38,6 +38,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`move_from_flat`](Self::move_from_flat) on interruptions and cost holds here, too; chunks go by the `_id` of the
     /// buckets. It needs no index besides, and MongoDB 4.4.
     ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Nothing is lost or doubled. Call
+    /// it again with the same settings: it resumes.
+    ///
     /// # Errors
     /// Nothing is written when an error is one of these:
     ///
@@ -128,6 +132,9 @@ impl<'a> MoveToFlat<'a> {
     ///
     /// # Cost
     /// The server reads the buckets twice: to check them, and to find and count the chunks. A chunk is two round trips.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the move with which nothing is written.

@@ -32,6 +32,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// One round trip where all pages but the last are full, as this crate leaves them. The server examines one
     /// document more than the items take, at most, and sends no more than `count` items of each.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a count of 0, [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.

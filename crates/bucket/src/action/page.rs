@@ -34,6 +34,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// from the first, [`pages`](Self::pages) with a token is the faster way. On a sharded cluster this asks every
     /// shard, and `pages` asks one.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for page 0, [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.

@@ -30,6 +30,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # Cost
     /// One round trip, in which the server examines as many documents as it returns, wherever the token stands.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.

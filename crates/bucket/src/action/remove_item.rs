@@ -42,9 +42,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # In a session
     /// In a transaction that is under way there, everything is done in it. Otherwise it is as without a session.
     ///
-    /// # Cancellation
-    /// Dropping the future leaves open whether the item is removed. It is so as a whole or not at all. Call it again, as
-    /// where the outcome is unknown.
+    /// # Cancel safety
+    /// The item is removed or not, and the items after it move up with it or not at all. Call it again:
+    /// [`found`](Removed::found) is `false` where the item is removed. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing changed: [`Unsupported`](ErrorKind::Unsupported) on a standalone, when the item's page is full, as it

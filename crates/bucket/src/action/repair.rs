@@ -70,6 +70,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// 60 seconds. The names of such keys are held in memory, and what is wrong with buckets whose key field holds no key
     /// of the type. A dry run takes one more round trip for a key whose buckets are seen apart.
     ///
+    /// # Cancel safety
+    /// Each key is repaired as a whole or not at all: the transactions under way have no effect, unless their commits
+    /// had begun. Call it again: it repairs the rest.
+    ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) on a standalone server, with nothing changed, but for a
     /// [dry run](Repair::dry_run). [`InvalidKey`](ErrorKind::InvalidKey), [`Contention`](ErrorKind::Contention), and
@@ -189,6 +193,10 @@ impl<'a, K: Key> Repair<'a, K> {
     }
 
     /// The stream, in no order. It does nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. What it
+    /// leaves when it is dropped itself is documented at [`repair`](BucketRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");
         let keys = match self.key {

@@ -33,6 +33,10 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Cost
     /// One round trip, in which the server examines one document. A second one where there is no such item.
     ///
+    /// # Cancel safety
+    /// The item is replaced or not, as a whole. Call it again: it is idempotent. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the key has no item with this id,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field, and those of

@@ -32,6 +32,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Cost
     /// One round trip, in which the server examines one document. A second one where there is no such item.
     ///
+    /// # Cancel safety
+    /// All of the fields are changed, or none. Call it again: it is idempotent. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing sent: [`InvalidArgument`](ErrorKind::InvalidArgument) when there is nothing to change, a name is none
     /// of a plain field or comes twice, or it is that of the item's id, [`InvalidTime`](ErrorKind::InvalidTime) when the

@@ -39,6 +39,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field). With [`key`](Verify::key) the server reads the
     /// buckets of that key alone.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver, as the last item of the
     /// stream.
@@ -106,6 +109,9 @@ impl<'a, K: Key> Verify<'a, K> {
     }
 
     /// The stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FindingStream<'a> {
         let operation = self.shared.operation("verify");
         let key = match self.key {

@@ -44,8 +44,9 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # In a session
     /// Nothing is retried; that other writers are faster is [`Contention`].
     ///
-    /// # Cancellation
-    /// Dropping the future leaves open whether the child is stored. The session it ran in should not be used again.
+    /// # Cancel safety
+    /// The child is stored or not, as a whole. Call it again: `AlreadyExists` says that it is stored. A [transaction of
+    /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing stored: [`Full`], [`NotFound`] when there is no such parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and

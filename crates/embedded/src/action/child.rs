@@ -29,6 +29,9 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip, in which the server examines one document, and sends the one child.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
     /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of types that none has, and

@@ -24,6 +24,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// Two round trips.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one, under which
     /// ids that differ would be equal, and [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a

@@ -29,6 +29,9 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip, in which the server examines one document.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an `_id` of a type that none has, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).

@@ -28,6 +28,11 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip.
     ///
+    /// # Cancel safety
+    /// The parent is stored with its children, or not at all. Call it again: `AlreadyExists` says that it is stored.
+    /// Without an `_id`, a second call may store it twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
     /// is of a type that it cannot have, its children are no array, one of them is no document, or two have the same id,

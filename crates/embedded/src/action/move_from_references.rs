@@ -44,6 +44,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Six round trips, one more where the child's id is not `_id`, and two for each 1000 parents. The server reads the
     /// source three times, by index where it gathers the children of a parent, and the parents four times.
     ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Each parent has all of its
+    /// children or none. Call it again: it resumes.
+    ///
     /// # Errors
     /// Nothing is written when an error is one of these. It names a [document](mongo_patterns_core::Error::document_id).
     ///
@@ -134,6 +138,9 @@ impl<'a> MoveFromReferences<'a> {
     /// # Cost
     /// Four round trips, one more where the child's id is not `_id`, and one for each 1000 parents. The server reads source
     /// and parents once, and this process holds the ids of the parents.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the move with which nothing is written.

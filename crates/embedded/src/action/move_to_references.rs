@@ -45,6 +45,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Nine round trips, two more when it is run again, and some for each 1000 parents or 100,000 children. The server reads
     /// the parents six times.
     ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Documents that are written stay.
+    /// Call it again: it resumes.
+    ///
     /// # Errors
     /// Nothing is written when an error is one of these:
     ///
@@ -120,6 +124,9 @@ impl<'a> MoveToReferences<'a> {
     /// # Cost
     /// Six round trips, two more where the target is not empty, and one for each 1000 parents. The server reads the parents
     /// three times, and this process holds their ids.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the move with which nothing is written.

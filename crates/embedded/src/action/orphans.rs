@@ -35,6 +35,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One aggregation. The server reads every document, and looks up its parent by `_id`.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// Those of the names and collections of [`move_from_references`](Self::move_from_references), and those of the
     /// driver, as the last item of the stream.
@@ -135,6 +138,9 @@ impl<'a> Orphans<'a> {
     }
 
     /// The stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> OrphanStream<'a> {
         let Shared {
             collection, settings, ..

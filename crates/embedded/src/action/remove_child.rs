@@ -29,6 +29,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip, in which the server examines one document. A second one when it finds no such child.
     ///
+    /// # Cancel safety
+    /// The child is removed or not. Call it again: [`found`](Removed::found) is `false` where it is removed. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and

@@ -33,6 +33,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// One round trip, in which the server examines one document, and compares each id with each child: some milliseconds
     /// for a hundred. A second one, to say why, when it finds no place.
     ///
+    /// # Cancel safety
+    /// The children are in the new order or in the old one. Call it again: it is idempotent. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing changed: [`ChildrenDiffer`](ErrorKind::ChildrenDiffer) when the ids are not those of all children,
     /// perhaps since another writer added or removed one; [`NotFound`](ErrorKind::NotFound) when there is no such parent,

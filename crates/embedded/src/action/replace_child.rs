@@ -30,6 +30,10 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
     ///
+    /// # Cancel safety
+    /// The child is replaced or not, as a whole. Call it again: it is idempotent. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of

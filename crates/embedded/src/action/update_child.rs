@@ -27,6 +27,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip, in which the server examines one document. A second one, to say why, when it finds no place.
     ///
+    /// # Cancel safety
+    /// All of the fields are changed, or none. Call it again: it is idempotent. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing sent: [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to change, a name is none
     /// of a plain field or comes twice, or it is that of the child's id, and [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId).

@@ -33,6 +33,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One aggregation. The server reads every parent, and sends some hundred bytes of those in which something is wrong.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// Those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_> {
@@ -90,6 +93,9 @@ impl<'a> Verify<'a> {
     }
 
     /// The stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FindingStream<'a> {
         let Shared {
             collection, settings, ..

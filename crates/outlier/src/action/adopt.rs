@@ -42,6 +42,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document that
     /// is not in form.
     ///
+    /// # Cancel safety
+    /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
+    ///
     /// # Errors
     /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone server, with nothing changed,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
@@ -143,6 +146,9 @@ impl<'a> Adopt<'a> {
     /// # Cost
     /// The aggregation of [`verify`](OutlierRepository::verify), and two round trips for each document that is not in
     /// form. One document at a time is held with its extras.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     ///
     /// # Errors
     /// Those of the driver, as the last item of the stream, and

@@ -35,6 +35,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// beyond 100 MB. One row of some 100 bytes for each different length is sent, in one round trip, and one more for
     /// each 16 MB. It needs no index. [`sample`](Analyze::sample) looks at some documents alone.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// Those of the driver.
     pub fn analyze(&self) -> Analyze<'_> {

@@ -30,6 +30,9 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// document, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique), by their index. No element
     /// is sent.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and for undefined, and

@@ -25,6 +25,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document, two for an outlier. The server examines the extras; no element is sent.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound), and
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.

@@ -30,6 +30,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document, two for an outlier, and for one that is not there.
     ///
+    /// # Cancel safety
+    /// Some or all of the overflow documents may be left after the document is deleted; [`verify`](Self::verify) finds
+    /// them. Call it again: it deletes them. A [transaction of the caller](mongo_patterns_core::action#cancel-safety)
+    /// is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {

@@ -37,6 +37,9 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more that tells how many elements each
     /// extras document has; then only those are sent that have wanted elements.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`,
@@ -116,6 +119,11 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     }
 
     /// The elements as a stream. It sends nothing before it is read, and ends after an error.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. When the
+    /// stream itself is dropped while it reads, a [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn stream(self) -> ElementStream<'a, E> {
         let operation = self.shared.operation("elements");
         let (shared, limit) = (self.shared, self.limit.unwrap_or(usize::MAX));

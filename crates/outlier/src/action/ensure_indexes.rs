@@ -28,6 +28,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// Two round trips, and a third when something is created. On a collection with data the server then reads it all.
     ///
+    /// # Cancel safety
+    /// None, some or all of the indexes are created, and the server may complete a build that it has begun. Call it
+    /// again.
+    ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
     /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when that of either collection is not the simple one,

@@ -30,6 +30,9 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip, and one document, however long the list is.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).

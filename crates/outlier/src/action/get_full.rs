@@ -37,6 +37,9 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// One round trip for a typical document. For an outlier a second one, and one more for each 16 MB of extras. The
     /// whole list is held in memory: [`elements`](Self::elements) streams.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Those of [`get`](Self::get), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements are no array.
     pub fn get_full(&self, id: impl IntoId) -> GetFull<'_, D> {

@@ -39,6 +39,12 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip. For a document that is split, some four, or more for more than 100 extras documents.
     ///
+    /// # Cancel safety
+    /// The document is stored or not, as a whole. On a standalone, and in a session without a transaction, a document
+    /// that is split may be stored with a prefix of its elements: [`count`](Self::count) says how many. Call it again:
+    /// `AlreadyExists` says that it is stored. Without an `_id`, a second call may store it twice. A [transaction of
+    /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a document with its `_id`,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) when a unique index of your own refuses it,

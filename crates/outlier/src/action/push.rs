@@ -42,6 +42,12 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # In a session
     /// Nothing is retried: an error that ends the transaction goes out with the driver's labels.
     ///
+    /// # Cancel safety
+    /// The element is stored or not. Where it is not, the flag may be set without overflow documents: readers see the
+    /// same list, [`verify`](Self::verify) finds the flag, and [`rebalance`](Self::rebalance) clears it. A second call
+    /// may store the element twice, where [`push_unique`](Self::push_unique) does not. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, or an element, [`Encode`](ErrorKind::Encode),

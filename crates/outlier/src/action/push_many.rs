@@ -33,6 +33,11 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// One round trip when all fit the array, two when the rest fits the newest extras document, and else four more for
     /// each 100 extras documents or 16 MiB.
     ///
+    /// # Cancel safety
+    /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push).
+    /// A second call may store elements twice: read the list first. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Those of [`push`](Self::push).
     pub fn push_many<'a>(&'a self, id: impl IntoId, elements: &'a [E]) -> PushMany<'a, E> {

@@ -34,6 +34,12 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # Cost
     /// That of [`push`](Self::push), and one round trip more for an element that goes to the extras.
     ///
+    /// # Cancel safety
+    /// The element is stored or not: call it again. Where a rebalance moved an equal element at that moment, the list
+    /// may have both until the next [`rebalance`](Self::rebalance); [`verify`](Self::verify) finds it. The flag may be
+    /// set without overflow documents, as by [`push`](Self::push). A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Those of [`push`](Self::push). [`Configuration`](ErrorKind::Configuration) where elements are not unique,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an element that is an array: the server would index what is

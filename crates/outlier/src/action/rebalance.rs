@@ -37,6 +37,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// # In a session
     /// It is part of the transaction that is under way there. Nothing is retried, and the caller commits.
     ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun; then it is done as a whole. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing changed: [`NotFound`](ErrorKind::NotFound), [`InvalidArgument`](ErrorKind::InvalidArgument) for what
     /// cannot be an `_id`, [`Unsupported`](ErrorKind::Unsupported) on a standalone server, and when an extras document

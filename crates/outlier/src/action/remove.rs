@@ -40,6 +40,10 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// one moment, since elements may be moved meanwhile. The server examines all its extras, or one where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique).
     ///
+    /// # Cancel safety
+    /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes
+    /// the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such document,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`, and for undefined, and

@@ -59,6 +59,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// That of [`verify`](Self::verify), and that of [`rebalance`](Self::rebalance) for each document in which something
     /// is wrong.
     ///
+    /// # Cancel safety
+    /// Each document is repaired as a whole or not at all: the transactions under way have no effect, unless their
+    /// commits had begun. On a standalone, the repair of a document may stop between two commands. Call it again: it
+    /// repairs the rest.
+    ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what cannot be an `_id`,
     /// [`Configuration`](ErrorKind::Configuration) when the two collections are in two databases,
@@ -185,6 +190,10 @@ impl<'a> Repair<'a> {
     }
 
     /// The stream, in no order. It does nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. What it
+    /// leaves when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let Self {
             shared,

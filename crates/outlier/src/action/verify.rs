@@ -44,6 +44,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// [unique](crate::OutlierRepositoryBuilder::unique), the server also groups the elements of all lists with a flag or
     /// extras, and it is two more round trips a document.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
@@ -105,6 +108,9 @@ impl<'a> Verify<'a> {
     }
 
     /// The stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");

@@ -38,6 +38,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// That of [`ensure_indexes`](Self::ensure_indexes), of [`rebuild_all`](Self::rebuild_all), in chunks of 10,000
     /// parents with one round trip each, and of [`verify`](Self::verify).
     ///
+    /// # Cancel safety
+    /// It stops between two steps, and the server may still execute the last command. Each parent is written as a whole
+    /// or not at all. Call it again: it resumes.
+    ///
     /// # Errors
     /// Those of [`ensure_indexes`](Self::ensure_indexes), with nothing changed, and of
     /// [`rebuild_all`](Self::rebuild_all).
@@ -112,6 +116,9 @@ impl<'a> Adopt<'a> {
     ///
     /// # Cost
     /// Two round trips, and one for each 1000 parents, whose ids this process holds.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of [`ensure_indexes`](SubsetRepository::ensure_indexes), but for children that violate them.

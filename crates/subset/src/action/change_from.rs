@@ -47,6 +47,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// reads as many children of each as are embedded, and writes those that change, or all for another order. Then the
     /// look of [`rebuild_all`](Self::rebuild_all) at what is still wrong.
     ///
+    /// # Cancel safety
+    /// It stops between two steps, and the server may still execute the last command. Each parent has a subset of the
+    /// old form or of the new one, and the old index may be dropped. Call it again: it resumes.
+    ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the repositories differ in anything else but order, size,
     /// embedded fields and consistency, with nothing changed. [`IndexMismatch`](ErrorKind::IndexMismatch) when the index
@@ -120,6 +124,9 @@ impl<'a> ChangeFrom<'a> {
     ///
     /// # Cost
     /// Three round trips, and one for each 1000 parents, whose ids this process holds.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`IndexMismatch`](ErrorKind::IndexMismatch), as the change.

@@ -30,6 +30,9 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip, and one document.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id,
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and

@@ -36,6 +36,9 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// One round trip, and as many documents as it returns, on any page. One more after a place where ids descend and are
     /// strings, or are of another type than integers, strings, ObjectIds, binaries such as UUIDs, and dates.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, a limit of 0, and a
     /// token of another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and

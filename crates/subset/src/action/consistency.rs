@@ -22,6 +22,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip, at the first call or write of the repository and its clones; none where the builder was told.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// Those of the driver.
     pub fn consistency(&self) -> FindConsistency<'_> {

@@ -31,6 +31,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// As [`update`](Self::update).
     ///
+    /// # Cancel safety
+    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
+    ///   is done as a whole.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child may be deleted, and its parent still show it. The subset
+    ///   is stale then until the next write to the parent, or until [`rebuild`](Self::rebuild) or
+    ///   [`repair`](Self::repair); [`verify`](Self::verify) finds it.
+    ///
+    /// Call it again: it writes the parent in any case. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never

@@ -39,6 +39,15 @@ impl<P, C> SubsetRepository<P, C> {
     /// Three round trips, in a transaction too, whatever the number of children: two where there are none. One more where
     /// there is no such parent.
     ///
+    /// # Cancel safety
+    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
+    ///   is done as a whole.
+    /// - [`Eventual`](crate::Consistency::Eventual): some or all of the children may be left after the parent is
+    ///   deleted; [`verify`](Self::verify) finds them.
+    ///
+    /// Call it again: it deletes the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
     /// # Errors
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when the parent holds children that were never
     /// [moved](Self::move_from_embedded), with nothing deleted,

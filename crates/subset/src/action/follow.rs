@@ -54,9 +54,6 @@ impl<P, C> SubsetRepository<P, C> {
     /// of one of them, or by [`rebuild`](Self::rebuild). A child whose parent field is missing, `null` or an array is of
     /// no parent.
     ///
-    /// # When it is dropped
-    /// It may be dropped at any time. [`until`](Follow::until) ends it without work to repeat.
-    ///
     /// # Cost
     /// To start, five round trips, and for the first time four more and those of [`rebuild_all`](Self::rebuild_all). For a
     /// batch of up to 10,000 changes two, and for each parent in it those of [`rebuild`](Self::rebuild), four parents at a time. With
@@ -64,6 +61,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// concern `majority`. Of each change, its parent before and after travels.
     ///
     /// A parent whose embedded children are [not all moved](crate::SubsetRepository::move_from_embedded) is left as it is.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the next follower of the name resumes at the position that was stored last. It misses nothing, and
+    /// repeats some refreshes, which does no harm. Where no position was stored yet, it rebuilds all subsets again.
+    /// [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
     /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): a standalone, or older than MongoDB 6.0.

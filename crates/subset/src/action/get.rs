@@ -32,6 +32,9 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip, and one document, however many children there are.
     ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`, and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).

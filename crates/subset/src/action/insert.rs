@@ -36,6 +36,17 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// write to the parent meanwhile. In a transaction five. Each examines one document, and the read of the first children
     /// as many as are embedded. The first write of a repository has one or two more.
     ///
+    /// # Cancel safety
+    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
+    ///   is done as a whole.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child may be stored, and its parent not be written. The subset
+    ///   is stale then until the next write to the parent, or until [`rebuild`](Self::rebuild) or
+    ///   [`repair`](Self::repair); [`verify`](Self::verify) finds it. Where the parent is deleted at that moment, the
+    ///   child may be left without one; `verify` finds it.
+    ///
+    /// Call it again: `AlreadyExists` says that the child is stored, and that its parent is right. A [transaction of
+    /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never

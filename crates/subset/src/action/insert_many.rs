@@ -36,6 +36,16 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip for the children, or more beyond 48 MB, and three a parent. In a transaction one more.
     ///
+    /// # Cancel safety
+    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
+    ///   is done as a whole.
+    /// - [`Eventual`](crate::Consistency::Eventual): a prefix of the children may be stored, and some or all of their
+    ///   parents not be written, as by [`insert`](Self::insert).
+    ///
+    /// Call it again: `AlreadyExists` says that some are stored, and that their parents are right. Then insert those
+    /// that [`child`](Self::child) does not find. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Those of [`insert`](Self::insert). A parent that does not exist, and a child that cannot be one, are found before
     /// anything is stored.

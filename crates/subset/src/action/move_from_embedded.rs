@@ -50,6 +50,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// chunk is three round trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, the
     /// children of each parent are read once more to compare them.
     ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Nothing is lost or doubled. Call
+    /// it again: it resumes, and returns `Contention` while the server is still at work for the dropped call.
+    ///
     /// # Errors
     /// Nothing is written when an error is one of these. It names one [parent](mongo_patterns_core::Error::document_id):
     ///
@@ -126,6 +130,9 @@ impl<'a> MoveFromEmbedded<'a> {
     /// # Cost
     /// Some six round trips, and one for each 1000 parents. The server reads the parents that are to be moved once or
     /// twice to check them, and this process holds the ids of all of them.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the move with which nothing is written.

@@ -27,6 +27,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// Three round trips, and up to seven more where others write to the parent meanwhile.
     ///
+    /// # Cancel safety
+    /// The subset is rebuilt or as it was. With [`discard_embedded`](Rebuild::discard_embedded), the children that are
+    /// nowhere else may be given up, and still be shown. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that are nowhere else (see

@@ -29,6 +29,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// Two aggregations, each of which reads all parents and as many children of each as are embedded; the first one
     /// writes the parents whose subset is wrong. Five round trips for each parent that others wrote meanwhile.
     ///
+    /// # Cancel safety
+    /// Each parent is rebuilt or as it was, and the server may still execute the last command. Call it again: it
+    /// rebuilds the rest.
+    ///
     /// # Errors
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver: some parents are rebuilt
     /// then. [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) at the end, when a parent holds children that are

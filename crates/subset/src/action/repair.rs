@@ -38,6 +38,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// That of [`verify`](Self::verify), and that of [`rebuild`](Self::rebuild) for each parent.
     ///
+    /// # Cancel safety
+    /// Each parent is repaired or as it was. Call it again: it repairs the rest.
+    ///
     /// # Errors
     /// Those of [`verify`](Self::verify), as the last item of the stream.
     pub fn repair(&self) -> Repair<'_> {
@@ -161,6 +164,10 @@ impl<'a> Repair<'a> {
     }
 
     /// The stream. It does nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. What it
+    /// leaves when it is dropped itself is documented at [`repair`](SubsetRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let Self {
             shared,

@@ -31,6 +31,16 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # Cost
     /// As [`update`](Self::update).
     ///
+    /// # Cancel safety
+    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
+    ///   is done as a whole.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child may be replaced, and its parent not be written. The
+    ///   subset is stale then until the next write to the parent, or until [`rebuild`](Self::rebuild) or
+    ///   [`repair`](Self::repair); [`verify`](Self::verify) finds it.
+    ///
+    /// Call it again: it is idempotent, and writes the parent in any case. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// Those of [`insert`](Self::insert) and [`update`](Self::update). A child with another parent than the stored one is
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound), and one with another `_id` is

@@ -34,6 +34,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// Four round trips, and up to seven more where others write to the parent meanwhile. In a transaction five. Each
     /// examines one document, and the read of the first children as many as are embedded.
     ///
+    /// # Cancel safety
+    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
+    ///   is done as a whole.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child may be changed, and its parent not be written. The
+    ///   subset is stale then until the next write to the parent, or until [`rebuild`](Self::rebuild) or
+    ///   [`repair`](Self::repair); [`verify`](Self::verify) finds it.
+    ///
+    /// Call it again: it is idempotent, and writes the parent in any case. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never

@@ -34,6 +34,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
     /// of all children. One more round trip for each thing that is wrong.
     ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
     /// # Errors
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, as the last item of the
     /// stream. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
@@ -86,6 +89,9 @@ impl<'a> Verify<'a> {
     }
 
     /// The stream. It sends nothing before it is read.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");
