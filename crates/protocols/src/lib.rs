@@ -12,7 +12,7 @@
 //!
 //! | model | mirrors |
 //! |---|---|
-//! | [`bucket`] | `append`, `append_many`, `remove_item` |
+//! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent` |
 //! | [`moving`] | `move_from_embedded`, with the writes of [`subset`] |
