@@ -4,6 +4,7 @@ use std::pin::Pin;
 use futures::future::ready;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Progress, Result};
 use mongodb::bson::Bson;
 
@@ -184,7 +185,9 @@ impl<'a> Repair<'a> {
         self
     }
 
-    /// The stream, in no order. It does nothing before it is read.
+    /// The stream. It does nothing before it is read. While the caller has an item, it locks no document and runs no
+    /// transaction. If the future of the next item is dropped, poll the stream again or drop it before other calls of the
+    /// same repository: it may lock documents in between.
     pub fn stream(self) -> RepairedStream<'a> {
         let Self {
             shared,
@@ -194,9 +197,8 @@ impl<'a> Repair<'a> {
             on_progress,
         } = self;
         let operation = shared.operation("repair");
-        let documents = suspects(shared, id, on_progress)
-            .map_ok(move |look| mend_document(shared, look, options))
-            .try_buffer_unordered(concurrency.max(1))
+        let repairs = suspects(shared, id, on_progress).map_ok(move |look| mend_document(shared, look, options));
+        let documents = in_rounds(repairs, concurrency)
             .try_filter_map(|repaired| ready(Ok(repaired)))
             .map_err(move |error: Error| operation.name(error));
         until_error(documents)
