@@ -232,11 +232,11 @@ async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
             db.recorder().clear();
             let deleted = names.delete_key(key).await.unwrap();
             assert_eq!((deleted.found, deleted.buckets), (true, 6));
-            assert_eq!(db.recorder().names(), ["delete", "delete"]);
+            assert_eq!(db.recorder().names(), ["delete", "find"]);
             assert_eq!(all(&plain(db)).await, expected, "{key}");
             db.recorder().clear();
             let again = names.delete_key(key).await.unwrap();
-            assert_eq!((again.found, again.buckets, db.recorder().round_trips()), (false, 0, 1));
+            assert_eq!((again.found, again.buckets, db.recorder().round_trips()), (false, 0, 2));
             assert_eq!(all(&plain(db)).await, expected);
         }
         let error = names.delete_key(&"x".repeat(5000)).await.unwrap_err();
@@ -348,6 +348,55 @@ async fn a_deletion_needs_no_retries() {
         trades.append(&1, &spread(0)).await.unwrap();
         assert_eq!(trades.delete_key(&1).await.unwrap().buckets, 1);
         assert!(all(&plain(db)).await.is_empty());
+    })
+    .await;
+}
+
+/// Waits until a deletion of the test's client on the server waits for a transaction.
+async fn until_a_deletion_waits(db: &TestDatabase) {
+    let of_test = doc! {
+        "currentOp": true,
+        "appName": db.app_name(),
+        "op": "remove",
+        "writeConflicts": { "$gt": 0 },
+    };
+    let admin = db.plain_client().database("admin");
+    let waits = async {
+        loop {
+            let found = admin.run_command(of_test.clone()).await.unwrap();
+            if !found.get_array("inprog").unwrap().is_empty() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = tokio::time::timeout(std::time::Duration::from_secs(20), waits).await;
+    waits.expect("the deletion waits for the transaction");
+}
+
+/// A `deleteMany` that waits for a transaction skips a bucket that the transaction deletes and inserts again with the same
+/// `_id`.
+#[tokio::test]
+async fn a_deletion_finds_a_bucket_that_a_transaction_writes_at_that_moment() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).item_id_field("n").page_size(3)).await;
+        let other_process = builder(db).item_id_field("n").page_size(3).build().unwrap();
+        for pages in 1..=2 {
+            let items: Vec<Trade> = (0..pages * 3).map(spread).collect();
+            trades.append_many(&1, &items).await.unwrap();
+            until_seen(db, &["trades"]).await;
+            let mut session = db.database().client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            let removed = other_process.remove_item(&1, 0_i64).session(&mut session);
+            assert!(removed.await.unwrap().found);
+            let commits = async {
+                until_a_deletion_waits(db).await;
+                session.commit_transaction().await.unwrap();
+            };
+            let (deleted, ()) = tokio::join!(trades.delete_key(&1), commits);
+            assert_eq!(all(&plain(db)).await, Vec::<Document>::new(), "{pages} pages");
+            assert!(deleted.unwrap().found);
+        }
     })
     .await;
 }

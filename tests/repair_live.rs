@@ -245,3 +245,35 @@ async fn a_commit_of_unknown_outcome_is_done_once() {
     })
     .await;
 }
+
+/// Calls each time for all keys, while the stream is not polled.
+#[tokio::test]
+async fn the_reader_of_a_repair_calls_the_same_repository() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        named.ensure_indexes().await.unwrap();
+        let keys: Vec<String> = (0..24).map(|key| format!("k{key}")).collect();
+        for key in &keys {
+            plain(db).insert_one(with(bucket(key, 0..3), "count", 4)).await.unwrap();
+        }
+        let repair = async {
+            let mut repaired = named.repair().stream();
+            let mut number = 0;
+            while repaired.try_next().await.unwrap().is_some() {
+                if number < 2 {
+                    for key in &keys {
+                        named.append(key, &spread(100 + number)).await.unwrap();
+                    }
+                }
+                number += 1;
+            }
+            assert!(number > 0);
+        };
+        let repaired = tokio::time::timeout(Duration::from_secs(60), repair).await;
+        repaired.expect("the appends wait for nothing that the stream holds");
+        for key in &keys {
+            assert_eq!(numbers(&named, std::slice::from_ref(key)).await, [0, 1, 2, 100, 101]);
+        }
+    })
+    .await;
+}

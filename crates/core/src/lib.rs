@@ -41,6 +41,8 @@ mod redacted;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, written anew
 pub mod rewrite;
+#[doc(hidden)] // concurrent work that stops while the caller has an item
+pub mod rounds;
 #[doc(hidden)] // commands with or without a session
 pub mod send;
 #[doc(hidden)] // cancel-safe commands in a session

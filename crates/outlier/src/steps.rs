@@ -27,7 +27,11 @@ pub(crate) async fn mend_in_steps(
     findings: &[Finding],
     delete_orphans: bool,
 ) -> Result<Steps> {
-    let _locked = shared.locks.exclusive(&document_id::text(main_id)).await;
+    let id = document_id::text(main_id);
+    // A push that has seen the flag unlocks the document before it opens overflow documents. Without the flag, elements
+    // that other pushes add to those would be acknowledged before a reader of the flag sees them.
+    let _pushes = shared.pushes.exclusive(&id).await;
+    let _locked = shared.locks.exclusive(&id).await;
     let mut steps = Steps::default();
     let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
     for finding in findings {

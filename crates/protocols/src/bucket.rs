@@ -1,14 +1,16 @@
-//! The bucket pattern: appending, opening buckets, batches, and removing with pages that move up.
+//! The bucket pattern: appending, opening buckets, batches, removing with pages that move up, and deleting a key.
 //!
-//! Mirrors `crates/bucket/src/store.rs`, `store_many.rs`, `write.rs`, `action/remove_item.rs`, `rewrite.rs` and
-//! `layout.rs`: the filters, what the unique indexes refuse, the order of the commands, and what is done about a
-//! collision. Whoever changes those changes [`append`] or [`remove`] here, too.
+//! Mirrors `crates/bucket/src/store.rs`, `store_many.rs`, `write.rs`, `action/remove_item.rs`,
+//! `action/delete_key.rs`, `rewrite.rs` and `layout.rs`: the filters, what the unique indexes refuse, the order of the
+//! commands, and what is done about a collision. Whoever changes those changes [`append`], [`remove`] or [`delete`] here,
+//! too.
 //!
 //! All is about one key. The `_id` of a bucket is a second and a suffix; seconds are 0 and 1. An item is a number whose
 //! tens are its second. Left out: sessions, `Monotonic` ids, damage by others, and what tasks of one process spare each
 //! other, so that each client is a process of its own.
 
 pub mod append;
+pub mod delete;
 pub mod remove;
 
 use stateright::Property;
@@ -16,6 +18,7 @@ use stateright::Property;
 use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, Stored, World};
 use append::{Append, Ended};
+use delete::Delete;
 use remove::Remove;
 
 /// The commands that are modelled.
@@ -45,6 +48,10 @@ pub struct Bucket {
 pub struct Buckets {
     /// In the order of their ids.
     pub pages: Vec<Page>,
+    /// At which a deletion waits for a transaction.
+    watched: u64,
+    /// Those of them that have been deleted since.
+    replaced: u64,
     pub(crate) transactions: Transactions,
 }
 
@@ -64,6 +71,8 @@ pub enum Client {
     Append(Append),
     /// `remove_item`.
     Remove(Remove),
+    /// `delete_key`.
+    Delete(Delete),
 }
 
 /// The unique index on which a write met another.
@@ -94,7 +103,7 @@ impl Buckets {
         };
         Self {
             pages: pages.iter().map(page).collect(),
-            transactions: Transactions::default(),
+            ..Self::default()
         }
     }
 
@@ -102,6 +111,11 @@ impl Buckets {
     pub fn count(&self, item: u8) -> usize {
         let items = self.pages.iter().flat_map(|page| &page.items);
         items.filter(|stored| **stored == item).count()
+    }
+
+    /// A bucket is deleted. One with the same id may follow.
+    fn is_gone(&mut self, id: u8) {
+        self.replaced |= self.watched & name(id);
     }
 
     fn page_of(&self, item: u8) -> Option<usize> {
@@ -123,6 +137,11 @@ impl Bucket {
     fn has_removals(&self) -> bool {
         let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
         clients.any(|client| matches!(client, Client::Remove(_)))
+    }
+
+    fn has_deletions(&self) -> bool {
+        let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
+        clients.any(|client| matches!(client, Client::Delete(_)))
     }
 
     /// The items of a call to the open bucket that has none of them, as many as there is room for. `None` where there is
@@ -198,6 +217,7 @@ impl Protocol for Bucket {
         match client {
             Client::Append(call) => call.run(self, buckets),
             Client::Remove(call) => call.run(self, buckets, me),
+            Client::Delete(call) => call.run(self.page_size, buckets),
         }
     }
 
@@ -205,6 +225,7 @@ impl Protocol for Bucket {
         match client {
             Client::Append(call) => call.ended().is_some(),
             Client::Remove(call) => call.has_ended(),
+            Client::Delete(call) => call.has_ended(),
         }
     }
 
@@ -212,22 +233,28 @@ impl Protocol for Bucket {
         match client {
             Client::Append(call) => call.writes(),
             Client::Remove(call) => call.writes(),
+            Client::Delete(call) => call.writes(),
         }
     }
 
     fn is_within(&self, client: &Client) -> bool {
-        matches!(client, Client::Append(call) if call.is_within())
+        match client {
+            Client::Append(call) => call.is_within(),
+            Client::Remove(_) => false,
+            Client::Delete(call) => call.is_within(),
+        }
     }
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Append(call) => Client::Append(call.unknown(self)),
             Client::Remove(call) => Client::Remove(call.again()),
+            Client::Delete(call) => Client::Delete(call.again()),
         }
     }
 
     fn properties() -> Vec<Property<World<Self>>> {
-        vec![
+        let mut properties: Vec<Property<World<Self>>> = vec![
             Property::always("an acknowledged item is stored once", |_, state: &Moment| {
                 appends(state).all(|call| match call.ended() {
                     Some(Ended::Stored | Ended::Repeated) => call
@@ -267,7 +294,9 @@ impl Protocol for Bucket {
             ),
             Property::always("a batch is stored from its first item on", |_, state: &Moment| {
                 // Where it has the items for itself.
-                let is_own = |item: &u8| appends(state).filter(|call| call.items.contains(item)).count() == 1;
+                let is_own = |item: &u8| {
+                    !is_removed(state, *item) && appends(state).filter(|call| call.items.contains(item)).count() == 1
+                };
                 appends(state).filter(|call| call.items.iter().all(is_own)).all(|call| {
                     let is_stored = |item: &u8| state.documents.count(*item) > 0;
                     let first = call.items.iter().take_while(|item| is_stored(item)).count();
@@ -294,7 +323,8 @@ impl Protocol for Bucket {
                 appends(state).any(|call| call.has_met(Collision::Open))
             }),
             Property::sometimes("an `_id` is taken", |world, state: &Moment| {
-                world.protocol.has_removals() || appends(state).any(|call| call.has_met(Collision::Id))
+                let is_left_out = world.protocol.has_removals() || world.protocol.has_deletions();
+                is_left_out || appends(state).any(|call| call.has_met(Collision::Id))
             }),
             Property::sometimes("an item is recognised", |world, state: &Moment| {
                 !world.protocol.item_ids || appends(state).any(|call| call.ended() == Some(Ended::Repeated))
@@ -321,7 +351,9 @@ impl Protocol for Bucket {
                         })
                 },
             ),
-        ]
+        ];
+        properties.extend(delete::properties());
+        properties
     }
 }
 
@@ -332,20 +364,28 @@ fn is_first(item: u8) -> bool {
     item % 10 < OF_CLIENTS
 }
 
+/// Whether an item may be gone.
 fn is_removed(state: &Moment, item: u8) -> bool {
-    removals(state).any(|call| call.item == item)
+    deletions(state).next().is_some() || removals(state).any(|call| call.item == item)
 }
 
 fn appends(state: &Moment) -> impl Iterator<Item = &Append> {
     state.clients.iter().filter_map(|client| match client {
         Client::Append(call) => Some(call),
-        Client::Remove(_) => None,
+        _ => None,
     })
 }
 
 fn removals(state: &Moment) -> impl Iterator<Item = &Remove> {
     state.clients.iter().filter_map(|client| match client {
-        Client::Append(_) => None,
         Client::Remove(call) => Some(call),
+        _ => None,
+    })
+}
+
+fn deletions(state: &Moment) -> impl Iterator<Item = &Delete> {
+    state.clients.iter().filter_map(|client| match client {
+        Client::Delete(call) => Some(call),
+        _ => None,
     })
 }

@@ -12,9 +12,10 @@
 //!
 //! | model | mirrors |
 //! |---|---|
-//! | [`bucket`] | `append`, `append_many`, `remove_item` |
+//! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent` |
+//! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
 //! | [`moving`] | `move_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is worth as much as it is like the code. Each says which files it mirrors: who changes the order of commands, a
@@ -29,6 +30,7 @@
 
 pub mod bucket;
 pub mod check;
+pub mod in_process;
 pub mod moving;
 pub mod outlier;
 pub mod subset;

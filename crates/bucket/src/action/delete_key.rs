@@ -5,6 +5,8 @@ use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, send};
 use mongodb::ClientSession;
+use mongodb::bson::doc;
+use mongodb::options::{FindOneOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::repository::Shared;
 use crate::{BucketRepository, query};
@@ -35,9 +37,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - Outside of a transaction the buckets are deleted one after the other, and readers can see a part of them.
     ///
     /// # Cost
-    /// Two round trips: `deleteMany` is repeated until it matches nothing, because a concurrent write can land behind the
-    /// index position that the server has already passed. One where there are no buckets, or in a transaction. The server
-    /// examines the buckets of the key.
+    /// Two round trips: `deleteMany`, and a read that finds no bucket any more. Both are repeated while it finds one,
+    /// because `deleteMany` skips a bucket that a concurrent transaction deletes and inserts again with the same `_id`. One
+    /// round trip in a transaction. The server examines the buckets of the key.
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller all buckets are deleted at once, in one round trip, or none. The server ends a
@@ -145,14 +147,13 @@ async fn delete(shared: &Shared, key: &EncodedKey, mut session: Option<&mut Sess
     loop {
         let filter = query::buckets_to_delete(&shared.settings, key);
         let deletion = send::delete_many(session.as_deref_mut(), &shared.collection, filter, None).await?;
-        let now = deletion.deleted_count;
         passes += 1;
-        deleted.buckets += now;
-        deleted.found |= now > 0;
-        if now == 0 || in_transaction {
+        deleted.buckets += deletion.deleted_count;
+        deleted.found |= deletion.deleted_count > 0;
+        if in_transaction || !has_buckets(shared, key, session.as_deref_mut()).await? {
             return Ok(deleted);
         }
-        // The second one is part of every deletion.
+        // A second pass is not a retry, so that a policy of one attempt allows it.
         if passes > 1 && !attempts.wait().await {
             return Err(attempts.tried(Error::new(
                 ErrorKind::Contention,
@@ -160,4 +161,17 @@ async fn delete(shared: &Shared, key: &EncodedKey, mut session: Option<&mut Sess
             )));
         }
     }
+}
+
+/// Returns whether the key still has a bucket. A `deleteMany` that matched nothing does not prove the contrary: it waits for
+/// a transaction that writes a bucket, and then skips the document that the transaction stored with the same `_id`.
+async fn has_buckets(shared: &Shared, key: &EncodedKey, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let options = FindOneOptions::builder()
+        .projection(doc! { "_id": 1 })
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .read_concern(session.is_none().then(ReadConcern::local))
+        .build();
+    let filter = query::buckets_to_delete(&shared.settings, key);
+    let bucket = send::find_one(session, &shared.collection, filter, options).await?;
+    Ok(bucket.is_some())
 }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use futures::future::ready;
 use futures::stream::{once, try_unfold};
 use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::hold;
@@ -192,11 +193,12 @@ impl<'a, K: Key> Repair<'a, K> {
         self
     }
 
-    /// The stream, in no order. It does nothing before it is read.
+    /// The stream, in no order. It does nothing before it is read. While the caller has an item, it locks no key and runs no transaction.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. What it
-    /// leaves when it is dropped itself is documented at [`repair`](BucketRepository::repair).
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
+    /// may have keys locked: poll it again, or drop it, before other calls of the same repository. What it leaves when
+    /// it is dropped itself is documented at [`repair`](BucketRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");
         let keys = match self.key {
@@ -233,9 +235,8 @@ pub(super) fn repair<'a, K: Key>(
         Ok(suspect.map(|suspect| (suspect, keys)))
     });
     let mut failed = false;
-    let keys = suspects
-        .map_ok(move |suspect| repair_key::<K>(shared, suspect, dry_run))
-        .try_buffer_unordered(concurrency.max(1))
+    let repairs = suspects.map_ok(move |suspect| repair_key::<K>(shared, suspect, dry_run));
+    let keys = in_rounds(repairs, concurrency)
         .try_filter_map(|repaired| ready(Ok(repaired)))
         .take_while(move |repaired| {
             let goes_on = !failed;

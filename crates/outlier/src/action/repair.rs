@@ -4,6 +4,7 @@ use std::pin::Pin;
 use futures::future::ready;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Progress, Result};
 use mongodb::bson::Bson;
 
@@ -189,11 +190,12 @@ impl<'a> Repair<'a> {
         self
     }
 
-    /// The stream, in no order. It does nothing before it is read.
+    /// The stream, in no order. It does nothing before it is read. While the caller has an item, it locks no document and runs no transaction.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. What it
-    /// leaves when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
+    /// may have documents locked: poll it again, or drop it, before other calls of the same repository. What it leaves
+    /// when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let Self {
             shared,
@@ -203,9 +205,8 @@ impl<'a> Repair<'a> {
             on_progress,
         } = self;
         let operation = shared.operation("repair");
-        let documents = suspects(shared, id, on_progress)
-            .map_ok(move |look| mend_document(shared, look, options))
-            .try_buffer_unordered(concurrency.max(1))
+        let repairs = suspects(shared, id, on_progress).map_ok(move |look| mend_document(shared, look, options));
+        let documents = in_rounds(repairs, concurrency)
             .try_filter_map(|repaired| ready(Ok(repaired)))
             .map_err(move |error: Error| operation.name(error));
         until_error(documents)

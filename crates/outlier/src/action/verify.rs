@@ -5,6 +5,7 @@ use futures::future::ready;
 use futures::stream::{iter, once};
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::{DocumentId, Error, IntoId, Progress, Result};
 
 use crate::repository::Shared;
@@ -107,16 +108,17 @@ impl<'a> Verify<'a> {
         self
     }
 
-    /// The stream. It sends nothing before it is read.
+    /// The stream. It sends nothing before it is read. While the caller has an item, it locks no document.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
+    /// may have documents locked: poll it again, or drop it, before other calls of the same repository.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");
-        let findings = suspects(shared, self.id, self.on_progress)
-            .map_ok(move |look| async move { confirm(shared, &look).await })
-            .try_buffered(AT_A_TIME)
+        let confirmations =
+            suspects(shared, self.id, self.on_progress).map_ok(move |look| async move { confirm(shared, &look).await });
+        let findings = in_rounds(confirmations, AT_A_TIME)
             .map_ok(|findings| iter(findings.into_iter().map(Ok)))
             .try_flatten();
         Box::pin(findings.map_err(move |error: Error| operation.name(error)))

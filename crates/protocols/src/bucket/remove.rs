@@ -146,6 +146,7 @@ impl Remove {
             At::Commit(changes) => {
                 let changes = std::mem::take(changes);
                 buckets.pages.retain(|page| !changes.removed.contains(&page.id));
+                changes.removed.iter().for_each(|id| buckets.is_gone(*id));
                 buckets.pages.extend(changes.written);
                 buckets.pages.sort_unstable_by_key(|page| page.id);
                 buckets.transactions.commit(me);
@@ -174,6 +175,7 @@ impl Remove {
         page.items.retain(|item| *item != self.item);
         if page.items.is_empty() && bucket.form == Form::Ours {
             buckets.pages.remove(at);
+            buckets.is_gone(id);
         }
         buckets.transactions.wrote(name(id));
         true

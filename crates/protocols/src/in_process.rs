@@ -1,0 +1,207 @@
+//! The outlier pattern within one process: which locks each call takes, and what happens when its future is dropped.
+//!
+//! Mirrors the locks `pushes`, `locks` and `openers` of `crates/outlier/src/repository.rs`, and the order in which
+//! `store.rs`, `open.rs`, `action/insert.rs`, `action/delete.rs`, `action/verify.rs`, `rewrite.rs`, `scan.rs` and
+//! `steps.rs` take them; `exclusive_all` of `crates/core/src/key_locks.rs`, and what `session.rs` does with a transaction
+//! whose future is dropped. Whoever changes those changes [`call`] here, too.
+//!
+//! All tasks are of one process. Two documents have the same locks, or locks of their own. A main document is full, so
+//! each push goes to overflow documents. Left out: elements, retries, and other processes, which
+//! [`outlier`](crate::outlier) has.
+
+pub mod call;
+pub mod lock;
+#[cfg(test)]
+mod tests;
+
+use stateright::{Model, Property};
+
+use call::{Call, Task};
+use lock::Locks;
+
+/// How calls lock and unlock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// On a standalone there are no transactions: inserts and repairs are in steps.
+    pub is_standalone: bool,
+    /// Naive: an insert in steps waits for the task that opens overflow documents.
+    pub insert_waits_for_opener: bool,
+    /// Naive: verify does not wait for pushes.
+    pub verify_ignores_pushes: bool,
+    /// Naive: a repair in steps does not wait for pushes.
+    pub repair_ignores_pushes: bool,
+    /// Naive: the stream of verify returns a finding while it looks at another document.
+    pub verify_is_buffered: bool,
+    /// Naive: a task locks several keys in the order that its caller gives.
+    pub locks_in_any_order: bool,
+    /// What happens to the transaction of a future that is dropped.
+    pub dropped: Dropped,
+}
+
+/// What happens to the transaction of a future that is dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dropped {
+    /// It is aborted after the reply of the command on its way, and then the key is unlocked.
+    #[default]
+    AbortsThenUnlocks,
+    /// Naive: the key is unlocked at once.
+    UnlocksAtOnce,
+    /// Naive: it stays open.
+    StaysOpen,
+}
+
+/// The calls of one process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// How they lock.
+    pub form: Form,
+    /// The lock of each document: the same one, or one each.
+    pub stripes: [usize; 2],
+    /// The documents and calls at the start.
+    pub starts: Vec<([Document; 2], Vec<Call>)>,
+    /// How many futures are dropped in a run.
+    pub drops: u8,
+}
+
+/// A main document and its overflow documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Document {
+    /// Whether there is a main document.
+    pub exists: bool,
+    /// Its flag.
+    pub flag: bool,
+    /// Whether there are overflow documents.
+    pub has_extras: bool,
+    /// For how many elements the newest of these has room.
+    pub room: u8,
+    /// The task whose transaction has written to it.
+    pub transaction: Option<usize>,
+}
+
+impl Document {
+    /// One with a full array, and no overflow documents.
+    pub const FULL: Self = Self {
+        exists: true,
+        flag: false,
+        has_extras: false,
+        room: 0,
+        transaction: None,
+    };
+    /// The same, with a flag that says too much.
+    pub const FLAGGED: Self = Self {
+        flag: true,
+        ..Self::FULL
+    };
+    /// None at all.
+    pub const NONE: Self = Self {
+        exists: false,
+        ..Self::FULL
+    };
+}
+
+/// The process and the server at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Moment {
+    documents: [Document; 2],
+    tasks: Vec<Task>,
+    locks: Locks,
+    drops: u8,
+    /// Whether a command met a transaction of the same process.
+    has_met: bool,
+    /// Whether verify read a document while a push was between its flag and its overflow documents.
+    read_between: bool,
+    /// Whether an element was acknowledged that a reader of the flag did not see.
+    unseen: bool,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A task runs up to its next `await`.
+    Runs(usize),
+    /// A task's future is dropped.
+    IsDropped(usize),
+    /// The transaction of a dropped future is aborted.
+    Ends(usize),
+}
+
+impl Model for Process {
+    type State = Moment;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<Moment> {
+        let starts = self.starts.iter().map(|(documents, calls)| Moment {
+            documents: *documents,
+            tasks: calls.iter().copied().map(Task::new).collect(),
+            locks: Locks::default(),
+            drops: self.drops,
+            has_met: false,
+            read_between: false,
+            unseen: false,
+        });
+        starts.collect()
+    }
+
+    fn actions(&self, now: &Moment, steps: &mut Vec<Step>) {
+        for at in 0..now.tasks.len() {
+            if now.tasks[at].is_aborting() {
+                steps.push(Step::Ends(at));
+            } else if !now.tasks[at].has_ended() {
+                if self.is_polled(now, at) && !now.locks.is_waiting(at) {
+                    steps.push(Step::Runs(at));
+                }
+                if now.drops > 0 {
+                    steps.push(Step::IsDropped(at));
+                }
+            }
+        }
+    }
+
+    fn next_state(&self, last: &Moment, step: Step) -> Option<Moment> {
+        let mut now = last.clone();
+        match step {
+            Step::Runs(at) => self.run(&mut now, at),
+            Step::IsDropped(at) => {
+                now.drops -= 1;
+                self.drop_task(&mut now, at);
+            }
+            Step::Ends(at) => self.end(&mut now, at),
+        }
+        Some(now)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no task waits for ever", |process, now: &Moment| {
+                let goes_on = |at: usize| {
+                    let task = &now.tasks[at];
+                    task.is_aborting() || process.is_polled(now, at) && !now.locks.is_waiting(at)
+                };
+                let mut left = (0..now.tasks.len()).filter(|at| !now.tasks[*at].has_ended()).peekable();
+                left.peek().is_none() || left.any(goes_on)
+            }),
+            Property::always("no call meets a transaction of its process", |_, now: &Moment| {
+                !now.has_met
+            }),
+            Property::always("no transaction stays open", |_, now: &Moment| {
+                !now.tasks.iter().all(Task::has_ended)
+                    || now.documents.iter().all(|document| document.transaction.is_none())
+            }),
+            Property::always("verify reads nothing in the middle of a push", |_, now: &Moment| {
+                !now.read_between
+            }),
+            Property::always(
+                "an acknowledged element is seen by who follows the flag",
+                |_, now: &Moment| !now.unseen,
+            ),
+            Property::always("what has ended has unlocked all", |_, now: &Moment| {
+                let mut ended = (0..now.tasks.len()).filter(|at| now.tasks[*at].has_ended());
+                ended.all(|at| !now.locks.has_any(at))
+            }),
+            Property::sometimes("a task waits for a lock", |_, now: &Moment| {
+                (0..now.tasks.len()).any(|at| now.locks.is_waiting(at))
+            }),
+            Property::sometimes("all calls end", |_, now: &Moment| now.tasks.iter().all(Task::has_ended)),
+        ]
+    }
+}

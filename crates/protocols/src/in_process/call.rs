@@ -1,0 +1,368 @@
+//! The calls, await by await.
+
+use super::lock::Kind::{Keys, Openers, Pushes};
+use super::lock::Lock;
+use super::{Document, Dropped, Moment, Process};
+
+/// A call, with the number of its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// `push`, `push_many`, `push_unique`.
+    Push(usize),
+    /// A push by the reader of the stream of [`Verify`](Self::Verify), between two findings.
+    PushOfReader(usize),
+    /// `insert` of a document that is over the threshold.
+    Insert(usize),
+    /// `delete`.
+    Delete(usize),
+    /// `rebalance`, and `repair` on a replica set.
+    Rebalance(usize),
+    /// `repair` on a standalone.
+    RepairInSteps(usize),
+    /// `verify`, for one of the documents of its stream.
+    Verify(usize),
+    /// A call that locks both documents.
+    LocksBoth {
+        /// Whether its caller names the second one first.
+        is_reversed: bool,
+    },
+}
+
+/// A call, and how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Task {
+    call: Call,
+    at: At,
+}
+
+/// What it does next. It has, or waits for, all the locks that it takes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Start,
+    LockKey,
+    /// A push: sets the flag of the document, which is full.
+    Main,
+    /// To the newest overflow document.
+    Fill,
+    Opener,
+    /// Another task opened overflow documents.
+    Waited,
+    LockToOpen,
+    Relock,
+    RelockAlone,
+    /// Begins the transaction, with its first write.
+    Begin,
+    Commit,
+    /// On a standalone: opens an overflow document.
+    OpenAlone,
+    FlagAgain,
+    /// On a standalone, an insert after its transaction failed.
+    LockAgain,
+    InsertMain,
+    DeleteMain,
+    DeleteExtras,
+    FlagIfExtras,
+    Look,
+    LockToRepair,
+    ClearFlag,
+    Finish,
+    Aborting,
+    Ended,
+}
+
+impl Call {
+    fn document(self) -> usize {
+        match self {
+            Self::Push(document)
+            | Self::PushOfReader(document)
+            | Self::Insert(document)
+            | Self::Delete(document)
+            | Self::Rebalance(document)
+            | Self::RepairInSteps(document)
+            | Self::Verify(document) => document,
+            Self::LocksBoth { .. } => 0,
+        }
+    }
+
+    fn is_push(self) -> bool {
+        matches!(self, Self::Push(_) | Self::PushOfReader(_))
+    }
+}
+
+impl Task {
+    pub(super) fn new(call: Call) -> Self {
+        Self { call, at: At::Start }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.at == At::Ended
+    }
+
+    pub(super) fn is_aborting(&self) -> bool {
+        self.at == At::Aborting
+    }
+
+    /// Whether it is between the flag and the overflow documents.
+    fn is_between(&self, document: usize) -> bool {
+        let before_end = matches!(
+            self.at,
+            At::Fill
+                | At::Opener
+                | At::Waited
+                | At::LockToOpen
+                | At::Relock
+                | At::RelockAlone
+                | At::Begin
+                | At::Commit
+                | At::OpenAlone
+                | At::FlagAgain
+        );
+        self.call.is_push() && self.call.document() == document && before_end
+    }
+}
+
+impl Process {
+    /// Whether a task is polled: not the tasks of a stream, while its reader awaits something else.
+    pub(super) fn is_polled(&self, now: &Moment, at: usize) -> bool {
+        let is_reader = |task: &&Task| matches!(task.call, Call::PushOfReader(_));
+        let Some(reader) = now.tasks.iter().find(is_reader) else {
+            return true;
+        };
+        let mut of_stream = now.tasks.iter().filter(|task| matches!(task.call, Call::Verify(_)));
+        let has_item = match self.form.verify_is_buffered {
+            true => of_stream.any(Task::has_ended),
+            false => of_stream.all(Task::has_ended),
+        };
+        match now.tasks[at].call {
+            Call::PushOfReader(_) => has_item,
+            Call::Verify(_) => !has_item || reader.has_ended(),
+            _ => true,
+        }
+    }
+
+    /// Up to the next `await`.
+    pub(super) fn run(&self, now: &mut Moment, me: usize) {
+        let Task { call, at } = now.tasks[me];
+        let (form, document) = (self.form, call.document());
+        let lock_of = |kind| -> Lock { (kind, self.stripes[document]) };
+        let (pushes, key, opener) = (lock_of(Pushes), lock_of(Keys), lock_of(Openers));
+        let Moment { documents, locks, .. } = now;
+        let stored = &mut documents[document];
+        let is_alone = form.is_standalone;
+        now.tasks[me].at = match at {
+            At::Start => match call {
+                Call::Push(_) | Call::PushOfReader(_) => {
+                    locks.lock(me, pushes, false);
+                    At::LockKey
+                }
+                Call::Verify(_) if form.verify_ignores_pushes => At::LockKey,
+                Call::Verify(_) | Call::RepairInSteps(_) => {
+                    locks.lock(me, pushes, true);
+                    At::LockKey
+                }
+                Call::LocksBoth { is_reversed } => {
+                    let first = usize::from(is_reversed && form.locks_in_any_order);
+                    locks.lock(me, (Keys, self.stripes[first]), true);
+                    At::LockKey
+                }
+                Call::Insert(_) | Call::Rebalance(_) | Call::Delete(_) => {
+                    locks.lock(me, key, true);
+                    match call {
+                        Call::Insert(_) if is_alone => At::LockAgain,
+                        Call::Delete(_) => At::DeleteMain,
+                        _ => At::Begin,
+                    }
+                }
+            },
+            At::LockKey => match call {
+                Call::Push(_) | Call::PushOfReader(_) => {
+                    locks.lock(me, key, false);
+                    At::Main
+                }
+                Call::LocksBoth { is_reversed } => {
+                    let second = usize::from(!(is_reversed && form.locks_in_any_order));
+                    if self.stripes[0] != self.stripes[1] {
+                        locks.lock(me, (Keys, self.stripes[second]), true);
+                    }
+                    At::Finish
+                }
+                _ => {
+                    locks.lock(me, key, true);
+                    At::Look
+                }
+            },
+            At::Main if !stored.exists => At::Finish,
+            At::Main => {
+                now.has_met |= stored.write(me, |stored| stored.flag = true);
+                At::Fill
+            }
+            At::Fill if stored.has_extras && stored.room > 0 => {
+                now.has_met |= stored.write(me, |stored| stored.room -= 1);
+                now.unseen |= stored.exists && !stored.flag;
+                At::Finish
+            }
+            At::Fill if call.is_push() => {
+                locks.unlock(me, key);
+                At::Opener
+            }
+            At::Fill if form.insert_waits_for_opener => At::Opener,
+            At::Fill => At::OpenAlone,
+            At::Opener => match (locks.try_lock(me, opener), call.is_push()) {
+                (true, true) => At::LockToOpen,
+                (true, false) => {
+                    locks.unlock(me, opener);
+                    At::OpenAlone
+                }
+                (false, _) => {
+                    locks.lock(me, opener, true);
+                    At::Waited
+                }
+            },
+            At::Waited => {
+                locks.unlock(me, opener);
+                if call.is_push() { At::Relock } else { At::Fill }
+            }
+            At::Relock | At::RelockAlone => {
+                locks.lock(me, key, false);
+                if at == At::Relock { At::Fill } else { At::OpenAlone }
+            }
+            At::LockToOpen => {
+                locks.lock(me, key, true);
+                At::Begin
+            }
+            At::Begin if is_alone => {
+                locks.unlock(me, key);
+                locks.unlock(me, opener);
+                At::RelockAlone
+            }
+            // There is one already, or none any more.
+            At::Begin if stored.exists == matches!(call, Call::Insert(_)) => At::Finish,
+            At::Begin => {
+                now.has_met |= stored.write(me, |stored| stored.transaction = Some(me));
+                At::Commit
+            }
+            At::Commit => {
+                stored.transaction = None;
+                if let Call::Rebalance(_) = call {
+                    stored.flag &= stored.has_extras;
+                    At::FlagIfExtras
+                } else {
+                    stored.exists = true;
+                    stored.flag = true;
+                    stored.open();
+                    At::Finish
+                }
+            }
+            At::OpenAlone => {
+                now.has_met |= stored.write(me, Document::open);
+                At::FlagAgain
+            }
+            At::FlagAgain => {
+                stored.flag = stored.exists;
+                stored.has_extras &= stored.exists;
+                At::Finish
+            }
+            At::LockAgain => {
+                locks.unlock(me, key);
+                locks.lock(me, key, true);
+                At::InsertMain
+            }
+            At::InsertMain if stored.exists || stored.has_extras => At::Finish,
+            At::InsertMain => {
+                stored.exists = true;
+                stored.flag = true;
+                At::Fill
+            }
+            At::DeleteMain => {
+                now.has_met |= stored.write(me, |stored| {
+                    stored.exists = false;
+                    stored.flag = false;
+                });
+                At::DeleteExtras
+            }
+            At::DeleteExtras => {
+                stored.has_extras = false;
+                stored.room = 0;
+                At::Finish
+            }
+            At::FlagIfExtras => {
+                stored.flag |= stored.exists && stored.has_extras;
+                At::Finish
+            }
+            At::Look => {
+                let is_wrong = stored.exists && stored.flag != stored.has_extras;
+                now.read_between |= now.tasks.iter().any(|task| task.is_between(document));
+                locks.unlock(me, key);
+                locks.unlock(me, pushes);
+                match call {
+                    Call::RepairInSteps(_) if is_wrong => {
+                        if !form.repair_ignores_pushes {
+                            locks.lock(me, pushes, true);
+                        }
+                        At::LockToRepair
+                    }
+                    _ => At::Finish,
+                }
+            }
+            At::LockToRepair => {
+                locks.lock(me, key, true);
+                At::ClearFlag
+            }
+            At::ClearFlag => {
+                now.has_met |= stored.write(me, |stored| stored.flag = false);
+                At::FlagIfExtras
+            }
+            At::Finish => {
+                locks.unlock_all(me);
+                At::Ended
+            }
+            At::Aborting | At::Ended => at,
+        };
+    }
+
+    /// The future of a task is dropped.
+    pub(super) fn drop_task(&self, now: &mut Moment, me: usize) {
+        let Task { call, at } = now.tasks[me];
+        let document = call.document();
+        let is_in_transaction = now.documents[document].transaction == Some(me) && at == At::Commit;
+        now.tasks[me].at = match self.form.dropped {
+            Dropped::AbortsThenUnlocks if is_in_transaction => {
+                // The keys stay locked with the command on its way. What the future itself has is unlocked.
+                now.locks.unlock(me, (Pushes, self.stripes[document]));
+                At::Aborting
+            }
+            Dropped::UnlocksAtOnce if is_in_transaction => {
+                now.locks.unlock_all(me);
+                At::Aborting
+            }
+            _ => {
+                now.locks.unlock_all(me);
+                At::Ended
+            }
+        };
+    }
+
+    /// The transaction of a dropped future is aborted.
+    pub(super) fn end(&self, now: &mut Moment, me: usize) {
+        let document = now.tasks[me].call.document();
+        now.documents[document].transaction = None;
+        now.locks.unlock_all(me);
+        now.tasks[me].at = At::Ended;
+    }
+}
+
+impl Document {
+    /// Writes, and says whether a task's transaction was in the way.
+    fn write(&mut self, me: usize, write: impl FnOnce(&mut Self)) -> bool {
+        let has_met = self.transaction.is_some_and(|other| other != me);
+        write(self);
+        has_met
+    }
+
+    /// An element to a new overflow document, or to one that another task opened at the same position.
+    fn open(&mut self) {
+        let is_filled = self.has_extras && self.room > 0;
+        self.room = if is_filled { self.room - 1 } else { 1 };
+        self.has_extras = true;
+    }
+}
