@@ -390,3 +390,25 @@ async fn undefined_is_no_element_and_nothing_is_stored() {
     })
     .await;
 }
+
+/// In a session without a transaction the document would be stored alone, with extras that are not its own.
+#[tokio::test]
+async fn a_split_document_is_stored_as_a_whole_in_a_session_too() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(2)).await;
+        let orphan = doc! { "book_id": 1, "seq": 0, "count": 1, "customers_purchased_extra": ["user99"] };
+        extra_sales(db).insert_one(&orphan).await.unwrap();
+        let before = all(&extra_sales(db)).await;
+        let mut session = db.client().start_session().await.unwrap();
+        let error = books.insert(&book(1, 5)).session(&mut session).await.unwrap_err();
+        assert_eq!((error.kind(), error.stored()), (ErrorKind::Corrupt, None), "{error:?}");
+        assert_eq!(all(&sales(db)).await, [] as [Document; 0]);
+        assert_eq!(all(&extra_sales(db)).await, before);
+
+        let inserted = books.insert(&book(2, 5)).session(&mut session).await.unwrap();
+        assert_eq!((inserted.inline, inserted.overflow), (2, 3));
+        let read = books.get_full(2).session(&mut session).await.unwrap();
+        assert_eq!(read, Some(book(2, 5)));
+    })
+    .await;
+}

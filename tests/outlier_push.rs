@@ -241,3 +241,33 @@ async fn hostile_elements_and_ids_are_values() {
     })
     .await;
 }
+
+/// In a transaction a duplicate key would end it, on every attempt to run it again.
+#[tokio::test]
+async fn a_transaction_goes_on_after_an_element_that_is_there() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(2).extras_cap(3).unique()).await;
+        books.insert(&book(1, 10)).await.unwrap();
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        for (n, user) in users(0..11).iter().enumerate() {
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            let pushed = books.push_unique(1, user).session(&mut session).await.unwrap();
+            let (expected, most) = match n {
+                0..2 => (Pushed::AlreadyThere, 1),
+                2..10 => (Pushed::AlreadyThere, 2),
+                _ => (Pushed::Overflow, 3),
+            };
+            let sent = db.recorder().names();
+            assert_eq!(pushed, expected, "{user}");
+            assert!(sent.len() <= most, "{user}: {sent:?}");
+            books.push_unique(2, user).session(&mut session).await.unwrap();
+            session.commit_transaction().await.unwrap();
+        }
+        assert_eq!(stored(db, 1).await, users(0..11));
+        assert_eq!(stored(db, 2).await, users(0..11));
+        assert_eq!(violations(db, 2, 3).await, [""; 0]);
+    })
+    .await;
+}

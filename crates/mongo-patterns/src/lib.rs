@@ -168,6 +168,12 @@
 //! driver's: you pass a [`Collection`](mongodb::Collection). [Keys](key) of buckets are integers, strings, ObjectIds and
 //! UUIDs, and types of yours that are stored as one of them ([`AsKey`]); all other ids are whatever BSON has ([`IntoId`]).
 //!
+//! A service that drops many futures, by short timeouts under load, should set `max_connecting` and `max_pool_size` of
+//! the driver's `ClientOptions` to at least the number of its concurrent calls. The driver (3.9) leaves the request of a
+//! dropped future in the queue of its connection pool, and skips one such request per event of the pool: where a client is
+//! idle otherwise, one in 500 ms. With the defaults of 2 and 10, a burst of dropped futures can delay the next command, or
+//! the abort of a dropped call's transaction, by many seconds.
+//!
 //! # Observability
 //!
 //! Every call is a `tracing` span `mongo_patterns` at debug level, with the fields `pattern`, `operation`, `namespace`

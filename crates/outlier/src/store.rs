@@ -155,8 +155,14 @@ impl<'a> Store<'a> {
     /// To the newest of the extras, and to new ones. Repeats what another writer got in the way of.
     async fn extras(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
+        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
         if self.once {
             self.shared.check_indexes().await?;
+        }
+        // The unique index would end the caller's transaction.
+        if self.once && in_transaction && self.is_in_extras(session.as_deref_mut()).await? {
+            self.is_there = true;
+            return Ok(());
         }
         while !self.rest().is_empty() {
             let newest = self.fill(session.as_deref_mut()).await?;
@@ -206,7 +212,7 @@ impl<'a> Store<'a> {
             let Err(error) = self.open(next, session.as_deref_mut()).await else {
                 continue;
             };
-            if self.is_element(&error) {
+            if self.is_element(&error) && !in_transaction {
                 self.is_there = true;
             } else if session.is_none() && duplicate_key(&error).is_some() {
                 attempts.next(error).await?;
@@ -217,7 +223,8 @@ impl<'a> Store<'a> {
         if !self.opened.is_empty() {
             self.flag_again(session.as_deref_mut()).await?;
         }
-        if self.once && !self.is_there {
+        // A transaction reads one snapshot, in which the array did not have it.
+        if self.once && !self.is_there && !in_transaction {
             self.check_once(session).await?;
         }
         Ok(())
@@ -230,6 +237,7 @@ impl<'a> Store<'a> {
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let number = offered.len();
+        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
         let projection = query::extras_before(settings, self.once()?.as_ref());
         let filter = query::extras_of(settings, self.id);
         let update = query::fill(settings, offered, self.once).to_vec();
@@ -241,7 +249,7 @@ impl<'a> Store<'a> {
         let before = match send::find_one_and_update(session.as_deref_mut(), overflow, filter, update, options).await {
             Ok(Some(before)) => before,
             Ok(None) => return Ok(None),
-            Err(error) if self.is_element(&error) => {
+            Err(error) if self.is_element(&error) && !in_transaction => {
                 self.is_there = true;
                 return Ok(None);
             }
@@ -350,6 +358,18 @@ impl<'a> Store<'a> {
         orphaned.insert("_id", doc! { "$in": &self.opened });
         send::delete_many(session, overflow, orphaned, None).await?;
         Err(not_found())
+    }
+
+    /// Returns whether the one element is in the extras.
+    async fn is_in_extras(&self, session: Option<&mut Session<'_>>) -> Result<bool> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let Some(element) = self.once()? else { return Ok(false) };
+        let options = FindOneOptions::builder()
+            .projection(doc! { "_id": 1 })
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .build();
+        let filter = query::extras_with(settings, self.id, &element);
+        Ok(send::find_one(session, overflow, filter, options).await?.is_some())
     }
 
     /// After an element that must be there once went to the extras: a rebalance may have moved an equal one from the

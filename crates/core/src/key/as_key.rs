@@ -54,6 +54,10 @@ pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// Returns the value for a stored key; `None` when no value of the type has this key. A stored document with such a
     /// key is reported as one that breaks the rules of the pattern.
     ///
+    /// For each key that [`to_key`](Self::to_key) returns, this must return a value, of which `to_key` returns that key
+    /// again. Otherwise items can be appended to the key, and each read of them returns
+    /// [`Corrupt`](crate::ErrorKind::Corrupt). A type that ignores case must do so in `to_key`.
+    ///
     /// ```
     /// # use mongo_patterns_core::key::AsKey;
     /// fn is_one<A: AsKey>(key: A::Key) -> bool {

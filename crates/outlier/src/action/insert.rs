@@ -1,6 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id, send, size, transaction};
 use mongodb::bson::oid::ObjectId;
@@ -108,8 +109,8 @@ pub struct Inserted {
 }
 
 impl<'a, D> Insert<'a, D> {
-    /// Inserts in the caller's session. Where no transaction is under way in it, a document that is split is not stored
-    /// as a whole.
+    /// Inserts in the caller's session. Where no transaction is under way in it, a document that is split is inserted in
+    /// a transaction of its own, which later reads in the session see.
     pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
         self.session = session.into();
         self
@@ -215,18 +216,18 @@ async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>
         return insert_main(shared, split, session).await;
     }
     shared.check_indexes().await?;
-    if let Some(session) = session {
-        insert_main(shared, split, Some(&mut *session)).await?;
-        return insert_extras(shared, split, Some(session)).await;
-    }
     let Shared {
         main, settings, locks, ..
     } = shared;
+    let locked = match session.as_deref().is_some_and(Session::is_in_transaction) {
+        true => LockedKeys::default(),
+        false => locks.exclusive(&document_id::text(&split.id)).await,
+    };
     let in_one = transaction::run(
         main,
         &settings.retry,
-        None,
-        locks.exclusive(&document_id::text(&split.id)).await,
+        session,
+        locked,
         (shared, split),
         |session, (shared, split)| {
             Box::pin(async move {
