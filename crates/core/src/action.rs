@@ -17,8 +17,13 @@
 //!   begun runs to its end.
 //! - In a **transaction of the caller**, the whole transaction is aborted, since nobody can know whether the command on its
 //!   way is part of it. The caller's session is of no further use: every write, the commit and the start of a transaction
-//!   fail in it. Start a new session, and run the whole transaction again. For the one round trip that the abort takes,
-//!   another transaction on the same documents may meet a write conflict.
+//!   fail in it, and a read sees a snapshot outside the transaction. Start a new session, and run the whole transaction
+//!   again. For the one round trip that the abort takes, another transaction on the same documents may meet a write
+//!   conflict.
+//!
+//! The abort needs a connection of the client's pool, as every command does. A pool that is exhausted, or in whose queue
+//! dropped futures have left requests, delays it; the pool settings for services with short timeouts are in the crate
+//! documentation of `mongo-patterns`.
 //!
 //! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
 //!

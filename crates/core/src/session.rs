@@ -87,6 +87,12 @@ impl<'a> Session<'a> {
         self.used_for == Use::Transaction
     }
 
+    /// Returns whether a call in this session locks its keys: not in a transaction of the caller, in which another task may
+    /// wait for what the caller has locked on the server, with its keys locked.
+    pub fn locks_keys(session: Option<&Self>) -> bool {
+        !session.is_some_and(Self::is_in_transaction)
+    }
+
     pub(crate) fn is_snapshot(&self) -> bool {
         self.used_for == Use::Snapshot
     }

@@ -49,10 +49,10 @@ pub(crate) async fn rewrite(
     delete_orphans: bool,
     session: Option<&mut Session<'_>>,
 ) -> Result<Mending> {
-    let is_own = session.is_none();
-    let locked = match session {
-        None => shared.locks.exclusive(&document_id::text(id)).await,
-        Some(_) => LockedKeys::default(),
+    let is_own = Session::locks_keys(session.as_deref());
+    let locked = match is_own {
+        true => shared.locks.exclusive(&document_id::text(id)).await,
+        false => LockedKeys::default(),
     };
     let work = Work::new(shared, id, delete_orphans);
     let Shared { main, settings, .. } = shared;

@@ -165,9 +165,9 @@ impl Removal<'_> {
         {
             return Ok(true);
         }
-        let locked = match session {
-            None => self.shared.locks.exclusive(self.item.key.text()).await,
-            Some(_) => LockedKeys::default(),
+        let locked = match Session::locks_keys(session.as_deref()) {
+            true => self.shared.locks.exclusive(self.item.key.text()).await,
+            false => LockedKeys::default(),
         };
         let context = (self, false);
         transaction::run(
