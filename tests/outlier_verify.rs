@@ -1,5 +1,6 @@
 //! What is wrong with documents and their extras is found, and nothing else.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -279,18 +280,16 @@ async fn a_null_array_is_named_by_the_error_of_who_reads_it() {
     .await;
 }
 
-/// The lock of a key in the process, as it is chosen from the key's text: pushes to two documents may share one.
+/// The per-key lock of a document, as the crate chooses it. Two documents may share one.
 fn lock_of(id: i32) -> u64 {
-    let text = id.to_string();
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    (hash >> 32) % 64
+    let mut hasher = DefaultHasher::new();
+    id.to_string().hash(&mut hasher);
+    hasher.finish() % 64
 }
 
 async fn until(mut condition: impl AsyncFnMut() -> bool) {
     while !condition().await {
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::task::yield_now().await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! New extras documents.
 
 use mongo_patterns_core::array::{Encoded, append_array};
+use mongo_patterns_core::{Error, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{Bson, RawBson, RawDocumentBuf, cstr};
@@ -55,4 +56,15 @@ pub(crate) fn extras_documents(
         seq = seq.saturating_add(1);
     }
     Ok((documents, counts))
+}
+
+/// The position after this one.
+pub(crate) fn next_place(id: &Bson, seq: i32) -> Result<i32> {
+    seq.checked_add(1).ok_or_else(|| {
+        Error::corrupt(
+            id.clone(),
+            "seq",
+            "the place of the newest extras document is the last possible one: repair it",
+        )
+    })
 }

@@ -13,7 +13,7 @@ use mongodb::options::{
 };
 use tokio::sync::RwLockReadGuard;
 
-use crate::extras::{DOCUMENT_BYTES, extras_documents, within};
+use crate::extras::{DOCUMENT_BYTES, extras_documents, next_place, within};
 use crate::open::{Opened, hold_and_flag};
 use crate::query;
 use crate::read::id_of;
@@ -431,16 +431,6 @@ pub(crate) fn not_found() -> Error {
         ErrorKind::NotFound,
         "there is no document with this id, nothing was stored: insert it first",
     )
-}
-
-fn next_place(id: &Bson, seq: i32) -> Result<i32> {
-    seq.checked_add(1).ok_or_else(|| {
-        Error::corrupt(
-            id.clone(),
-            "seq",
-            "the place of the newest extras document is the last possible one: repair it",
-        )
-    })
 }
 
 pub(crate) fn is_true(document: &RawDocument, field: &str) -> bool {
