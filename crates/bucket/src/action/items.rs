@@ -51,7 +51,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// it is read: items that are appended meanwhile can be in it or not, and none comes twice.
     ///
     /// # Polling
-    /// A program polls for items that are appended later by passing the [`end`](ItemSlice::end) of each page to
+    /// A program polls for items that are appended later by passing the [`last_token`](ItemSlice::last_token) of each page to
     /// [`after`](Items::after), oldest first:
     ///
     /// ```no_run
