@@ -56,7 +56,7 @@ async fn a_stream_can_be_polled_again_after_the_future_of_an_item_was_dropped() 
     .await;
 }
 
-/// The transaction of the caller goes on, since the command on its way stays in the stream.
+/// The transaction of the caller continues, since the command on its way stays in the stream.
 #[tokio::test]
 async fn the_callers_transaction_survives_the_dropped_future_of_an_item() {
     testkit::run(async |db| {

@@ -63,7 +63,7 @@ async fn of_children_and_their_parents() {
                 is_refused(reviews.rebuild(id.clone()).await, &context);
                 is_refused(reviews.child(1, id.clone()).await, &context);
             }
-            // The server would store another value than this one, and the child would be nobody's.
+            // The server would store another value than this one, and the child would belong to no parent.
             let none = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
             for field in ["review_id", "product_id"] {
                 is_refused(reviews.insert(&with(field, &none)).await, field);

@@ -15,7 +15,7 @@
 //! - A call that runs a **transaction of its own** has no effect, unless its commit had begun. A task waits for the reply
 //!   of the command on its way and then aborts the transaction. The call's keys stay locked until then. A commit that had
 //!   begun runs to its end.
-//! - In a **transaction of the caller**, the whole transaction is aborted, since nobody can know whether the command on its
+//! - In a **transaction of the caller**, the whole transaction is aborted, since it is unknown whether the command on its
 //!   way is part of it. The caller's session is of no further use: every write, the commit and the start of a transaction
 //!   fail in it, and a read sees a snapshot outside the transaction. Start a new session, and run the whole transaction
 //!   again. For the one round trip that the abort takes, another transaction on the same documents may meet a write

@@ -43,7 +43,7 @@ pub(crate) async fn projected(
     }
 }
 
-/// Of a look without which nobody knows what the command before it stored.
+/// Converts the error of a read without which it is unknown what the command before it stored.
 pub(crate) fn stored_or_not(error: mongodb::error::Error) -> Error {
     Error::from_driver(
         ErrorKind::Network,

@@ -49,7 +49,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten
-    /// as a whole or not at all. Where the old index is dropped and the new one is not created yet, nobody can append.
+    /// as a whole or not at all. While the old index is dropped and the new one is not created yet, appends fail.
     /// Call it again: it resumes.
     ///
     /// # Errors

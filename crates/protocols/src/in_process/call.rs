@@ -352,7 +352,7 @@ impl Process {
 }
 
 impl Document {
-    /// Writes, and says whether a task's transaction was in the way.
+    /// Writes, and returns whether it met the transaction of another task.
     fn write(&mut self, me: usize, write: impl FnOnce(&mut Self)) -> bool {
         let has_met = self.transaction.is_some_and(|other| other != me);
         write(self);
