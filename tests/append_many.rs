@@ -197,7 +197,7 @@ async fn a_bad_item_anywhere_stores_nothing() {
         let mut items = batch(0..30, spread);
         items[27].date = at(-1);
         let error = trades.append_many(&123, &items).await.unwrap_err();
-        assert_eq!((error.kind(), error.stored()), (ErrorKind::InvalidTime, None));
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::InvalidTime, None));
 
         let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -218,7 +218,7 @@ async fn a_bad_item_anywhere_stores_nothing() {
             .append_many(&123, &batch(0..30, spread))
             .await
             .unwrap_err();
-        assert_eq!((error.kind(), error.stored()), (ErrorKind::IndexMissing, Some(0)));
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, Some(0)));
         let large = batch(0..1000, spread);
         let error = builder(db)
             .build()
@@ -226,7 +226,7 @@ async fn a_bad_item_anywhere_stores_nothing() {
             .append_many(&123, &large)
             .await
             .unwrap_err();
-        assert_eq!((error.kind(), error.stored()), (ErrorKind::IndexMissing, Some(0)));
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, Some(0)));
         assert!(all(&plain(db)).await.is_empty());
     })
     .await;
@@ -249,7 +249,7 @@ async fn a_batch_that_fails_says_which_prefix_is_stored() {
             let error = trades.append_many(&123, &items).await.unwrap_err();
             fault.disable().await;
             let stored = [0, 7, 10_007, 20_007][command as usize];
-            assert_eq!(error.stored(), Some(stored), "{error:?}");
+            assert_eq!(error.stored_count(), Some(stored), "{error:?}");
             assert!(error.is_outcome_unknown());
             assert!(
                 error

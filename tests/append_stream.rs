@@ -190,8 +190,8 @@ async fn a_stream_that_fails_leaves_a_prefix_of_every_key() {
         let error = trades.append_stream(stream).buffer_bytes(50_000).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
         assert_eq!(error.key(), Some(taken.0.to_string().as_str()));
-        check_prefixes(&trades, &items, taken.0, error.stored().unwrap()).await;
-        assert!(error.stored().unwrap() <= 4321);
+        check_prefixes(&trades, &items, taken.0, error.stored_count().unwrap()).await;
+        assert!(error.stored_count().unwrap() <= 4321);
 
         plain(db).delete_many(doc! {}).await.unwrap();
         let fault = FailPoint::on(&["findAndModify", "insert", "update"])
@@ -204,7 +204,7 @@ async fn a_stream_that_fails_leaves_a_prefix_of_every_key() {
         fault.disable().await;
         assert!(error.is_outcome_unknown(), "{error:?}");
         let failed = error.key().unwrap().parse().unwrap();
-        check_prefixes(&trades, &items, failed, error.stored().unwrap()).await;
+        check_prefixes(&trades, &items, failed, error.stored_count().unwrap()).await;
     })
     .await;
 }
@@ -249,7 +249,7 @@ async fn a_bad_item_ends_a_stream_with_the_number_of_stored_items() {
             let error = appended.await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidTime, "{error:?}");
             assert_eq!(error.key(), Some(key_of(15).to_string().as_str()));
-            assert_eq!(error.stored(), Some(15), "{error:?}");
+            assert_eq!(error.stored_count(), Some(15), "{error:?}");
             assert!(!error.to_string().contains("nothing was stored"), "{error}");
 
             items[15].1 = dated(15);
@@ -294,7 +294,7 @@ async fn each_error_of_the_client_says_how_much_of_a_stream_is_stored() {
                 .unwrap_err();
             assert!(!error.to_string().contains("nothing was stored"), "{error}");
             let stored = names.counts("a").await.unwrap().items;
-            assert_eq!((error.kind(), error.stored()), (kind, Some(stored)), "{error:?}");
+            assert_eq!((error.kind(), error.stored_count()), (kind, Some(stored)), "{error:?}");
             // A page that is too large does not go out, nor do those that would go out with it.
             assert!(stored == 7 || kind == ErrorKind::TooLarge && stored > 0);
         }

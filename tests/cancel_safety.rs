@@ -49,7 +49,7 @@ async fn a_stream_can_be_polled_again_after_the_future_of_an_item_was_dropped() 
         check_stream(trades.items(&1).stream(), trades.items(&1).stream()).await;
         check_stream(trades.keys().stream(), trades.keys().stream()).await;
 
-        let books: Books = books_ready(db, books_builder(db).threshold(3).extras_cap(4)).await;
+        let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
         books.insert(&book(1, 30)).await.unwrap();
         check_stream(books.elements(1).stream(), books.elements(1).stream()).await;
     })
@@ -92,7 +92,7 @@ async fn a_repair_whose_items_futures_are_dropped_repairs_all() {
 async fn a_combined_append_is_stored_once_its_future_was_polled() {
     testkit::run(async |db| {
         let trades: Trades = ready(db, builder(db).item_id_field("n")).await;
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         drop(writer.append(&1, &spread(0)).into_future());
         assert!(writer.append(&1, &spread(1)).into_future().now_or_never().is_none());
         let again = writer.append(&1, &spread(1)).await.unwrap();
@@ -149,7 +149,7 @@ async fn an_eventual_batch_that_is_called_again_writes_the_parents_and_stores_no
 #[tokio::test]
 async fn a_delete_that_is_called_again_deletes_what_is_left_of_an_outlier() {
     testkit::run(async |db| {
-        let books: Books = books_ready(db, books_builder(db).threshold(3).extras_cap(4)).await;
+        let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
         books.insert(&book(1, 30)).await.unwrap();
         let plain = |name| db.plain_collection::<Document>(name);
         plain("sales").delete_one(doc! { "_id": 1 }).await.unwrap();

@@ -58,7 +58,7 @@ async fn refuses(db: &TestDatabase, options: Document, kind: ErrorKind) {
 async fn a_collation_is_refused_for_every_collection_of_a_pattern() {
     testkit::run(async |db| {
         let collation = doc! { "collation": { "locale": "en", "strength": 2 } };
-        refuses(db, collation, ErrorKind::Collation).await;
+        refuses(db, collation, ErrorKind::UnsupportedCollation).await;
     })
     .await;
 }
@@ -183,10 +183,10 @@ async fn a_migration_refuses_such_parents_before_it_writes() {
     testkit::run(async |db| {
         create(db, "product", doc! { "collation": { "locale": "en", "strength": 2 } }).await;
         let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();
-        let error = products.adopt().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Collation, "{error:?}");
-        let error = products.adopt().plan().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Collation, "{error:?}");
+        let error = products.migrate_existing().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
+        let error = products.migrate_existing().plan().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
         let plain = db.plain_client().database(db.database().name());
         assert_eq!(plain.list_collection_names().await.unwrap(), ["product"]);
     })

@@ -27,7 +27,7 @@ async fn many_tasks_on_one_key_share_round_trips() {
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
-            let writer = trades.combining_writer();
+            let writer = trades.batching_writer();
             let tasks = (0..64_i64).map(|task| {
                 let writer = writer.clone();
                 tokio::spawn(async move {
@@ -63,7 +63,7 @@ async fn a_lone_append_is_the_same_command() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append(&8, &spread(0)).await.unwrap();
-        trades.combining_writer().append(&9, &spread(0)).await.unwrap();
+        trades.batching_writer().append(&9, &spread(0)).await.unwrap();
         let commands = db.recorder().commands();
         assert_eq!(commands.len(), 2);
         let shown = |n: usize| commands[n].essence().to_string();
@@ -79,7 +79,7 @@ async fn a_lone_append_is_the_same_command() {
 async fn keys_do_not_wait_for_each_other() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         let appends = (0..200).map(|n| {
             let (key, trade) = (u32::try_from(n % 20).unwrap(), spread(n));
             writer.append(&key, &trade).into_future()
@@ -108,7 +108,7 @@ async fn an_item_that_is_refused_fails_alone() {
             .build();
         plain(db).create_index(index).await.unwrap();
         trades.append_many(&7, &[spread(13), spread(77)]).await.unwrap();
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         let appends = (0..100).map(|n| writer.append(&123, &spread(n)).into_future());
         let results = futures::future::join_all(appends).await;
         for (n, result) in (0..).zip(results) {
@@ -133,7 +133,7 @@ async fn items_that_are_too_large_together_go_out_apart() {
             .build()
             .unwrap();
         texts.ensure_indexes().await.unwrap();
-        let writer = texts.combining_writer();
+        let writer = texts.batching_writer();
         let sizes = [1, 9 << 20, 9 << 20, 1, 17 << 20, 1];
         let items: Vec<String> = sizes.iter().map(|bytes| "x".repeat(*bytes)).collect();
         let appends = items.iter().map(|item| writer.append(&123, item).into_future());
@@ -152,7 +152,7 @@ async fn items_that_are_too_large_together_go_out_apart() {
 async fn a_bucket_is_named_by_the_time_that_is_given() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         writer.append(&123, &spread(0)).at(at(SECOND + 7)).await.unwrap();
         let documents = all(&plain(db)).await;
         assert_eq!(ids(&documents), [format!("123_{}", SECOND + 7)]);
@@ -166,7 +166,7 @@ async fn a_bucket_is_named_by_the_time_that_is_given() {
 async fn an_error_of_the_server_reaches_every_caller_at_once() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         let append_all = async || {
             let appends = (0..50).map(|n| writer.append(&123, &spread(n)).into_future());
             futures::future::join_all(appends).await
@@ -200,7 +200,7 @@ async fn an_error_of_the_server_reaches_every_caller_at_once() {
 async fn callers_that_go_away_harm_no_other() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         let mut acknowledged = Vec::new();
         for round in 0..40_i64 {
             let tasks: Vec<_> = (0..8)
@@ -237,7 +237,7 @@ async fn callers_that_go_away_harm_no_other() {
 async fn a_writer_survives_the_runtime_that_it_was_used_on() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         let first = writer.clone();
         let ended = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

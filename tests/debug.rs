@@ -71,15 +71,15 @@ async fn buckets(seen: &mut Seen<'_>) {
         &trades.append(key, &item).session(&mut session),
         &trades.append_many(key, &items),
         &trades.append_stream(futures::stream::iter([(MARKER.to_owned(), marked())])),
-        &trades.change_page_size_from(5),
+        &trades.migrate_page_size_from(5),
         &trades.counts(key),
         &trades.count_pages(key),
         &trades.ensure_indexes(),
         &trades.item(key, MARKER),
         &trades.items(key),
         &trades.items(key).page(),
-        &trades.move_from_flat(&flat),
-        &trades.move_to_flat(&flat),
+        &trades.migrate_from_flat(&flat),
+        &trades.migrate_to_flat(&flat),
         &trades.newest(key, 5),
         &trades.page(key, 5),
         &trades.pages(key),
@@ -88,10 +88,10 @@ async fn buckets(seen: &mut Seen<'_>) {
         &trades.replace_item(key, &item),
         &trades.update_item(key, MARKER, marked()).unset([MARKER]),
         &trades.verify().key(key),
-        &trades.combining_writer(),
+        &trades.batching_writer(),
     ];
     actions.into_iter().for_each(|action| seen.add("bucket", action));
-    seen.add("bucket", &trades.combining_writer().append(key, &item));
+    seen.add("bucket", &trades.batching_writer().append(key, &item));
 }
 
 async fn lists(seen: &mut Seen<'_>) {
@@ -102,7 +102,7 @@ async fn lists(seen: &mut Seen<'_>) {
     let mut session = books.collection().client().start_session().await.unwrap();
     let actions: [&dyn Debug; 18] = [
         &books,
-        &books.adopt(),
+        &books.migrate_existing(),
         &books.analyze(),
         &books.contains(MARKER, &element),
         &books.count(MARKER),
@@ -138,8 +138,8 @@ async fn children(seen: &mut Seen<'_>) {
     let actions: [&dyn Debug; 22] = [
         &products,
         &token,
-        &products.adopt(),
-        &products.change_from(&products),
+        &products.migrate_existing(),
+        &products.migrate_layout_from(&products),
         &products.child(MARKER, MARKER),
         &products.children(MARKER).after(token.clone()),
         &products.consistency(),
@@ -150,7 +150,7 @@ async fn children(seen: &mut Seen<'_>) {
         &products.get(MARKER),
         &products.insert(&child).session(&mut session),
         &products.insert_many(&children),
-        &products.move_from_embedded(),
+        &products.migrate_from_embedded(),
         &products.rebuild(MARKER),
         &products.rebuild_all(),
         &products.repair(),
@@ -176,8 +176,8 @@ async fn embedded(seen: &mut Seen<'_>) {
         &patrons.ensure_indexes(),
         &patrons.get(MARKER),
         &patrons.insert(&child),
-        &patrons.move_from_references(&other, "patron_id"),
-        &patrons.move_to_references(&other, "patron_id"),
+        &patrons.migrate_from_references(&other, "patron_id"),
+        &patrons.migrate_to_references(&other, "patron_id"),
         &patrons.orphans(&other, "patron_id"),
         &patrons.remove_child(MARKER, MARKER),
         &patrons.reorder_children(MARKER, [MARKER]),

@@ -193,7 +193,7 @@ async fn what_is_in_the_way_is_told_apart_and_nothing_is_stored() {
         let cases = [
             (
                 patrons.add_child("joe", &address(5)).await.unwrap_err(),
-                ErrorKind::Full,
+                ErrorKind::LimitReached,
             ),
             (
                 patrons.add_child("joe", &address(0)).await.unwrap_err(),
@@ -230,19 +230,19 @@ async fn what_is_in_the_way_is_told_apart_and_nothing_is_stored() {
             ),
             (
                 patrons.reorder_children("jim", [1]).await.unwrap_err(),
-                ErrorKind::ChildrenDiffer,
+                ErrorKind::ChildSetMismatch,
             ),
             (
                 patrons.reorder_children("jim", [1, 3]).await.unwrap_err(),
-                ErrorKind::ChildrenDiffer,
+                ErrorKind::ChildSetMismatch,
             ),
             (
                 patrons.reorder_children("jim", [1, 2, 3]).await.unwrap_err(),
-                ErrorKind::ChildrenDiffer,
+                ErrorKind::ChildSetMismatch,
             ),
             (
                 patrons.reorder_children("jim", Vec::<i32>::new()).await.unwrap_err(),
-                ErrorKind::ChildrenDiffer,
+                ErrorKind::ChildSetMismatch,
             ),
         ];
         let calls = cases.len();
@@ -326,7 +326,7 @@ async fn bad_input_is_refused_before_anything_is_sent() {
             (doc! { "_id": "joe", "addresses": [1] }, ErrorKind::InvalidArgument),
             (patron("joe", [doc! {}]), ErrorKind::InvalidItemId),
             (patron("joe", [address(1), address(1_i64)]), ErrorKind::InvalidArgument),
-            (patron("joe", (0..6).map(address)), ErrorKind::Full),
+            (patron("joe", (0..6).map(address)), ErrorKind::LimitReached),
         ] {
             errors.push((patrons.insert(&bad).await.unwrap_err(), kind));
         }
@@ -392,7 +392,7 @@ async fn a_parent_without_the_array_gets_one_and_other_values_are_never_overwrit
         assert!(!patrons.remove_child("joe", 1).await.unwrap().found);
         assert_eq!(
             patrons.reorder_children("joe", [1]).await.unwrap_err().kind(),
-            ErrorKind::ChildrenDiffer
+            ErrorKind::ChildSetMismatch
         );
         patrons.add_child("joe", &address(1)).await.unwrap();
         assert_eq!(ids(db, "joe").await, [1.into()]);

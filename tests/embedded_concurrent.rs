@@ -61,7 +61,7 @@ async fn sixty_four_writers_fill_parents_to_their_bound_and_double_nothing() {
                         let added = patrons.add_child(parent, &address((writer / 8) * 8 + n)).await;
                         let outcome = match added {
                             Ok(()) => "added",
-                            Err(error) if error.kind() == ErrorKind::Full => "full",
+                            Err(error) if error.kind() == ErrorKind::LimitReached => "full",
                             Err(error) if error.kind() == ErrorKind::AlreadyExists => "exists",
                             Err(error) => panic!("{error:?}"),
                         };
@@ -107,7 +107,7 @@ async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32,
         (0 | 1, _) | (2.., None) => {
             let id = writer * 1000 + step;
             let added = patrons.add_child(parent, &address(id)).await;
-            if expect(&[ErrorKind::Full], added) {
+            if expect(&[ErrorKind::LimitReached], added) {
                 known.insert((parent, id), address(id));
             }
         }
@@ -133,7 +133,7 @@ async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32,
             let mut ids: Vec<Bson> = stored.get_array("addresses").unwrap().iter().map(id).collect();
             fastrand::shuffle(&mut ids);
             let reordered = patrons.reorder_children(parent, ids).await;
-            return expect(&[ErrorKind::ChildrenDiffer], reordered);
+            return expect(&[ErrorKind::ChildSetMismatch], reordered);
         }
     }
     false

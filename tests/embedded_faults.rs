@@ -100,12 +100,16 @@ async fn everything_but_transactions_works_on_a_standalone() {
     patrons.add_child("joe", &address(2)).await.unwrap();
     assert_eq!(
         patrons.add_child("joe", &address(3)).await.unwrap_err().kind(),
-        ErrorKind::Full
+        ErrorKind::LimitReached
     );
     patrons.reorder_children("joe", [2, 1]).await.unwrap();
     let back = database.collection::<Document>("back");
     assert_eq!(
-        patrons.move_to_references(&back, "patron_id").await.unwrap().children,
+        patrons
+            .migrate_to_references(&back, "patron_id")
+            .await
+            .unwrap()
+            .children,
         2
     );
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns::embedded::{EmbeddedRepository, Finding, Moved, Orphan};
+use mongo_patterns::embedded::{EmbeddedRepository, Finding, Migrated, Orphan};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -89,9 +89,9 @@ async fn orphans(db: &TestDatabase) -> Vec<Orphan> {
     orphans
 }
 
-async fn go(db: &TestDatabase) -> Result<Moved, Error> {
+async fn go(db: &TestDatabase) -> Result<Migrated, Error> {
     let source = db.collection::<Document>("address");
-    patrons(db).move_from_references(&source, "patron_id").await
+    patrons(db).migrate_from_references(&source, "patron_id").await
 }
 
 /// Whether the server can embed; an older one says that it cannot, and writes nothing.
@@ -156,7 +156,7 @@ async fn sixty_thousand_addresses_there_and_back() {
         assert!(all(&stored(db)).await == expected);
 
         let back = db.collection::<Document>("back");
-        let returned = patrons(db).move_to_references(&back, "patron_id").await.unwrap();
+        let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
         assert_eq!(
             (returned.parents, returned.children, returned.orphans),
             (21_000, children, 0)
@@ -178,7 +178,7 @@ async fn sixty_thousand_addresses_there_and_back() {
             .update_many(doc! {}, doc! { "$unset": { "addresses": "" } })
             .await
             .unwrap();
-        let again = patrons(db).move_from_references(&back, "patron_id").await.unwrap();
+        let again = patrons(db).migrate_from_references(&back, "patron_id").await.unwrap();
         assert_eq!((again.children, again.orphans), (children, 0));
         assert!(all(&stored(db)).await == expected);
     })
@@ -194,7 +194,7 @@ async fn children_come_in_the_order_of_a_field() {
         fill(db, 10).await;
         let source = db.collection::<Document>("address");
         patrons(db)
-            .move_from_references(&source, "patron_id")
+            .migrate_from_references(&source, "patron_id")
             .sort_by("n")
             .await
             .unwrap();
@@ -236,9 +236,9 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
             let there_and_back = async {
                 let source = db.collection::<Document>("address");
                 let patrons = patrons(db);
-                let there = patrons.move_from_references(&source, "patron_id").chunk_parents(80);
+                let there = patrons.migrate_from_references(&source, "patron_id").chunk_parents(80);
                 there.await.unwrap();
-                let back = patrons.move_to_references(&back, "patron_id").chunk_children(200);
+                let back = patrons.migrate_to_references(&back, "patron_id").chunk_children(200);
                 back.await.unwrap()
             };
             let done = tokio::select! {
@@ -252,7 +252,7 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
             fault.disable().await;
             assert_eq!(moved.parents, 200);
             assert!(all(&stored(db)).await == expected, "after {skip} commands");
-            patrons(db).move_to_references(&back, "patron_id").await.unwrap();
+            patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
             assert!(
                 all(&db.plain_collection("back")).await == all(&addresses(db)).await,
                 "after {skip} commands"
@@ -303,10 +303,10 @@ async fn a_move_that_the_server_ended_in_the_middle_is_finished_by_the_next() {
         assert!(all(&stored(db)).await == expected);
 
         let back = db.collection::<Document>("back");
-        patrons(db).move_to_references(&back, "patron_id").await.unwrap();
+        patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
         let kept = db.plain_collection::<Document>("back");
         kept.delete_many(doc! { "n": { "$lt": -1_000_000 } }).await.unwrap();
-        patrons(db).move_to_references(&back, "patron_id").await.unwrap();
+        patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
         assert!(all(&kept).await == all(&addresses(db)).await);
     })
     .await;
@@ -328,7 +328,7 @@ async fn children_with_ids_of_their_own_become_documents() {
         stored(db).insert_one(doc! { "_id": "jack" }).await.unwrap();
         let back = db.collection::<Document>("back");
         for _ in 0..2 {
-            let moved = patrons.move_to_references(&back, "patron_id").await.unwrap();
+            let moved = patrons.migrate_to_references(&back, "patron_id").await.unwrap();
             assert_eq!((moved.parents, moved.children), (3, 4));
             let id = |parent: &str| doc! { "patron_id": parent, "id": "a" };
             assert_eq!(
@@ -426,7 +426,7 @@ async fn hostile_ids_and_fields_are_moved_as_they_are() {
         }
         let back = db.collection::<Document>("back");
         for _ in 0..2 {
-            let returned = patrons(db).move_to_references(&back, "patron_id").await.unwrap();
+            let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
             assert_eq!(returned.children, 10);
             assert_eq!(all(&db.plain_collection("back")).await, all(&addresses(db)).await);
         }

@@ -42,7 +42,7 @@ async fn what_cannot_be_embedded() {
                 "_id",
                 joe(),
                 (0..3).map(|id| referring(id, "joe")).collect(),
-                ErrorKind::Full,
+                ErrorKind::LimitReached,
             ),
             ("_id", joe(), vec![large(1), large(2)], ErrorKind::TooLarge),
             ("_id", joe(), vec![other_type(Bson::Null)], ErrorKind::InvalidItemId),
@@ -96,7 +96,7 @@ async fn what_cannot_be_embedded() {
             }
             index_reference(db).await;
             let error = of_two(db, child_id)
-                .move_from_references(&addresses(db), "patron_id")
+                .migrate_from_references(&addresses(db), "patron_id")
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), kind, "{number}: {error}");
@@ -133,7 +133,7 @@ async fn orphans_stand_in_nobodys_way() {
             .unwrap();
         index_reference(db).await;
         let moved = of_two(db, "id")
-            .move_from_references(&addresses(db), "patron_id")
+            .migrate_from_references(&addresses(db), "patron_id")
             .await
             .unwrap();
         assert_eq!((moved.parents, moved.children, moved.orphans), (1, 1, 4));
@@ -179,7 +179,7 @@ async fn a_source_without_a_proper_index() {
                 addresses(db).create_index(index).await.unwrap();
             }
             let error = patrons(db)
-                .move_from_references(&addresses(db), "patron_id")
+                .migrate_from_references(&addresses(db), "patron_id")
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
@@ -190,7 +190,7 @@ async fn a_source_without_a_proper_index() {
         addresses(db).create_index(longer).await.unwrap();
         assert_eq!(
             patrons(db)
-                .move_from_references(&addresses(db), "patron_id")
+                .migrate_from_references(&addresses(db), "patron_id")
                 .await
                 .unwrap()
                 .children,
@@ -198,7 +198,10 @@ async fn a_source_without_a_proper_index() {
         );
         // A source that does not exist has no children.
         let none = db.collection::<Document>("none");
-        let error = patrons(db).move_from_references(&none, "patron_id").await.unwrap_err();
+        let error = patrons(db)
+            .migrate_from_references(&none, "patron_id")
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
     })
     .await;
@@ -217,15 +220,18 @@ async fn collections_and_names_that_cannot_be() {
             (&source, "a.b", ErrorKind::Configuration),
             (&source, "_id", ErrorKind::Configuration),
         ] {
-            let error = patrons.move_from_references(collection, reference).await.unwrap_err();
+            let error = patrons
+                .migrate_from_references(collection, reference)
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), kind, "{error}");
-            let error = patrons.move_to_references(collection, reference).await.unwrap_err();
+            let error = patrons.migrate_to_references(collection, reference).await.unwrap_err();
             assert_eq!(error.kind(), kind, "{error}");
         }
-        let error = of_two(db, "id").move_to_references(&source, "id").await.unwrap_err();
+        let error = of_two(db, "id").migrate_to_references(&source, "id").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let error = patrons
-            .move_from_references(&source, "patron_id")
+            .migrate_from_references(&source, "patron_id")
             .sort_by("a.b")
             .await
             .unwrap_err();
@@ -282,7 +288,7 @@ async fn what_cannot_be_documents_of_their_own() {
             }
             let target = db.collection::<Document>("back");
             let error = of_two(db, child_id)
-                .move_to_references(&target, "patron_id")
+                .migrate_to_references(&target, "patron_id")
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), kind, "{number}: {error}");

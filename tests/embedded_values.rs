@@ -108,7 +108,7 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
             assert_eq!(kinds, [ErrorKind::ChildNotFound; 2], "{hostile}");
             assert!(!patrons.remove_child("joe", id()).await.unwrap().found, "{hostile}");
             let error = patrons.reorder_children("joe", [id(), "a".into()]).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::ChildrenDiffer);
+            assert_eq!(error.kind(), ErrorKind::ChildSetMismatch);
             assert_eq!(patrons.get(id()).await.unwrap(), None);
             assert_eq!(patrons.child("joe", id()).await.unwrap(), None);
             assert_eq!(all(&stored(db)).await, std::slice::from_ref(&joe));
@@ -180,7 +180,7 @@ async fn fields_that_are_numbers_are_no_places() {
         }
         assert_eq!(
             patrons.add_child("joe", &address(6)).await.unwrap_err().kind(),
-            ErrorKind::Full
+            ErrorKind::LimitReached
         );
         patrons.update_child("joe", 3, doc! { "0": "zero" }).await.unwrap();
         let child = patrons.child("joe", 3).await.unwrap().unwrap();
@@ -330,12 +330,15 @@ async fn an_empty_timestamp_becomes_a_reference() {
         let target = db.collection::<Document>("address");
         let plain = db.plain_collection::<Document>("address");
         for _ in 0..2 {
-            let moved = patrons(db).move_to_references(&target, "patron_id").await.unwrap();
+            let moved = patrons(db).migrate_to_references(&target, "patron_id").await.unwrap();
             assert_eq!(moved.children, 2);
         }
         let change = doc! { "$set": { "street": "another" } };
         plain.update_one(doc! { "id": 1 }, change).await.unwrap();
-        let error = patrons(db).move_to_references(&target, "patron_id").await.unwrap_err();
+        let error = patrons(db)
+            .migrate_to_references(&target, "patron_id")
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
     })
     .await;

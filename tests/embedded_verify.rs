@@ -165,7 +165,10 @@ async fn no_index_is_needed_and_the_collation_must_be_the_simple_one() {
         let collation = Collation::builder().locale("de").build();
         let database = db.plain_client().database(db.database().name());
         database.create_collection("patron").collation(collation).await.unwrap();
-        assert_eq!(patrons.ensure_indexes().await.unwrap_err().kind(), ErrorKind::Collation);
+        assert_eq!(
+            patrons.ensure_indexes().await.unwrap_err().kind(),
+            ErrorKind::UnsupportedCollation
+        );
     })
     .await;
 }

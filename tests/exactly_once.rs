@@ -152,7 +152,7 @@ async fn a_batch_that_failed_anywhere_may_be_repeated() {
                 let fault = fault.enable(db).await;
                 let error = trades.append_many(&123, &batch).await.expect_err(command);
                 fault.disable().await;
-                let prefix = error.stored().unwrap();
+                let prefix = error.stored_count().unwrap();
                 let there = stored(db).await;
                 assert!(
                     (0..i64::try_from(prefix).unwrap()).all(|n| there.contains_key(&n)),
@@ -183,7 +183,7 @@ async fn a_stream_and_a_combining_writer_recognise_items_too() {
             .unwrap();
         assert_eq!((appended.items, appended.already_there, seen), (10, 60, 70));
 
-        let writer = trades.combining_writer();
+        let writer = trades.batching_writer();
         let results = join_all((60..100).chain(65..110).map(|n| {
             let writer = writer.clone();
             async move { (n, writer.append(&123, &spread(n)).await.unwrap().already_there) }
@@ -320,7 +320,7 @@ async fn an_item_without_a_usable_id_is_refused() {
             let refused = [
                 trades.append(&123, &item).await.unwrap_err(),
                 trades.append_many(&123, std::slice::from_ref(&item)).await.unwrap_err(),
-                trades.combining_writer().append(&123, &item).await.unwrap_err(),
+                trades.batching_writer().append(&123, &item).await.unwrap_err(),
             ];
             for error in refused {
                 assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{item}");
@@ -342,11 +342,7 @@ async fn without_the_index_of_the_ids_nothing_is_written() {
         for error in [
             identified.append(&123, &spread(0)).await.unwrap_err(),
             identified.append_many(&123, &batch).await.unwrap_err(),
-            identified
-                .combining_writer()
-                .append(&123, &spread(0))
-                .await
-                .unwrap_err(),
+            identified.batching_writer().append(&123, &spread(0)).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing);
             assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");

@@ -53,7 +53,7 @@ fn is_stored<T>(db: &TestDatabase, result: Result<T, Error>) -> usize {
         Ok(_) => 1,
         Err(error) => {
             assert!(!at_least(db, 5), "{error:?}");
-            usize::try_from(error.stored().unwrap_or(0)).unwrap()
+            usize::try_from(error.stored_count().unwrap_or(0)).unwrap()
         }
     }
 }
@@ -74,7 +74,7 @@ async fn in_buckets() {
         times += is_stored(db, trades.append_many(&2, &[trade(3)]).await);
         times += is_stored(db, trades.append_many(&1, &[trade(4)]).await);
         times += is_stored(db, trades.replace_item(&1, &trade(1)).await);
-        times += is_stored(db, trades.combining_writer().append(&1, &trade(5)).await);
+        times += is_stored(db, trades.batching_writer().append(&1, &trade(5)).await);
         assert_eq!(stored(db, "trades").await, vec![looks(); times]);
     })
     .await;
@@ -85,7 +85,7 @@ async fn in_lists_and_their_extras() {
     testkit::run(async |db| {
         let things = outlier_support::builder::<Document, Document>(db)
             .threshold(1)
-            .extras_cap(2);
+            .max_extras_elements(2);
         let things = outlier_support::ready(db, things).await;
         let element = |id: i32| with_looks(doc! { "id": id });
         let mut times = is_stored(db, things.insert(&with_looks(doc! { "_id": 1 })).await);

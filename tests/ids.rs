@@ -28,7 +28,7 @@ fn is_refused<T: std::fmt::Debug>(outcome: Result<T>, context: &str) {
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{context}: {error:?}");
     assert!(
-        error.is_invalid_input() && error.stored().is_none(),
+        error.is_invalid_input() && error.stored_count().is_none(),
         "{context}: {error:?}"
     );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{BucketRepository, ItemSlice, ItemToken};
+use mongo_patterns::bucket::{BucketRepository, ItemPage, ItemToken};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
                     if newest_first { items.newest_first() } else { items }
                 };
                 db.recorder().clear();
-                let mut slices: Vec<ItemSlice<Trade>> = vec![asked().page().await.unwrap()];
+                let mut slices: Vec<ItemPage<Trade>> = vec![asked().page().await.unwrap()];
                 while let Some(next) = slices.last().unwrap().next.clone() {
                     slices.push(asked().after(next).page().await.unwrap());
                 }
@@ -233,15 +233,17 @@ async fn how_late_items_can_be_is_what_a_range_costs() {
         let trades = trades(db).await;
         let pages = (0..1000).map(|page| full_bucket(SECOND + page * 60));
         plain(db).insert_many(pages).await.unwrap();
-        for (late_by, around) in [(60, 4), (HOUR, 4 * 60)] {
+        for (allowed_lateness, around) in [(60, 4), (HOUR, 4 * 60)] {
             for newest_first in [false, true] {
-                let items = trades.items(&123).late_by(Duration::from_secs(late_by.unsigned_abs()));
+                let items = trades
+                    .items(&123)
+                    .allowed_lateness(Duration::from_secs(allowed_lateness.unsigned_abs()));
                 let items = items.from(at(SECOND + 800 * 60)).until(at(SECOND + 810 * 60));
                 let items = if newest_first { items.newest_first() } else { items };
                 let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
                 assert_eq!(read.len(), 100);
                 let (round_trips, documents) = examined(db).await;
-                assert!(documents <= 10 + around + 8 + 5, "{documents} for {late_by} s");
+                assert!(documents <= 10 + around + 8 + 5, "{documents} for {allowed_lateness} s");
                 assert!(round_trips <= 6, "{round_trips}");
             }
         }
@@ -330,13 +332,25 @@ async fn bad_input_sends_nothing() {
         // Extremes are no errors.
         trades.append(&123, &spread(1)).await.unwrap();
         let (first, last) = (mongodb::bson::DateTime::MIN, mongodb::bson::DateTime::MAX);
-        for late_by in [Duration::ZERO, Duration::MAX] {
-            let items = trades.items(&123).late_by(late_by);
+        for allowed_lateness in [Duration::ZERO, Duration::MAX] {
+            let items = trades.items(&123).allowed_lateness(allowed_lateness);
             let read = items.from(first).until(last).page().await.unwrap();
             assert_eq!(numbers(&read.items), [1]);
-            let read = trades.items(&123).late_by(late_by).from(last).page().await.unwrap();
+            let read = trades
+                .items(&123)
+                .allowed_lateness(allowed_lateness)
+                .from(last)
+                .page()
+                .await
+                .unwrap();
             assert_eq!(read.items, []);
-            let read = trades.items(&123).late_by(late_by).until(first).page().await.unwrap();
+            let read = trades
+                .items(&123)
+                .allowed_lateness(allowed_lateness)
+                .until(first)
+                .page()
+                .await
+                .unwrap();
             assert_eq!(read.items, []);
         }
     })

@@ -186,7 +186,10 @@ async fn check(db: &TestDatabase, steps: &[Step], queries: &[Query], page_size: 
         expected.drain(..expected.len().min(usize::try_from(query.skip).unwrap()));
 
         let asked = || {
-            let mut items = trades.items(&123).limit(query.limit).late_by(late_by());
+            let mut items = trades
+                .items(&123)
+                .limit(query.limit)
+                .allowed_lateness(allowed_lateness());
             if let Some(from) = from {
                 items = items.from(from);
             }
@@ -221,7 +224,7 @@ async fn check(db: &TestDatabase, steps: &[Step], queries: &[Query], page_size: 
     }
 }
 
-fn late_by() -> Duration {
+fn allowed_lateness() -> Duration {
     Duration::from_millis(LATE_BY.unsigned_abs())
 }
 

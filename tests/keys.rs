@@ -225,7 +225,7 @@ async fn types_of_the_users_are_keys() {
         let name = |n: i32| UserName(format!("user_{n}"));
         let items = stream::iter((0..30).map(|n| (name(n % 3), n)));
         users.append_stream(items).await.unwrap();
-        users.combining_writer().append(&name(0), &30).await.unwrap();
+        users.batching_writer().append(&name(0), &30).await.unwrap();
         let of_user: Vec<i32> = users.items(&name(0)).stream().try_collect().await.unwrap();
         assert_eq!(of_user, (0..=30).step_by(3).collect::<Vec<_>>());
         let findings: Vec<_> = users.verify().stream().try_collect().await.unwrap();
@@ -245,7 +245,7 @@ async fn types_of_the_users_are_keys() {
         let as_documents: Vec<(UserName, Document)> = (0..9).map(|n| (name(n % 3), doc! { "n": n })).collect();
         plain(db).delete_many(doc! {}).await.unwrap();
         documents.append_stream(stream::iter(as_documents)).await.unwrap();
-        assert_eq!(documents.move_to_flat(&flat).await.unwrap().items, 9);
+        assert_eq!(documents.migrate_to_flat(&flat).await.unwrap().items, 9);
         assert_eq!(before.len(), 10);
 
         // A key that the type refuses is one that breaks the rules.

@@ -131,7 +131,7 @@ async fn a_document_that_would_pass_16_mib_is_too_large_for_every_insert() {
                     error.is_invalid_input() && !error.is_outcome_unknown(),
                     "{call}: {error:?}"
                 );
-                assert!(error.stored().unwrap_or(0) == 0, "{call}: {error:?}");
+                assert!(error.stored_count().unwrap_or(0) == 0, "{call}: {error:?}");
             }
         }
     })
@@ -155,7 +155,7 @@ async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
             let check = |error: Error, call: &str| {
                 let context = format!("{consistency:?} {call}: {error:?}");
                 let is_stored = consistency == Consistency::Eventual && call != "rebuild";
-                assert_eq!((error.kind(), error.stored()), (ErrorKind::TooLarge, is_stored.then_some(1)), "{context}");
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, is_stored.then_some(1)), "{context}");
                 assert_eq!(error.is_invalid_input(), !is_stored, "{context}");
                 assert!(!error.is_transient() && !error.is_outcome_unknown(), "{context}");
                 assert_eq!(error.to_string().contains("rebuild(..)"), is_stored, "{context}");
@@ -172,9 +172,9 @@ async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
             if consistency == Consistency::Eventual {
                 check(products.rebuild(1).await.unwrap_err(), "rebuild");
                 let error = products.delete(1, 4).await.unwrap_err();
-                assert_eq!((error.kind(), error.stored()), (ErrorKind::TooLarge, Some(1)), "{error:?}");
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, Some(1)), "{error:?}");
                 let error = products.delete(1, 5).await.unwrap_err();
-                assert_eq!((error.kind(), error.stored()), (ErrorKind::TooLarge, None), "{error:?}");
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, None), "{error:?}");
             }
             products.delete_parent(1).await.unwrap();
         }
@@ -216,7 +216,7 @@ async fn a_parent_that_would_pass_16_mib_keeps_no_other_from_being_written() {
         reviews[0].review_author = "y".repeat(2 * MIB);
         let error = products.insert_many(&reviews).await.unwrap_err();
         assert_eq!(
-            (error.kind(), error.stored()),
+            (error.kind(), error.stored_count()),
             (ErrorKind::TooLarge, Some(2)),
             "{error:?}"
         );

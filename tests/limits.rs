@@ -67,20 +67,20 @@ async fn of_lists() {
         assert_eq!(books.analyze().sample(u32::MAX).await.unwrap().documents, 1);
         is_refused(books.analyze().sample(0).await, "sample");
         for concurrency in [0, usize::MAX] {
-            books.adopt().concurrency(concurrency).await.unwrap();
+            books.migrate_existing().concurrency(concurrency).await.unwrap();
             let repaired = books.repair().concurrency(concurrency).stream();
             assert!(repaired.try_collect::<Vec<_>>().await.unwrap().is_empty());
         }
         for (threshold, cap) in [(0, 500), (50, 0), (u32::MAX, 500), (50, u32::MAX)] {
             let builder = outlier_support::builder::<Document, String>(db);
             is_refused(
-                builder.threshold(threshold).extras_cap(cap).build(),
+                builder.threshold(threshold).max_extras_elements(cap).build(),
                 "threshold and cap",
             );
         }
         let most = outlier_support::builder::<Document, String>(db)
             .threshold(i32::MAX as u32)
-            .extras_cap(i32::MAX as u32);
+            .max_extras_elements(i32::MAX as u32);
         let most = outlier_support::ready(db, most).await;
         most.insert(&doc! { "_id": 2 }).await.unwrap();
         most.push(2, &"a".to_owned()).await.unwrap();
@@ -92,7 +92,7 @@ async fn of_lists() {
 }
 
 async fn with_reviews(db: &TestDatabase, size: u32) -> SubsetRepository<Document, Document> {
-    let products = subset_support::builder::<Document, Document>(db.database()).size(size);
+    let products = subset_support::builder::<Document, Document>(db.database()).subset_size(size);
     let products = subset_support::ready(db, products).await;
     for id in 0..15 {
         let review = subset_support::review(id);
@@ -124,14 +124,17 @@ async fn of_children() {
         is_refused(products.children(1).limit(0).await, "limit");
         for size in [0, i32::MAX as u32 + 1, u32::MAX] {
             let builder = subset_support::builder::<Document, Document>(db.database());
-            is_refused(builder.size(size).build(), "size");
+            is_refused(builder.subset_size(size).build(), "size");
         }
         let reviews = subset_support::reviews(db);
         reviews.delete_many(doc! {}).await.unwrap();
         let unset = doc! { "$unset": { "reviews_version": "" } };
         subset_support::product(db).update_one(doc! {}, unset).await.unwrap();
-        is_refused(products.move_from_embedded().chunk_children(0).await, "chunk_children");
-        let moved = products.move_from_embedded().chunk_children(u64::MAX).await.unwrap();
+        is_refused(
+            products.migrate_from_embedded().chunk_children(0).await,
+            "chunk_children",
+        );
+        let moved = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
         assert_eq!(moved.children, 15);
     })
     .await;

@@ -216,7 +216,7 @@ impl Model<'_> {
             }
             Call::Combine(second) => {
                 let items = self.new_items([second]);
-                trades.combining_writer().append(&key, &items[0]).await.unwrap();
+                trades.batching_writer().append(&key, &items[0]).await.unwrap();
                 self.histories[of].append(&items);
             }
             Call::AppendMany(seconds) => {

@@ -128,7 +128,7 @@ impl Model<'_> {
 /// The children of a new parent, or why there can be none.
 fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
     if ids.len() > MOST {
-        return Err(ErrorKind::Full);
+        return Err(ErrorKind::LimitReached);
     }
     let mut children = Vec::new();
     for id in ids {
@@ -145,12 +145,12 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
     let before = children.clone();
     match call {
         Call::Add(id, _) if place(children, *id).is_some() => return Err(ErrorKind::AlreadyExists),
-        Call::Add(..) if children.len() >= MOST => return Err(ErrorKind::Full),
+        Call::Add(..) if children.len() >= MOST => return Err(ErrorKind::LimitReached),
         Call::Add(id, zip) => children.push(home(*id, *zip)),
         Call::Reorder(order, short) => {
             let ids = reordered(children, order, *short);
             if ids.len() != children.len() {
-                return Err(ErrorKind::ChildrenDiffer);
+                return Err(ErrorKind::ChildSetMismatch);
             }
             *children = ids
                 .iter()

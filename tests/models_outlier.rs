@@ -288,8 +288,8 @@ async fn run(db: &TestDatabase, unique: bool) {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(THRESHOLD as u32)
-        .extras_cap(CAP as u32);
-    let books = ready(db, if unique { books.unique() } else { books }).await;
+        .max_extras_elements(CAP as u32);
+    let books = ready(db, if unique { books.unique_elements() } else { books }).await;
     check_random(call(), async |Sequence { number, calls, .. }| {
         let id = i32::try_from(number).unwrap() * 2;
         let mut model = Model {

@@ -281,7 +281,7 @@ async fn random_calls() {
             .flat_map(|consistency| [(consistency, false), (consistency, true)])
         {
             let database = db.plain_client().database(db.database().name());
-            let products = builder(&database).size(SIZE as u32).consistency(consistency);
+            let products = builder(&database).subset_size(SIZE as u32).consistency(consistency);
             let products = if total {
                 products.total_field("review_count")
             } else {

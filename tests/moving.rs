@@ -44,7 +44,7 @@ pub async fn can_move(db: &TestDatabase) -> bool {
     }
     fill(db, &[doc! { "customerId": 1, "date": at(SECOND) }]).await;
     let trades = histories::<u32>(db).build().unwrap();
-    let error = trades.move_from_flat(&flat(db)).await.unwrap_err();
+    let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
     nothing_is_stored(db).await;
     false
@@ -162,7 +162,7 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
     fill(db, &documents).await;
     let trades = histories::<K>(db).page_size(page_size).build().unwrap();
     let moved = trades
-        .move_from_flat(&flat(db))
+        .migrate_from_flat(&flat(db))
         .keep_ids()
         .chunk_items(40)
         .await
@@ -178,7 +178,7 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
 
     let back = db.plain_collection("back");
     back.drop().await.unwrap();
-    let moved = trades.move_to_flat(&back).chunk_items(40).await.unwrap();
+    let moved = trades.migrate_to_flat(&back).chunk_items(40).await.unwrap();
     assert_eq!(
         (moved.items, moved.buckets),
         (documents.len() as u64, expected.len() as u64)
@@ -247,7 +247,7 @@ async fn fifty_items_of_one_second_are_all_there_in_order() {
         let documents: Vec<Document> = (0..50).map(of_second).collect();
         fill(db, &documents).await;
         let trades = histories::<u32>(db).build().unwrap();
-        trades.move_from_flat(&flat(db)).await.unwrap();
+        trades.migrate_from_flat(&flat(db)).await.unwrap();
         let made = all(&plain(db)).await;
         let suffixes = ["", "_000001", "_000002", "_000003", "_000004"].map(|suffix| format!("123_{SECOND}{suffix}"));
         assert_eq!(ids(&made), suffixes);
@@ -286,7 +286,7 @@ async fn items_come_through_unchanged() {
             plain(db).drop().await.unwrap();
             let trades = histories::<u32>(db).build().unwrap();
             let collection = flat(db);
-            let moving = trades.move_from_flat(&collection).key_field("customer");
+            let moving = trades.migrate_from_flat(&collection).key_field("customer");
             let moved = if keep_ids { moving.keep_ids().await } else { moving.await };
             assert_eq!(moved.unwrap().items, 2);
             let expected = buckets::<u32>(&documents, "customer", 10, keep_ids);
@@ -294,7 +294,7 @@ async fn items_come_through_unchanged() {
         }
         let trades = histories::<u32>(db).build().unwrap();
         let back = db.plain_collection("back");
-        trades.move_to_flat(&back).key_field("customer").await.unwrap();
+        trades.migrate_to_flat(&back).key_field("customer").await.unwrap();
         assert_eq!(stored(&back).await, self::back::<u32>(&documents, "customer"));
     })
     .await;
@@ -307,7 +307,7 @@ async fn items_without_an_id_get_one_that_tells_their_place() {
         for n in 0..12 {
             trades.append(&123, &same_second(n)).await.unwrap();
         }
-        let moved = trades.move_to_flat(&flat(db)).await.unwrap();
+        let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
         assert_eq!((moved.keys, moved.items, moved.buckets), (1, 12, 2));
         let documents = all(&flat(db)).await;
         let first = doc! { "_id": format!("123_{SECOND}_0"), "customerId": 123, "n": 0_i64, "date": at(SECOND) };
@@ -341,7 +341,7 @@ async fn a_flat_collection_with_a_collation_of_its_own_is_moved_by_bytes() {
         let index = mongodb::IndexModel::builder().keys(doc! { "customerId": 1 }).build();
         flat(db).create_index(index).await.unwrap();
         let trades = histories::<String>(db).build().unwrap();
-        let moved = trades.move_from_flat(&flat(db)).chunk_items(5).await.unwrap();
+        let moved = trades.migrate_from_flat(&flat(db)).chunk_items(5).await.unwrap();
         assert_eq!((moved.keys, moved.items), (3, 36));
         assert_eq!(
             stored(&plain(db)).await,
@@ -368,7 +368,7 @@ async fn it_goes_in_chunks_of_whole_keys_where_an_index_allows_it() {
             let trades = histories::<u32>(db).build().unwrap();
             let source = db.collection::<Document>("flat");
             db.recorder().clear();
-            let moving = trades.move_from_flat(&source).chunk_items(12);
+            let moving = trades.migrate_from_flat(&source).chunk_items(12);
             moving
                 .on_progress(|at| progress.push((at.done, at.total)))
                 .await

@@ -1,6 +1,6 @@
 //! Moves that are interrupted, and run again.
 
-use mongo_patterns::bucket::Moved;
+use mongo_patterns::bucket::Migrated;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
@@ -41,18 +41,18 @@ pub enum Way {
 }
 
 impl Way {
-    pub async fn go(self, db: &TestDatabase) -> Result<Moved, Error> {
+    pub async fn go(self, db: &TestDatabase) -> Result<Migrated, Error> {
         let trades = trades(db);
         match self {
             Self::There => {
                 trades
-                    .move_from_flat(&db.collection::<Document>("flat"))
+                    .migrate_from_flat(&db.collection::<Document>("flat"))
                     .chunk_items(40)
                     .await
             }
             Self::Back => {
                 trades
-                    .move_to_flat(&db.collection::<Document>("back"))
+                    .migrate_to_flat(&db.collection::<Document>("back"))
                     .chunk_items(40)
                     .await
             }
@@ -108,7 +108,7 @@ impl Way {
         self.target(db).delete_one(behind).await.unwrap();
     }
 
-    pub async fn check(self, db: &TestDatabase, moved: Moved, expected: &[RawDocumentBuf]) {
+    pub async fn check(self, db: &TestDatabase, moved: Migrated, expected: &[RawDocumentBuf]) {
         assert_eq!((moved.keys, moved.items, moved.buckets), (6, ITEMS, 12));
         assert!(stored(&self.target(db)).await == expected, "{self:?}");
         let records = all(&records(db)).await;
@@ -126,7 +126,7 @@ pub async fn begin(db: &TestDatabase) -> bool {
         return false;
     }
     fill(db, &six_keys()).await;
-    trades(db).move_from_flat(&flat(db)).await.unwrap();
+    trades(db).migrate_from_flat(&flat(db)).await.unwrap();
     true
 }
 
@@ -257,14 +257,14 @@ async fn it_does_not_go_on_with_other_settings() {
                 .page_size(5)
                 .build()
                 .unwrap()
-                .move_from_flat(&flat)
+                .migrate_from_flat(&flat)
                 .await
                 .unwrap_err(),
-            trades(db).move_from_flat(&flat).keep_ids().await.unwrap_err(),
+            trades(db).migrate_from_flat(&flat).keep_ids().await.unwrap_err(),
             trades(db)
-                .move_from_flat(&flat)
+                .migrate_from_flat(&flat)
                 .keep_ids()
-                .into_non_empty()
+                .allow_non_empty_target()
                 .await
                 .unwrap_err(),
         ];
@@ -273,13 +273,13 @@ async fn it_does_not_go_on_with_other_settings() {
         }
         assert_eq!(stored(&plain(db)).await, before);
 
-        let moved = trades(db).move_from_flat(&flat).chunk_items(7).await.unwrap();
+        let moved = trades(db).migrate_from_flat(&flat).chunk_items(7).await.unwrap();
         assert!(moved.resumed, "chunks may be of another size");
         Way::There.check(db, moved, &Way::There.expected(db).await).await;
 
         interrupt(db).await;
         plain(db).delete_many(doc! {}).await.unwrap();
-        let moved = trades(db).move_from_flat(&flat).keep_ids().await.unwrap();
+        let moved = trades(db).migrate_from_flat(&flat).keep_ids().await.unwrap();
         assert_eq!(
             (moved.items, moved.resumed),
             (ITEMS, false),
@@ -394,7 +394,7 @@ async fn names_of_fields_come_through_when_a_chunk_runs_again() {
         }
         for run in 0..2 {
             // The large documents go first, in a batch of their own, at which an insert of this chunk ends.
-            let moved = trades.move_to_flat(&flat(db)).await.unwrap();
+            let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
             assert_eq!((moved.items, moved.resumed), (3, run == 1));
             assert_eq!(raw(&all(&flat(db)).await[2]), raw(&hostile));
             flat(db).delete_one(doc! { "_id": "3" }).await.unwrap();

@@ -20,8 +20,8 @@ async fn fields_that_look_like_extended_json_are_moved() {
             };
             plain(db).insert_one(&bucket).await.unwrap();
             let trades = histories::<u32>(db).build().unwrap();
-            trades.move_to_flat(&flat(db)).plan().await.unwrap();
-            let moved = trades.move_to_flat(&flat(db)).await.unwrap();
+            trades.migrate_to_flat(&flat(db)).plan().await.unwrap();
+            let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
             assert_eq!((moved.keys, moved.items), (1, 2), "{field}");
             let mut first = doc! { "_id": format!("7_{SECOND}_0"), "customerId": 7 };
             first.extend(item.clone());
@@ -34,7 +34,7 @@ async fn fields_that_look_like_extended_json_are_moved() {
                 flat(db).drop().await.unwrap();
                 let document = doc! { "_id": 1, "customerId": 7, "date": at(SECOND), field: 5 };
                 flat(db).insert_one(&document).await.unwrap();
-                assert_eq!(trades.move_from_flat(&flat(db)).await.unwrap().items, 1);
+                assert_eq!(trades.migrate_from_flat(&flat(db)).await.unwrap().items, 1);
             }
         }
     })
@@ -57,7 +57,7 @@ async fn a_document_whose_id_looks_like_extended_json_is_named() {
             return;
         }
         let trades = histories::<u32>(db).build().unwrap();
-        let error = trades.move_from_flat(&flat(db)).await.unwrap_err();
+        let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidTime, "{error:?}");
         assert_eq!(error.document_id(), Some(&id.into()));
     })
@@ -85,9 +85,9 @@ async fn a_view_is_moved_from_and_refused_as_a_target() {
             .unwrap();
         let view = db.plain_collection::<RawDocumentBuf>("view");
         let trades = histories::<u32>(db).build().unwrap();
-        let plan = trades.move_from_flat(&view).plan().await.unwrap();
+        let plan = trades.migrate_from_flat(&view).plan().await.unwrap();
         assert_eq!((plan.items, plan.chunks), (13, 1));
-        let moved = trades.move_from_flat(&view).chunk_items(5).await.unwrap();
+        let moved = trades.migrate_from_flat(&view).chunk_items(5).await.unwrap();
         assert_eq!((moved.keys, moved.items, moved.buckets), (1, 13, 2));
         assert_eq!(trades.counts(&0).await.unwrap().items, 13);
 
@@ -98,7 +98,7 @@ async fn a_view_is_moved_from_and_refused_as_a_target() {
             .unwrap();
         let before = all(&db.plain_collection("mongo_patterns_moves")).await;
         let target = db.plain_collection::<RawDocumentBuf>("empty_view");
-        let error = trades.move_to_flat(&target).await.unwrap_err();
+        let error = trades.migrate_to_flat(&target).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
         assert!(error.to_string().contains("view"), "{error}");
         assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, before);

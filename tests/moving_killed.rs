@@ -59,7 +59,7 @@ async fn a_process_that_is_killed_in_a_chunk() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let moved = trades(db).move_from_flat(&flat(db)).await.unwrap();
+        let moved = trades(db).migrate_from_flat(&flat(db)).await.unwrap();
         assert_eq!((moved.keys, moved.items, moved.resumed), (400, 16_000, true));
         assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
     })

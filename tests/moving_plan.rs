@@ -90,7 +90,7 @@ async fn a_plan_of_buckets_lists_what_is_sent_and_writes_nothing() {
         fill(db, &documents(&keys, 25)).await;
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
-        let planned = trades.move_from_flat(&source).chunk_items(30).plan().await.unwrap();
+        let planned = trades.migrate_from_flat(&source).chunk_items(30).plan().await.unwrap();
         assert_eq!(
             (planned.items, planned.before, planned.chunks, planned.finished),
             (100, 0, 3, false)
@@ -99,13 +99,13 @@ async fn a_plan_of_buckets_lists_what_is_sent_and_writes_nothing() {
         assert!(planned.commands.iter().filter(|planned| planned.writes).count() >= 6);
 
         db.recorder().clear();
-        trades.move_from_flat(&source).chunk_items(30).await.unwrap();
+        trades.migrate_from_flat(&source).chunk_items(30).await.unwrap();
         check(db, &planned.commands);
 
-        let again = trades.move_from_flat(&source).plan().await.unwrap();
+        let again = trades.migrate_from_flat(&source).plan().await.unwrap();
         assert!(again.finished && again.commands.iter().all(|planned| !planned.writes));
         db.recorder().clear();
-        trades.move_from_flat(&source).await.unwrap();
+        trades.migrate_from_flat(&source).await.unwrap();
         check(db, &again.commands);
     })
     .await;
@@ -119,10 +119,10 @@ async fn a_plan_of_the_way_back_lists_what_is_sent() {
             trades.append(&123, &spread(n)).await.unwrap();
         }
         let target = db.collection::<Document>("flat");
-        let planned = trades.move_to_flat(&target).chunk_items(20).plan().await.unwrap();
+        let planned = trades.migrate_to_flat(&target).chunk_items(20).plan().await.unwrap();
         assert_eq!(all(&flat(db)).await, []);
         db.recorder().clear();
-        trades.move_to_flat(&target).chunk_items(20).await.unwrap();
+        trades.migrate_to_flat(&target).chunk_items(20).await.unwrap();
         check(db, &planned.commands);
     })
     .await;
@@ -139,7 +139,7 @@ async fn a_plan_goes_on_where_a_move_was_broken_off() {
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
         {
-            let moving = trades.move_from_flat(&source).chunk_items(30);
+            let moving = trades.migrate_from_flat(&source).chunk_items(30);
             let (sender, broken_off) = tokio::sync::oneshot::channel();
             let mut sender = Some(sender);
             let moving = moving.on_progress(move |_| {
@@ -153,11 +153,11 @@ async fn a_plan_goes_on_where_a_move_was_broken_off() {
                 _ = moving.into_future() => panic!("it was not broken off"),
             }
         }
-        let planned = trades.move_from_flat(&source).chunk_items(30).plan().await.unwrap();
+        let planned = trades.migrate_from_flat(&source).chunk_items(30).plan().await.unwrap();
         assert!(planned.before >= 30 && planned.chunks < 3, "{planned:?}");
         let mut before = None;
         let moved = trades
-            .move_from_flat(&source)
+            .migrate_from_flat(&source)
             .chunk_items(30)
             .on_progress(|at| before = Some(at.before))
             .await;
@@ -189,7 +189,7 @@ async fn a_plan_of_embedded_children_lists_what_is_sent() {
             .build()
             .unwrap();
         let source = db.collection::<Document>("address");
-        let planned = patrons.move_from_references(&source, "patron_id").plan().await;
+        let planned = patrons.migrate_from_references(&source, "patron_id").plan().await;
         if !at_least(db, 5) {
             assert_eq!(planned.unwrap_err().kind(), mongo_patterns::ErrorKind::Unsupported);
             return;
@@ -198,7 +198,7 @@ async fn a_plan_of_embedded_children_lists_what_is_sent() {
         assert_eq!((planned.children, planned.orphans), (1, 0));
         assert_eq!(all(&db.plain_collection("patron")).await, [doc! { "_id": "joe" }]);
         db.recorder().clear();
-        patrons.move_from_references(&source, "patron_id").await.unwrap();
+        patrons.migrate_from_references(&source, "patron_id").await.unwrap();
         check(db, &planned.commands);
     })
     .await;

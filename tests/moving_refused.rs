@@ -18,14 +18,14 @@ async fn refused(db: &TestDatabase, trades: &Histories<u32>, bad: Document, kind
     let mut other = bad.clone();
     other.insert("_id", 8);
     fill(db, &[good(1), bad.clone(), good(2), other, good(3)]).await;
-    let error = trades.move_from_flat(&flat(db)).await.unwrap_err();
+    let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
     assert_eq!(error.kind(), kind, "{bad}: {error:?}");
     assert!(error.to_string().contains("2 documents"), "{error}");
     assert_eq!(
         (error.document_id(), error.field()),
         (Some(&Bson::Int32(9)), Some(field))
     );
-    assert!(error.is_invalid_input() && error.operation() == Some("move_from_flat"));
+    assert!(error.is_invalid_input() && error.operation() == Some("migrate_from_flat"));
     nothing_is_stored(db).await;
 }
 
@@ -94,7 +94,7 @@ async fn keys_that_are_too_long_and_ids_that_repeat() {
         let by_name = histories::<String>(db).build().unwrap();
         for key in ["k".repeat(1025), "_".repeat(342)] {
             fill(db, &[doc! { "_id": 9, "customerId": key, "date": at(SECOND) }]).await;
-            let error = by_name.move_from_flat(&flat(db)).await.unwrap_err();
+            let error = by_name.migrate_from_flat(&flat(db)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidKey, "{error:?}");
             assert!(!error.to_string().contains("kkk"));
             nothing_is_stored(db).await;
@@ -103,14 +103,14 @@ async fn keys_that_are_too_long_and_ids_that_repeat() {
         let with_ids = histories::<u32>(db).item_id_field("tradeId").build().unwrap();
         let trade = |id: i32, key: i32, trade: Bson| doc! { "_id": id, "customerId": key, "date": at(SECOND), "tradeId": trade };
         fill(db, &[trade(1, 5, 1.into()), trade(2, 6, 1.into()), trade(3, 5, 1_i64.into())]).await;
-        let error = with_ids.move_from_flat(&flat(db)).await.unwrap_err();
+        let error = with_ids.migrate_from_flat(&flat(db)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error:?}");
         assert!(error.to_string().contains("2 documents"), "{error}");
         nothing_is_stored(db).await;
 
         if at_least(db, 5) {
             flat(db).delete_one(doc! { "_id": 3 }).await.unwrap();
-            assert_eq!(with_ids.move_from_flat(&flat(db)).await.unwrap().items, 2, "two keys may have one id");
+            assert_eq!(with_ids.migrate_from_flat(&flat(db)).await.unwrap().items, 2, "two keys may have one id");
         }
     })
     .await;
@@ -130,7 +130,7 @@ async fn pages_that_would_pass_the_limit_of_a_document() {
         let error = histories::<u32>(db)
             .build()
             .unwrap()
-            .move_from_flat(&flat(db))
+            .migrate_from_flat(&flat(db))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error:?}");
@@ -138,7 +138,7 @@ async fn pages_that_would_pass_the_limit_of_a_document() {
         nothing_is_stored(db).await;
 
         let smaller = histories::<u32>(db).page_size(8).build().unwrap();
-        let moved = smaller.move_from_flat(&flat(db)).await.unwrap();
+        let moved = smaller.migrate_from_flat(&flat(db)).await.unwrap();
         assert_eq!((moved.items, moved.buckets), (18, 4));
     })
     .await;
@@ -158,14 +158,14 @@ async fn settings_that_cannot_be() {
         let itself = db.plain_collection::<Document>("trades");
         db.recorder().clear();
         let configuration = [
-            timeless.build().unwrap().move_from_flat(&flat).await.unwrap_err(),
+            timeless.build().unwrap().migrate_from_flat(&flat).await.unwrap_err(),
             by_customer
-                .move_from_flat(&flat)
+                .migrate_from_flat(&flat)
                 .key_field("customerId2")
                 .await
                 .unwrap_err(),
-            trades.move_from_flat(&flat).key_field("a.b").await.unwrap_err(),
-            trades.move_to_flat(&flat).key_field("_id").await.unwrap_err(),
+            trades.migrate_from_flat(&flat).key_field("a.b").await.unwrap_err(),
+            trades.migrate_to_flat(&flat).key_field("_id").await.unwrap_err(),
         ];
         for error in configuration {
             assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");
@@ -180,11 +180,11 @@ async fn settings_that_cannot_be() {
                     .build(),
             );
         let arguments = [
-            trades.move_from_flat(&elsewhere).await.unwrap_err(),
-            trades.move_to_flat(&elsewhere).await.unwrap_err(),
-            trades.move_from_flat(&itself).await.unwrap_err(),
-            trades.move_from_flat(&flat).chunk_items(0).await.unwrap_err(),
-            trades.move_to_flat(&unconfirmed).await.unwrap_err(),
+            trades.migrate_from_flat(&elsewhere).await.unwrap_err(),
+            trades.migrate_to_flat(&elsewhere).await.unwrap_err(),
+            trades.migrate_from_flat(&itself).await.unwrap_err(),
+            trades.migrate_from_flat(&flat).chunk_items(0).await.unwrap_err(),
+            trades.migrate_to_flat(&unconfirmed).await.unwrap_err(),
         ];
         for error in arguments {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
@@ -217,9 +217,9 @@ async fn a_target_that_is_not_empty() {
             plain(db).delete_many(doc! {}).await.unwrap();
             plain(db).insert_one(there).await.unwrap();
             let flat = flat(db);
-            let moving = trades.move_from_flat(&flat);
+            let moving = trades.migrate_from_flat(&flat);
             let error = if told {
-                moving.into_non_empty().await
+                moving.allow_non_empty_target().await
             } else {
                 moving.await
             }
@@ -231,7 +231,11 @@ async fn a_target_that_is_not_empty() {
 
         plain(db).delete_many(doc! {}).await.unwrap();
         plain(db).insert_one(&stranger).await.unwrap();
-        let moved = trades.move_from_flat(&flat(db)).into_non_empty().await.unwrap();
+        let moved = trades
+            .migrate_from_flat(&flat(db))
+            .allow_non_empty_target()
+            .await
+            .unwrap();
         assert_eq!(
             (moved.keys, moved.items, moved.buckets),
             (4, 4, 4),
@@ -249,15 +253,27 @@ async fn a_target_that_is_not_empty() {
         ] {
             back.delete_many(doc! {}).await.unwrap();
             back.insert_one(&there).await.unwrap();
-            let error = trades.move_to_flat(&back).await.unwrap_err();
+            let error = trades.migrate_to_flat(&back).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
-            let error = trades.move_to_flat(&back).into_non_empty().await.unwrap_err();
+            let error = trades
+                .migrate_to_flat(&back)
+                .allow_non_empty_target()
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
             assert_eq!(all(&back).await, [there]);
         }
         back.delete_many(doc! {}).await.unwrap();
         back.insert_one(doc! { "_id": 1, "customerId": 99 }).await.unwrap();
-        assert_eq!(trades.move_to_flat(&back).into_non_empty().await.unwrap().items, 5);
+        assert_eq!(
+            trades
+                .migrate_to_flat(&back)
+                .allow_non_empty_target()
+                .await
+                .unwrap()
+                .items,
+            5
+        );
         assert_eq!(back.count_documents(doc! {}).await.unwrap(), 6);
     })
     .await;
@@ -274,8 +290,8 @@ async fn a_target_with_another_collation() {
         let database = db.plain_client().database(db.database().name());
         database.create_collection("trades").collation(collation).await.unwrap();
         let trades = histories::<u32>(db).build().unwrap();
-        let error = trades.move_from_flat(&flat(db)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Collation, "{error:?}");
+        let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
         nothing_is_stored(db).await;
     })
     .await;
@@ -304,7 +320,7 @@ async fn buckets_and_items_that_cannot_be_flat() {
         for (bad, kind) in cases {
             plain(db).drop().await.unwrap();
             plain(db).insert_many([&sound, &bad]).await.unwrap();
-            let error = trades.move_to_flat(&flat(db)).await.unwrap_err();
+            let error = trades.migrate_to_flat(&flat(db)).await.unwrap_err();
             assert_eq!(error.kind(), kind, "{bad}: {error:?}");
             assert_eq!(error.document_id(), bad.get("_id"));
             assert_eq!(all(&flat(db)).await, []);
@@ -312,7 +328,7 @@ async fn buckets_and_items_that_cannot_be_flat() {
         plain(db).drop().await.unwrap();
         let same_id = vec![doc! { "_id": 7, "n": 1 }, doc! { "_id": 7.0, "n": 2 }];
         plain(db).insert_one(bucket("1_1698335223", 1.into(), 2, same_id.into())).await.unwrap();
-        let error = trades.move_to_flat(&flat(db)).await.unwrap_err();
+        let error = trades.migrate_to_flat(&flat(db)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error:?}");
         assert_eq!(all(&flat(db)).await, []);
         assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, []);
@@ -338,7 +354,7 @@ async fn uuids_where_the_server_runs_no_javascript() {
         .time_field("date")
         .build()
         .unwrap();
-    let error = trades.move_from_flat(&flat).await.unwrap_err();
+    let error = trades.migrate_from_flat(&flat).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
     assert_eq!(database.list_collection_names().await.unwrap(), ["flat"]);
 }

@@ -66,7 +66,7 @@ async fn a_number_is_a_field_of_a_bucket_but_no_item_id() {
                 flat.insert_one(doc! { back: 7, name("n"): 1, name("date"): at(SECOND) })
                     .await
                     .unwrap();
-                assert_eq!(trades.move_from_flat(&flat).await.unwrap().items, 1, "{tried}");
+                assert_eq!(trades.migrate_from_flat(&flat).await.unwrap().items, 1, "{tried}");
             }
         }
         assert_eq!(refused, ["n"]);
@@ -94,7 +94,7 @@ async fn a_number_is_a_field_of_an_outlier() {
                 .seq_field(name("seq"))
                 .count_field(name("count"))
                 .threshold(2)
-                .extras_cap(2)
+                .max_extras_elements(2)
                 .build()
                 .unwrap();
             books.ensure_indexes().await.unwrap();
@@ -133,8 +133,8 @@ async fn a_number_is_a_field_of_a_parent_and_of_a_child() {
                 .version_field(name("version"))
                 .total_field(name("total"))
                 .order_by(name("published"), Direction::Descending)
-                .embed([name("review_id"), name("published"), name("text")])
-                .size(3)
+                .embedded_fields([name("review_id"), name("published"), name("text")])
+                .subset_size(3)
                 .build()
                 .unwrap();
             products.ensure_indexes().await.unwrap();

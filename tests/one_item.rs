@@ -387,7 +387,7 @@ async fn the_error_of_a_bad_item_or_id_names_the_key() {
         items.ensure_indexes().await.unwrap();
         let (bad_id, timeless) = (doc! { "n": 1.5, "date": at(SECOND) }, doc! { "n": 1 });
         let good = doc! { "n": 1, "date": at(SECOND) };
-        let writer = items.combining_writer();
+        let writer = items.batching_writer();
         let errors = [
             items.append(&123, &bad_id).await.unwrap_err(),
             items.append(&123, &timeless).await.unwrap_err(),

@@ -25,7 +25,7 @@ async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
         db.recorder().clear();
         let mut progress = Vec::new();
         let adopted = books
-            .adopt()
+            .migrate_existing()
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
             .unwrap();
@@ -40,7 +40,7 @@ async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
         books.ensure_indexes().await.unwrap();
 
         db.recorder().clear();
-        assert_eq!(books.adopt().await.unwrap().documents, 0);
+        assert_eq!(books.migrate_existing().await.unwrap().documents, 0);
         assert_eq!(db.recorder().names(), ["aggregate"], "what is right costs one look");
         let reply = db.recorder().commands()[0].reply.clone().unwrap();
         assert!(!reply.to_string().contains("user"), "of sizes alone");
@@ -58,11 +58,11 @@ async fn a_dry_run_counts_the_same_and_only_reads() {
             .collect();
         plant(db, main, vec![]).await;
         db.recorder().clear();
-        let would = books.adopt().dry_run().await.unwrap();
+        let would = books.migrate_existing().dry_run().await.unwrap();
         let names = db.recorder().names();
         let reads = |name: &String| ["aggregate", "find"].contains(&name.as_str());
         assert!(names.iter().all(reads), "{names:?}");
-        let adopted = books.adopt().await.unwrap();
+        let adopted = books.migrate_existing().await.unwrap();
         assert_eq!((adopted, adopted.documents), (would, 2));
     })
     .await;
@@ -72,7 +72,7 @@ async fn a_dry_run_counts_the_same_and_only_reads() {
 #[tokio::test]
 async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).extras_cap(10).build().unwrap();
+        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
         let main = vec![flagged(1, 0..5), flagged(2, 0..7), main_of(3, 0..3), flagged(4, 0..5)];
         let extras = vec![
             naive(1, "a", 5..30),
@@ -85,7 +85,7 @@ async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
         plant(db, main, extras).await;
         let error = books.ensure_indexes().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert_eq!(books.adopt().await.unwrap().documents, 3);
+        assert_eq!(books.migrate_existing().await.unwrap().documents, 3);
         for (id, number) in [(1, 30), (2, 32), (3, 3), (4, 12)] {
             assert_eq!(stored(db, id).await, users(0..number), "{id}");
         }
@@ -108,21 +108,21 @@ async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
 #[tokio::test]
 async fn another_threshold_and_another_cap_take_hold_in_either_direction() {
     testkit::run(async |db| {
-        let first: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let first: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let numbers = [3, 5, 6, 8, 20, 47];
         for (id, number) in (0..).zip(numbers) {
             first.insert(&book(id, number)).await.unwrap();
         }
         for (threshold, cap) in [(3, 10), (8, 10), (8, 4), (8, 25), (100, 100), (5, 10)] {
             let books = again(db, threshold, cap);
-            books.adopt().await.unwrap();
+            books.migrate_existing().await.unwrap();
             for (id, number) in (0..).zip(numbers) {
                 assert_eq!(stored(db, id).await, users(0..number), "{id} {threshold} {cap}");
             }
             let (threshold, cap) = (threshold as usize, cap as usize);
             assert_eq!(violations(db, threshold, cap).await, Vec::<String>::new());
             db.recorder().clear();
-            assert_eq!(books.adopt().await.unwrap().documents, 0);
+            assert_eq!(books.migrate_existing().await.unwrap().documents, 0);
             assert_eq!(db.recorder().names(), ["aggregate"]);
         }
     })
@@ -132,7 +132,7 @@ async fn another_threshold_and_another_cap_take_hold_in_either_direction() {
 #[tokio::test]
 async fn what_cannot_be_adopted_is_said_when_all_else_is_in_form() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).extras_cap(10).build().unwrap();
+        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
         let refused = with(main_of(1, 0..1), "customers_purchased", "nobody");
         plant(
             db,
@@ -140,8 +140,11 @@ async fn what_cannot_be_adopted_is_said_when_all_else_is_in_form() {
             vec![extra(7, 0, 0..3)],
         )
         .await;
-        let error = books.adopt().await.unwrap_err();
-        assert_eq!((error.kind(), error.operation()), (ErrorKind::Corrupt, Some("adopt")));
+        let error = books.migrate_existing().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::Corrupt, Some("migrate_existing"))
+        );
         assert_eq!(error.document_id(), Some(&1.into()));
         assert!(!format!("{error} {error:?}").contains("nobody"));
         assert_eq!(all(&sales(db)).await[0], refused);
@@ -181,7 +184,7 @@ async fn contents(db: &TestDatabase) -> (Vec<Document>, BTreeSet<String>) {
 async fn adopting_again_after_it_was_killed_comes_out_the_same() {
     testkit::run(async |db| {
         plant_four(db).await;
-        again(db, 5, 10).adopt().await.unwrap();
+        again(db, 5, 10).migrate_existing().await.unwrap();
         let expected = contents(db).await;
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
         let mut killed = 0;
@@ -198,12 +201,12 @@ async fn adopting_again_after_it_was_killed_comes_out_the_same() {
             let done = tokio::select! {
                 biased;
                 () = sent => false,
-                done = books.adopt().concurrency(1).into_future() => done.map(|_| true).unwrap(),
+                done = books.migrate_existing().concurrency(1).into_future() => done.map(|_| true).unwrap(),
             };
             killed += u32::from(!done);
             fault.disable().await;
             end_transactions(db).await;
-            again(db, 5, 10).adopt().await.unwrap();
+            again(db, 5, 10).migrate_existing().await.unwrap();
             assert_eq!(contents(db).await, expected, "after {skip} commands");
             if done {
                 break;
@@ -221,14 +224,14 @@ async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Book
     let [main, extras] = ["sales", "extra_sales"].map(|name| database.collection::<Document>(name));
     let books = Books::builder(main, extras);
     let books = books.array_field("customers_purchased").parent_field("book_id");
-    books.threshold(threshold).extras_cap(cap).build().unwrap()
+    books.threshold(threshold).max_extras_elements(cap).build().unwrap()
 }
 
 /// By other processes, some with the settings from before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_go_on_while_their_books_are_adopted() {
     testkit::run(async |db| {
-        let before: Books = ready(db, builder(db).threshold(20).extras_cap(6)).await;
+        let before: Books = ready(db, builder(db).threshold(20).max_extras_elements(6)).await;
         for id in 0..8 {
             before.insert(&book(id, 60)).await.unwrap();
         }
@@ -260,7 +263,7 @@ async fn writers_go_on_while_their_books_are_adopted() {
             .collect();
         let (mut rounds, mut documents) = (0, 0);
         while writing.load(Ordering::Relaxed) > 0 {
-            documents += adopters[rounds % 3].adopt().await.unwrap().documents;
+            documents += adopters[rounds % 3].migrate_existing().await.unwrap().documents;
             rounds += 1;
         }
         println!("{rounds} rounds, {documents} documents written");
@@ -277,7 +280,7 @@ async fn writers_go_on_while_their_books_are_adopted() {
             assert_eq!(&BTreeSet::from_iter(seen), expected, "{id}");
         }
         let last = &adopters[1];
-        last.adopt().await.unwrap();
+        last.migrate_existing().await.unwrap();
         assert_eq!(findings(last).await, []);
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
         for (id, expected) in (0..).zip(&expected) {

@@ -91,7 +91,7 @@ fn bson_size(document: &Document) -> u64 {
 #[tokio::test]
 async fn a_heavy_tail_is_counted_in_one_aggregate_that_only_reads() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let lengths = insert_heavy_tail(db, &books).await;
         let before = (all(&sales(db)).await, all(&extra_sales(db)).await);
         assert!(before.1.len() > 100, "outliers of several extras");
@@ -127,7 +127,7 @@ async fn a_heavy_tail_is_counted_in_one_aggregate_that_only_reads() {
 #[tokio::test]
 async fn the_bytes_of_elements_are_those_in_their_arrays() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 3)).await.unwrap();
         books.insert(&book(2, 27)).await.unwrap();
         let analysis = books.analyze().await.unwrap();
@@ -232,7 +232,7 @@ async fn a_collection_of_long_arrays_is_analyzed_before_there_are_extras() {
 #[tokio::test]
 async fn a_sample_is_so_many_documents_with_all_their_extras() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let lengths = insert_heavy_tail(db, &books).await;
         let all_of_them = books.analyze().sample(1_000_000).await.unwrap();
         assert_lengths(&all_of_them, &lengths);

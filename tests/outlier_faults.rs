@@ -50,9 +50,9 @@ const CASES: [(Operation, usize); 16] = [
 
 async fn repository(db: &TestDatabase, (operation, _): (Operation, usize)) -> Books {
     extra_sales(db).drop().await.unwrap();
-    let repository = builder(db).threshold(5).extras_cap(10);
+    let repository = builder(db).threshold(5).max_extras_elements(10);
     match operation {
-        Operation::PushUnique => ready(db, repository.unique()).await,
+        Operation::PushUnique => ready(db, repository.unique_elements()).await,
         _ => ready(db, repository).await,
     }
 }
@@ -143,7 +143,7 @@ async fn what_fails_at_any_command_stores_a_prefix() {
                 let context = format!("{case:?} failed after {skip}: {outcome:?}");
                 if let (Err(error), Operation::PushMany(_)) = (&outcome, case.0) {
                     let stored = books.count(1).await.unwrap().total() - case.1 as u64;
-                    assert_eq!(error.stored(), Some(stored), "{context}");
+                    assert_eq!(error.stored_count(), Some(stored), "{context}");
                 }
                 check(db, &books, case, &context).await;
                 failed += u32::from(outcome.is_err());
@@ -170,7 +170,7 @@ async fn on_a_standalone_all_but_a_whole_split_works() {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(5)
-        .extras_cap(10)
+        .max_extras_elements(10)
         .build()
         .unwrap();
     books.ensure_indexes().await.unwrap();
@@ -202,7 +202,7 @@ async fn on_a_standalone_long_documents_are_inserted_while_others_are_pushed_to(
         database.collection::<Document>("extra_sales"),
     );
     let books = books.array_field("customers_purchased").parent_field("book_id");
-    let books = books.threshold(2).extras_cap(3).build().unwrap();
+    let books = books.threshold(2).max_extras_elements(3).build().unwrap();
     books.ensure_indexes().await.unwrap();
     for id in 0..50 {
         books.insert(&book(id, 2)).await.unwrap();
@@ -231,7 +231,7 @@ async fn on_a_standalone_long_documents_are_inserted_while_others_are_pushed_to(
 async fn a_command_that_the_driver_sends_again_is_understood() {
     testkit::run(async |db| {
         let done_and_gone = || FailPoint::on(&["findAndModify"]).times(1).write_concern_error(91);
-        let books = ready(db, builder(db).threshold(5).extras_cap(10).unique()).await;
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
         let plain = again(db, 5, 10);
         books.insert(&book(1, 5)).await.unwrap();
         let mut expected = users(0..5);
@@ -274,13 +274,13 @@ async fn a_command_that_the_driver_sends_again_is_understood() {
 #[tokio::test]
 async fn a_unique_push_whose_last_look_fails_says_that_it_is_stored() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).extras_cap(10).unique()).await;
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
         books.insert(&book(1, 8)).await.unwrap();
         let user = "user08".to_owned();
         let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;
         let error = books.push_unique(1, &user).await.unwrap_err();
         fault.disable().await;
-        assert_eq!(error.stored(), Some(1), "{error:?}");
+        assert_eq!(error.stored_count(), Some(1), "{error:?}");
         assert_eq!(stored(db, 1).await, users(0..9));
         assert_eq!(books.push_unique(1, &user).await.unwrap(), Pushed::AlreadyThere);
     })

@@ -139,7 +139,7 @@ async fn what_is_refused_stores_nothing() {
         assert_eq!(documents.elements(1).await.unwrap().len(), 3);
         assert_eq!((all(&sales(db)).await.len(), all(&extra_sales(db)).await.len()), (1, 1));
 
-        let unique = ready(db, builder::<Document, Bson>(db).threshold(2).unique()).await;
+        let unique = ready(db, builder::<Document, Bson>(db).threshold(2).unique_elements()).await;
         let doubled = doc! { "_id": 5, "customers_purchased": [1, 2, 3, 1] };
         assert_eq!(
             unique.insert(&doubled).await.unwrap_err().kind(),
@@ -234,7 +234,7 @@ async fn elements_of_which_few_fit_a_document_get_extras_of_their_own() {
 #[tokio::test]
 async fn deleting_takes_the_extras_along() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 3)).await.unwrap();
         books.insert(&book(2, 40)).await.unwrap();
         books.insert(&book(3, 40)).await.unwrap();
@@ -261,7 +261,7 @@ async fn settings_that_cannot_work_are_refused() {
             assert!(error.to_string().contains(text), "{error}");
         };
         refused(builder(db).threshold(0), "threshold");
-        refused(builder(db).extras_cap(0), "cap");
+        refused(builder(db).max_extras_elements(0), "cap");
         refused(builder(db).threshold(u32::MAX), "threshold");
         refused(builder(db).flag_field("customers_purchased"), "two different");
         refused(builder(db).seq_field("count"), "four different");
@@ -316,7 +316,7 @@ async fn without_its_index_an_outlier_is_not_pushed_to() {
 #[tokio::test]
 async fn the_validators_refuse_what_breaks_the_pattern() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).extras_cap(10).build().unwrap();
+        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
         let database = db.database();
         database
             .create_collection("sales")
@@ -328,7 +328,7 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
             .validator(books.extras_validator())
             .await
             .unwrap();
-        let books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 37)).await.unwrap();
         for user in users(37..60) {
             books.push(1, &user).await.unwrap();
@@ -357,7 +357,7 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
 async fn undefined_is_no_element_and_nothing_is_stored() {
     testkit::run(async |db| {
         let plain = ready(db, builder::<Document, Bson>(db).threshold(2)).await;
-        let unique = ready(db, builder::<Document, Bson>(db).threshold(2).unique()).await;
+        let unique = ready(db, builder::<Document, Bson>(db).threshold(2).unique_elements()).await;
         plain
             .insert(&doc! { "_id": 1, "customers_purchased": [1, 2, 3] })
             .await
@@ -401,7 +401,11 @@ async fn a_split_document_is_stored_as_a_whole_in_a_session_too() {
         let before = all(&extra_sales(db)).await;
         let mut session = db.client().start_session().await.unwrap();
         let error = books.insert(&book(1, 5)).session(&mut session).await.unwrap_err();
-        assert_eq!((error.kind(), error.stored()), (ErrorKind::Corrupt, None), "{error:?}");
+        assert_eq!(
+            (error.kind(), error.stored_count()),
+            (ErrorKind::Corrupt, None),
+            "{error:?}"
+        );
         assert_eq!(all(&sales(db)).await, [] as [Document; 0]);
         assert_eq!(all(&extra_sales(db)).await, before);
 

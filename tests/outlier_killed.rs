@@ -33,7 +33,7 @@ impl Place<'_> {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(5)
-        .extras_cap(10)
+        .max_extras_elements(10)
         .build()
         .unwrap()
     }

@@ -129,7 +129,7 @@ async fn a_look_before_the_push_does_not_keep_elements_unique() {
         assert!(inline(db).await > 8, "by a look before");
 
         new_book(db).await;
-        let books = ready(db, builder::<Book, String>(db).threshold(3).unique()).await;
+        let books = ready(db, builder::<Book, String>(db).threshold(3).unique_elements()).await;
         by_64_writers(move |user| {
             let books = books.clone();
             async move {

@@ -14,7 +14,7 @@ use crate::support::{all, at_least};
 #[tokio::test]
 async fn what_removals_leave_is_filled_up_in_order() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 38)).await.unwrap();
         let gone = [0, 3, 7, 16, 25, 37];
         for n in gone {
@@ -57,7 +57,7 @@ async fn what_removals_leave_is_filled_up_in_order() {
 #[tokio::test]
 async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let main = with(flagged(1, 0..2), "blurb", "x".repeat(100_000));
         plant(db, vec![main], vec![with(extra(1, 0, 2..9), "note", "mine")]).await;
         db.recorder().clear();
@@ -80,7 +80,7 @@ async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
 #[tokio::test]
 async fn what_cannot_be_rebalanced_is_an_error_and_stays() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let refused = [
             (vec![], vec![extra(1, 0, 0..3)], ErrorKind::NotFound),
             (
@@ -116,7 +116,7 @@ async fn what_cannot_be_rebalanced_is_an_error_and_stays() {
 #[tokio::test]
 async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let planted = (vec![flagged(1, 0..2)], vec![extra(1, 0, 2..4)]);
         for commit in [false, true] {
             plant(db, planted.0.clone(), planted.1.clone()).await;
@@ -142,7 +142,7 @@ async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
 #[tokio::test]
 async fn large_elements_fill_the_array_as_far_as_they_should() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let large: Vec<String> = (0..7).map(|n| n.to_string().repeat(3 << 20)).collect();
         books
             .insert(&Book {
@@ -172,7 +172,7 @@ async fn large_elements_fill_the_array_as_far_as_they_should() {
 #[tokio::test]
 async fn hostile_elements_and_ids_are_values() {
     testkit::run(async |db| {
-        let things = builder::<Document, Bson>(db).threshold(4).extras_cap(3);
+        let things = builder::<Document, Bson>(db).threshold(4).max_extras_elements(3);
         let things = ready(db, things).await;
         let mut hostile = vec![
             Bson::String("$has_extras".into()),
@@ -208,7 +208,7 @@ async fn hostile_elements_and_ids_are_values() {
             assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
             let small = builder::<Document, Bson>(db)
                 .threshold(1)
-                .extras_cap(2)
+                .max_extras_elements(2)
                 .build()
                 .unwrap();
             assert_eq!(small.rebalance(id.clone()).await.unwrap().inline, 1);
@@ -226,7 +226,7 @@ async fn hostile_elements_and_ids_are_values() {
 #[tokio::test]
 async fn a_push_that_opens_extras_waits_for_a_rebalance_that_takes_the_flag_away() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(4)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
         let other = mover(db);
         let mut session = db.plain_client().start_session().await.unwrap();
@@ -255,7 +255,7 @@ async fn a_push_that_opens_extras_waits_for_a_rebalance_that_takes_the_flag_away
 #[tokio::test]
 async fn extras_that_are_opened_after_the_flag_is_gone_come_with_it() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(4)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
         let other = mover(db);
         let fault = FailPoint::on(&["update"])
@@ -309,7 +309,7 @@ pub fn mover(db: &testkit::TestDatabase) -> Books {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(5)
-        .extras_cap(4)
+        .max_extras_elements(4)
         .build()
         .unwrap()
 }

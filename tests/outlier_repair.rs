@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::{FoundIn, Left, Problem, Repaired};
+use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -62,7 +62,7 @@ async fn orphans_are_left_until_they_are_to_go() {
         let orphans = vec![extra(2, 0, 0..10), extra(2, 1, 10..12), extra(14, 0, 5..8)];
         plant(db, vec![flagged(14, 0..5)], orphans.clone()).await;
         let repaired = repair(&books).await;
-        assert_eq!((repaired.len(), repaired[0].left), (1, Some(Left::Orphaned)));
+        assert_eq!((repaired.len(), repaired[0].left), (1, Some(Unrepaired::Orphaned)));
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
         let planned: Vec<_> = books
             .repair()
@@ -105,7 +105,10 @@ async fn fields_of_the_users_own_stay_or_stop_the_repair() {
         let planted = vec![with(extra(2, 0, 5..7), "count", 9), noted(extra(2, 1, 7..9))];
         plant(db, vec![flagged(2, 0..5)], planted.clone()).await;
         let repaired = repair(&books).await;
-        assert_eq!((repaired[0].left, repaired[0].written), (Some(Left::OwnFields), 0));
+        assert_eq!(
+            (repaired[0].left, repaired[0].written),
+            (Some(Unrepaired::OwnFields), 0)
+        );
         assert_eq!(all(&extra_sales(db)).await, planted);
     })
     .await;
@@ -114,7 +117,12 @@ async fn fields_of_the_users_own_stay_or_stop_the_repair() {
 #[tokio::test]
 async fn unique_elements_that_are_there_twice_are_there_once_then() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).extras_cap(10).unique().build().unwrap();
+        let books: Books = builder(db)
+            .threshold(5)
+            .max_extras_elements(10)
+            .unique_elements()
+            .build()
+            .unwrap();
         plant(
             db,
             vec![main_of(2, 0..8)],
@@ -225,7 +233,7 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
             let read: Vec<String> = books.elements(id).await.unwrap();
             assert_eq!(read, users(0..number), "{id}");
         }
-        books.adopt().await.unwrap();
+        books.migrate_existing().await.unwrap();
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
     })
     .await;
@@ -268,7 +276,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(5)
-        .extras_cap(10)
+        .max_extras_elements(10)
         .build()
         .unwrap();
     for damage in kinds() {
@@ -299,7 +307,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
         match &damage.mended {
             // all elements are read, in order, whatever is left
             Some(elements) => {
-                assert!(matches!(repaired[0].left, None | Some(Left::NeedsTransaction)));
+                assert!(matches!(repaired[0].left, None | Some(Unrepaired::NeedsTransaction)));
                 let mut read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
                 read.sort_unstable();
                 let mut elements = elements.clone();
@@ -308,7 +316,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
             }
             None => assert!(matches!(
                 repaired[0].left,
-                Some(Left::Orphaned | Left::ArrayNotArray | Left::ElementsNotArray)
+                Some(Unrepaired::Orphaned | Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray)
             )),
         }
     }
@@ -325,7 +333,10 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
     assert_eq!(findings(&books).await, []);
 
     main.insert_one(main_of(1, 0..9)).await.unwrap();
-    for error in [books.rebalance(1).await.unwrap_err(), books.adopt().await.unwrap_err()] {
+    for error in [
+        books.rebalance(1).await.unwrap_err(),
+        books.migrate_existing().await.unwrap_err(),
+    ] {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
     assert_eq!(main.find_one(doc! { "_id": 1 }).await.unwrap(), Some(main_of(1, 0..9)));
@@ -337,7 +348,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
 #[tokio::test]
 async fn a_push_to_extras_with_a_count_that_is_no_integer_stores_once() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let decimal = Bson::Decimal128("2".parse().unwrap());
         for count in [
             decimal,

@@ -1,4 +1,4 @@
-//! Repair, rebalance and adopt while others write, and repair that is cut off.
+//! Repair, rebalance and migrate_existing while others write, and repair that is cut off.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn mender(db: &TestDatabase) -> Books {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(5)
-        .extras_cap(10)
+        .max_extras_elements(10)
         .build()
         .unwrap()
 }
@@ -32,7 +32,7 @@ fn mender(db: &TestDatabase) -> Books {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_lose_nothing_while_their_books_are_mended() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let mender = mender(db);
         for _ in 0..3 {
             let main = vec![main_of(0, 0..17), main_of(1, 0..5), flagged(2, 0..5), flagged(3, 0..5)];
@@ -97,7 +97,7 @@ async fn writers_lose_nothing_while_their_books_are_mended() {
 async fn what_is_deleted_while_it_is_adopted_is_gone() {
     testkit::run(async |db| {
         // Always out of form for the other.
-        let books: Books = ready(db, builder(db).threshold(8).extras_cap(4)).await;
+        let books: Books = ready(db, builder(db).threshold(8).max_extras_elements(4)).await;
         let mender = mender(db);
         let writing = Arc::new(AtomicUsize::new(8));
         let writers: Vec<_> = (0..8)
@@ -118,7 +118,7 @@ async fn what_is_deleted_while_it_is_adopted_is_gone() {
             .collect();
         let mut documents = 0;
         while writing.load(Ordering::Relaxed) > 0 {
-            documents += mender.adopt().await.unwrap().documents;
+            documents += mender.migrate_existing().await.unwrap().documents;
         }
         for writer in writers {
             writer.await.unwrap();
@@ -246,7 +246,7 @@ async fn plant_unflagged(db: &TestDatabase, ids: std::ops::Range<i32>) {
 #[tokio::test]
 async fn the_reader_of_verify_and_repair_calls_the_same_repository() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let ids = 0..24;
         let pushed = |id: i32, n: usize| format!("pushed{id}-{n}");
         let push_all = async |n: usize| {

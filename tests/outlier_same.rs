@@ -232,7 +232,7 @@ async fn inserts(lists: &Lists, a: &Bson, b: &Bson) -> bool {
 #[tokio::test]
 async fn an_insert_takes_for_equal_what_the_server_does() {
     testkit::run(async |db| {
-        let lists: Lists = ready(db, builder(db).threshold(5).unique()).await;
+        let lists: Lists = ready(db, builder(db).threshold(5).unique_elements()).await;
         let mut pairs = Vec::new();
         // Of two kinds, any two differ; the random pairs of the other test have them.
         for kind in [numbers(), others()] {
@@ -277,7 +277,7 @@ async fn check(db: &TestDatabase, lists: &Lists, a: &Bson, b: &Bson) {
 async fn all_calls_compare_elements_alike() {
     let pairs = (values(), values(), any::<bool>());
     testkit::run(async |db| {
-        let lists: Lists = ready(db, builder(db).threshold(2).unique()).await;
+        let lists: Lists = ready(db, builder(db).threshold(2).unique_elements()).await;
         let runtime = Handle::current();
         let mut runner = TestRunner::new(Config {
             cases: 150,

@@ -59,7 +59,11 @@ pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D,
 
 /// Another repository over the same collections, as another process has one: it knows nothing of the first one's writes.
 pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
-    builder(db).threshold(threshold).extras_cap(cap).build().unwrap()
+    builder(db)
+        .threshold(threshold)
+        .max_extras_elements(cap)
+        .build()
+        .unwrap()
 }
 
 /// What is wrong, as far as it is seen.

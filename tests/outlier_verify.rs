@@ -82,7 +82,7 @@ async fn it_sends_no_elements_and_looks_again_where_something_is_wrong() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sound_collection_gives_no_findings_while_many_write() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         for id in 0..4 {
             books.insert(&book(id, 8)).await.unwrap();
         }
@@ -150,7 +150,7 @@ async fn what_cannot_be_is_an_error() {
             .unwrap();
         let error = apart.verify().stream().try_next().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
-        let error = apart.adopt().await.unwrap_err();
+        let error = apart.migrate_existing().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
         assert_eq!(db.recorder().round_trips(), 0);
         plant(db, vec![doc! { "_id": 1 }], vec![]).await;
@@ -199,8 +199,8 @@ fn doubled() -> Vec<(Document, Vec<Document>, u64)> {
 #[tokio::test]
 async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
     testkit::run(async |db| {
-        let unique = || builder::<Document, Bson>(db).threshold(5).extras_cap(10);
-        let (lists, plain) = (unique().unique().build().unwrap(), unique().build().unwrap());
+        let unique = || builder::<Document, Bson>(db).threshold(5).max_extras_elements(10);
+        let (lists, plain) = (unique().unique_elements().build().unwrap(), unique().build().unwrap());
         let sound = doc! { "_id": 1, "customers_purchased": ["a", 1, "b"], "has_extras": true };
         let of_sound =
             doc! { "_id": "1-0", "book_id": 1, "seq": 0, "count": 2, "customers_purchased_extra": ["c", "1"] };
@@ -245,7 +245,14 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
 #[tokio::test]
 async fn unique_elements_take_no_more_round_trips_where_all_is_well() {
     testkit::run(async |db| {
-        let lists = ready(db, builder::<Book, String>(db).threshold(5).extras_cap(10).unique()).await;
+        let lists = ready(
+            db,
+            builder::<Book, String>(db)
+                .threshold(5)
+                .max_extras_elements(10)
+                .unique_elements(),
+        )
+        .await;
         for id in 0..3 {
             lists.insert(&book(id, 20)).await.unwrap();
         }
@@ -297,7 +304,7 @@ async fn until(mut condition: impl AsyncFnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_between_its_flag_and_its_extras_is_no_finding() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(2).extras_cap(10)).await;
+        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(10)).await;
         let other = (2..).find(|id| lock_of(*id) == lock_of(1)).unwrap();
         for id in [1, other] {
             books.insert(&book(id, 2)).await.unwrap();

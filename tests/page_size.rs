@@ -91,7 +91,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     started.wait().await;
     let mut progress = Vec::new();
     let change = new_size
-        .change_page_size_from(old)
+        .migrate_page_size_from(old)
         .on_progress(|change| progress.push(change))
         .await
         .unwrap();
@@ -114,7 +114,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
         indexes,
         ["_id_".to_owned(), new_size.indexes().indexes()[0].name.clone()]
     );
-    let again = new_size.change_page_size_from(old).await.unwrap();
+    let again = new_size.migrate_page_size_from(old).await.unwrap();
     assert_eq!((again.keys, again.pages), (0, 0), "and there is nothing left to do");
 }
 
@@ -146,7 +146,7 @@ async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
                 }
                 let (stop, stopped) = tokio::sync::oneshot::channel();
                 let mut stop = Some(stop);
-                let change = new_size.change_page_size_from(old).concurrency(1);
+                let change = new_size.migrate_page_size_from(old).concurrency(1);
                 let change = change.on_progress(move |change| {
                     if change.keys == stop_after {
                         let _ = stop.take().unwrap().send(());
@@ -158,7 +158,7 @@ async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
                     done = change => panic!("{done:?}"),
                 }
                 assert_eq!(stored(&new_size).await, acknowledged);
-                new_size.change_page_size_from(old).await.unwrap();
+                new_size.migrate_page_size_from(old).await.unwrap();
                 check(&new_size, &acknowledged).await;
                 new_size.append(&0, &spread(-1)).await.unwrap();
             }
@@ -178,9 +178,9 @@ async fn a_change_that_fails_at_an_index_is_finished_by_another() {
                 let trades: Vec<Trade> = (0..28).map(spread).collect();
                 old_size.append_many(&0, &trades).await.unwrap();
                 let fault = FailPoint::on(&[command]).error_code(8000).enable(db).await;
-                new_size.change_page_size_from(old).await.unwrap_err();
+                new_size.migrate_page_size_from(old).await.unwrap_err();
                 fault.disable().await;
-                new_size.change_page_size_from(old).await.unwrap();
+                new_size.migrate_page_size_from(old).await.unwrap();
                 check(&new_size, &trades.iter().map(|trade| (trade.n, 0)).collect()).await;
                 new_size.append(&0, &spread(-1)).await.unwrap();
             }
@@ -194,7 +194,7 @@ async fn what_cannot_be_changed_is_an_error_and_nothing_is_changed() {
     testkit::run(async |db| {
         let new_size = sized(db, 10);
         for old in [0, 10, u32::MAX] {
-            let error = new_size.change_page_size_from(old).await.unwrap_err();
+            let error = new_size.migrate_page_size_from(old).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
         assert_eq!(db.recorder().round_trips(), 0);
@@ -210,7 +210,7 @@ async fn what_cannot_be_changed_is_an_error_and_nothing_is_changed() {
             .build();
         plain(db).create_index(index).await.unwrap();
         for page_size in [10, 2] {
-            let error = sized(db, page_size).change_page_size_from(3).await.unwrap_err();
+            let error = sized(db, page_size).migrate_page_size_from(3).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{error:?}");
             assert_eq!(plain(db).list_index_names().await.unwrap().len(), 2);
         }
@@ -231,14 +231,14 @@ async fn a_key_that_cannot_be_rewritten_stops_a_change_to_larger_pages() {
         plain(db).insert_one(&damaged).await.unwrap();
         let before = all(&plain(db)).await;
         let new_size = sized(db, 10);
-        let error = new_size.change_page_size_from(3).await.unwrap_err();
+        let error = new_size.migrate_page_size_from(3).await.unwrap_err();
         assert!(error.is_corrupt(), "{error:?}");
         assert_eq!(error.key(), Some("123"));
         assert_eq!(all(&plain(db)).await, before);
         old_size.append(&123, &spread(7)).await.unwrap();
 
         plain(db).delete_one(doc! { "_id": damaged.get("_id") }).await.unwrap();
-        let change = new_size.change_page_size_from(3).await.unwrap();
+        let change = new_size.migrate_page_size_from(3).await.unwrap();
         assert_eq!((change.keys, change.pages), (1, 1));
         assert_eq!(new_size.page(&123, 1).await.unwrap().unwrap().items.len(), 8);
     })
@@ -260,7 +260,7 @@ async fn on_a_standalone_nothing_is_changed() {
     };
     let old_size = sized(10);
     old_size.ensure_indexes().await.unwrap();
-    let error = sized(3).change_page_size_from(10).await.unwrap_err();
+    let error = sized(3).migrate_page_size_from(10).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
     old_size.append(&123, &spread(0)).await.unwrap();
 }

@@ -4,7 +4,7 @@
 use futures::TryStreamExt;
 use mongo_patterns::Progress;
 use mongo_patterns::embedded::EmbeddedRepository;
-use mongo_patterns::subset::{Direction, MovePlan, SubsetRepository};
+use mongo_patterns::subset::{Direction, MigrationPlan, SubsetRepository};
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
@@ -72,16 +72,21 @@ async fn a_plan_of_outliers_lists_every_transaction() {
         for (threshold, cap, outliers) in [(5, 10, 3), (10, 20, 3), (100, 20, 2)] {
             let books = again(db, threshold, cap);
             let (before, extras) = (all(&sales(db)).await, all(&extra_sales(db)).await);
-            let commands: Vec<PlannedCommand> = books.adopt().plan().try_collect().await.unwrap();
+            let commands: Vec<PlannedCommand> = books.migrate_existing().plan().try_collect().await.unwrap();
             assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), (before, extras));
             let commits = commands.iter().filter(|planned| planned.on_admin && planned.writes);
             assert_eq!(commits.count(), outliers);
             db.recorder().clear();
-            let adopted = books.adopt().concurrency(1).await.unwrap();
+            let adopted = books.migrate_existing().concurrency(1).await.unwrap();
             assert_eq!(adopted.documents, outliers as u64);
             same(&by_document(sent(db)), &by_document(planned(&commands)));
         }
-        let commands: Vec<PlannedCommand> = again(db, 100, 20).adopt().plan().try_collect().await.unwrap();
+        let commands: Vec<PlannedCommand> = again(db, 100, 20)
+            .migrate_existing()
+            .plan()
+            .try_collect()
+            .await
+            .unwrap();
         assert_eq!((commands.len(), writes(&commands)), (1, 0));
     })
     .await;
@@ -92,7 +97,7 @@ async fn a_plan_of_embedded_children_that_move_lists_every_chunk() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
         let products = unmoved(db);
-        let moving = || products.move_from_embedded().chunk_children(200);
+        let moving = || products.migrate_from_embedded().chunk_children(200);
         let planned = moving().plan().await.unwrap();
         assert_eq!((planned.parents, planned.children), (40, expected.len() as u64));
         assert_eq!(all(&reviews(db)).await, []);
@@ -112,7 +117,7 @@ async fn a_plan_of_embedded_children_that_move_lists_every_chunk() {
 }
 
 /// A repository looks for its indexes once.
-fn without_index_check(plan: MovePlan) -> Vec<PlannedCommand> {
+fn without_index_check(plan: MigrationPlan) -> Vec<PlannedCommand> {
     let commands = plan.commands.into_iter();
     commands
         .filter(|planned| planned.purpose != "check the indexes")
@@ -127,10 +132,10 @@ async fn a_plan_of_subsets_lists_what_adopting_and_changing_send() {
         let children: Vec<_> = (0..90).map(|n| review_of(1 + n % 9, n, n.into())).collect();
         db.plain_collection("review").insert_many(children).await.unwrap();
         let old: Products = builder(db.database()).build().unwrap();
-        let planned = old.adopt().discard_embedded().plan().await.unwrap();
+        let planned = old.migrate_existing().discard_embedded().plan().await.unwrap();
         assert_eq!((planned.parents, writes(&planned.commands)), (9, 3));
         db.recorder().clear();
-        old.adopt().discard_embedded().await.unwrap();
+        old.migrate_existing().discard_embedded().await.unwrap();
         check(db, &planned.commands);
         let last = planned.commands.last().map(|last| last.purpose);
         assert_eq!(last, Some("look for children without a parent"));
@@ -144,22 +149,22 @@ async fn a_plan_of_subsets_lists_what_adopting_and_changing_send() {
             .parent_field("product_id")
             .child_id_field("review_id")
             .order_by("review_author", Direction::Ascending)
-            .size(3)
+            .subset_size(3)
             .build()
             .unwrap();
-        let planned = new.change_from(&old).plan().await.unwrap();
+        let planned = new.migrate_layout_from(&old).plan().await.unwrap();
         let drops = planned
             .commands
             .iter()
             .filter(|planned| planned.command.contains_key("dropIndexes"));
         assert_eq!((drops.count(), writes(&planned.commands)), (1, 3));
         db.recorder().clear();
-        new.change_from(&old).await.unwrap();
+        new.migrate_layout_from(&old).await.unwrap();
         check(db, &planned.commands);
 
-        let again = new.change_from(&old).plan().await.unwrap();
+        let again = new.migrate_layout_from(&old).plan().await.unwrap();
         db.recorder().clear();
-        new.change_from(&old).await.unwrap();
+        new.migrate_layout_from(&old).await.unwrap();
         check(db, &without_index_check(again));
     })
     .await;
@@ -178,7 +183,7 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
         index_reference(db).await;
         let patrons = patrons(db);
         let source = db.collection::<Document>("address");
-        let moving = || patrons.move_from_references(&source, "patron_id").chunk_parents(20);
+        let moving = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(20);
         let planned = moving().plan().await.unwrap();
         assert_eq!((planned.children, writes(&planned.commands)), (120, 3));
         db.recorder().clear();
@@ -187,7 +192,7 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
         check(db, &planned.commands);
 
         let back = db.collection::<Document>("back");
-        let moving = || patrons.move_to_references(&back, "patron_id").chunk_children(50);
+        let moving = || patrons.migrate_to_references(&back, "patron_id").chunk_children(50);
         let planned = moving().plan().await.unwrap();
         // The index, and 51, 51 and 18 children.
         assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
@@ -207,10 +212,13 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
         check(db, &again.commands);
         for refused in [
             patrons
-                .move_from_references(&source, "patron_id")
+                .migrate_from_references(&source, "patron_id")
                 .chunk_parents(0)
                 .await,
-            patrons.move_to_references(&back, "patron_id").chunk_children(0).await,
+            patrons
+                .migrate_to_references(&back, "patron_id")
+                .chunk_children(0)
+                .await,
         ] {
             assert!(refused.unwrap_err().to_string().contains("at least 1"));
         }
@@ -234,7 +242,11 @@ async fn looks_at_whole_collections_say_how_far_they_are() {
         let repaired = books.repair().dry_run().on_progress(|at| told = Some(at)).stream();
         let repaired: Vec<_> = repaired.try_collect().await.unwrap();
         assert_eq!((repaired.len(), done(told)), (3, Some((3, 3))));
-        books.adopt().on_progress(|at| told = Some(at)).await.unwrap();
+        books
+            .migrate_existing()
+            .on_progress(|at| told = Some(at))
+            .await
+            .unwrap();
         assert_eq!(done(told), Some((3, 3)));
 
         let products: Products = builder(db.database()).build().unwrap();

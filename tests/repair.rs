@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{BucketRepository, Left, Problem, Repaired};
+use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -106,7 +106,7 @@ async fn fields_of_the_users_own_stay_or_stop_the_repair() {
         plant(db, [bucket("a", 0..1), marked(bucket("a", 1..2))]).await;
         let before = all(&plain(db)).await;
         let repaired = repair(&named).await;
-        assert_eq!(repaired[0].left, Some(Left::OwnFields));
+        assert_eq!(repaired[0].left, Some(Unrepaired::OwnFields));
         assert_eq!(all(&plain(db)).await, before);
     })
     .await;
@@ -131,7 +131,7 @@ async fn doubled_items_stay_once_and_different_ones_are_left() {
         let other = doc! { "n": 2, "date": at(SECOND) };
         plant(db, [bucket("a", 0..3), with(bucket("a", 3..4), "history", [other])]).await;
         let before = all(&plain(db)).await;
-        assert_eq!(repair(&with_ids).await[0].left, Some(Left::ItemsDiffer));
+        assert_eq!(repair(&with_ids).await[0].left, Some(Unrepaired::ItemsDiffer));
         assert_eq!(all(&plain(db)).await, before);
 
         plant(
@@ -143,7 +143,7 @@ async fn doubled_items_stay_once_and_different_ones_are_left() {
         )
         .await;
         let repaired = repair(&with_ids).await;
-        assert_eq!(repaired[0].left, Some(Left::NoItemId));
+        assert_eq!(repaired[0].left, Some(Unrepaired::NoItemId));
         assert_eq!(repaired[0].written, ["a_1698335223"], "all else is mended");
         assert_eq!(repair(&with_ids).await[0].written, [""; 0]);
     })
@@ -204,7 +204,7 @@ async fn items_that_are_null_or_have_no_time_are_left() {
             let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
             let repaired = repair(&named).await;
             assert_eq!(planned, repaired);
-            assert_eq!(repaired[0].left, Some(Left::UnreadableItems));
+            assert_eq!(repaired[0].left, Some(Unrepaired::UnreadableItems));
             assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
             let stored = all(&plain(db)).await;
             let [first, second] = items;
@@ -213,7 +213,7 @@ async fn items_that_are_null_or_have_no_time_are_left() {
             let again = repair(&named).await;
             assert_eq!(
                 (again[0].left, again[0].written.len()),
-                (Some(Left::UnreadableItems), 0)
+                (Some(Unrepaired::UnreadableItems), 0)
             );
         }
     })

@@ -34,7 +34,7 @@ impl Shop {
             .array_field("customers_purchased")
             .parent_field("book_id")
             .threshold(3)
-            .extras_cap(3);
+            .max_extras_elements(3);
         let patrons = EmbeddedRepository::builder(collection("patron"))
             .children_field("addresses")
             .child_id_field("id")
@@ -113,7 +113,7 @@ impl Shop {
         assert_eq!(books.count(1).await.unwrap().total(), 8);
         assert_eq!(books.analyze().await.unwrap().elements, 8);
         assert_eq!(books.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
-        books.adopt().dry_run().await.unwrap();
+        books.migrate_existing().dry_run().await.unwrap();
 
         let products = &self.products;
         products.ensure_indexes().await.unwrap();
@@ -134,5 +134,8 @@ impl Shop {
 
 /// A repository of the newest so many reviews.
 pub fn products(database: &Database, size: u32) -> SubsetRepository<Product, Review> {
-    crate::subset_support::builder(database).size(size).build().unwrap()
+    crate::subset_support::builder(database)
+        .subset_size(size)
+        .build()
+        .unwrap()
 }

@@ -91,7 +91,7 @@ async fn without_the_index_an_append_is_refused_and_nothing_is_stored() {
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing, "no collection: {error:?}");
         assert!(
-            error.is_setup() && error.to_string().contains("ensure_indexes()"),
+            error.is_setup_error() && error.to_string().contains("ensure_indexes()"),
             "{error}"
         );
         assert!(all(&plain(db)).await.is_empty());
@@ -258,10 +258,10 @@ async fn a_collation_under_which_bounds_are_lost_is_refused() {
             .unwrap();
         let trades = builder(db).build().unwrap();
         let error = trades.ensure_indexes().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Collation, "{error:?}");
-        assert!(error.is_setup());
+        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
+        assert!(error.is_setup_error());
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
-        assert!(error.is_setup(), "{error:?}");
+        assert!(error.is_setup_error(), "{error:?}");
         assert!(all(&plain(db)).await.is_empty());
         assert_eq!(index_names(db).await, ["_id_"]);
 

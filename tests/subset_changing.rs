@@ -63,7 +63,7 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
         }
         let mut progress = Vec::new();
         let adopted = products
-            .adopt()
+            .migrate_existing()
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
             .unwrap();
@@ -78,7 +78,7 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
 
         // once more writes nothing
         let before = all(&product(db)).await;
-        let again = products.adopt().await.unwrap();
+        let again = products.migrate_existing().await.unwrap();
         assert_eq!(
             (again.parents, again.one_by_one, again.created_indexes.len()),
             (PARENTS as u64, 0, 0)
@@ -107,13 +107,13 @@ async fn an_adoption_that_fails_at_any_command_is_finished_by_the_next() {
                 "createIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let adopted = products.adopt().await;
+            let adopted = products.migrate_existing().await;
             fault.disable().await;
             if adopted.is_ok() {
                 break;
             }
             failed += 1;
-            products.adopt().await.unwrap();
+            products.migrate_existing().await.unwrap();
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip}");
         }
         assert!(failed >= 7, "{failed}");
@@ -130,7 +130,7 @@ async fn children_that_break_the_rules_stop_an_adoption_before_it_writes() {
         reviews(db).insert_one(twice).await.unwrap();
         let before = all(&product(db)).await;
         let products: Products = builder(db.database()).build().unwrap();
-        let error = products.adopt().await.unwrap_err();
+        let error = products.migrate_existing().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert_eq!(all(&product(db)).await, before);
     })
@@ -180,15 +180,19 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
     }
     load(db).await;
     let old: Products = builder(db.database()).build().unwrap();
-    old.adopt().await.unwrap();
-    let new: Products = by_author(db.database()).size(4).build().unwrap();
+    old.migrate_existing().await.unwrap();
+    let new: Products = by_author(db.database()).subset_size(4).build().unwrap();
     let database = db.plain_client().database(db.database().name());
     let (written, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..8)
         .map(|writer| {
             let mut products: Products = builder(&database).consistency(consistency).build().unwrap();
-            let next: Products = by_author(&database).size(4).consistency(consistency).build().unwrap();
+            let next: Products = by_author(&database)
+                .subset_size(4)
+                .consistency(consistency)
+                .build()
+                .unwrap();
             let (written, refused, done) = (Arc::clone(&written), Arc::clone(&refused), Arc::clone(&done));
             tokio::spawn(async move {
                 let mut random = Random(writer as u64);
@@ -223,13 +227,13 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
     while written.load(Ordering::Relaxed) < 20 {
         tokio::task::yield_now().await;
     }
-    let plan = new.change_from(&old).plan().await.unwrap();
+    let plan = new.migrate_layout_from(&old).plan().await.unwrap();
     let drops = |planned: &mongo_patterns_core::PlannedCommand| {
         let index = planned.command.get_str("index").unwrap_or_default();
         planned.command.contains_key("dropIndexes") && index == "product_id_1_published_date_-1_review_id_-1"
     };
     assert_eq!(plan.commands.iter().filter(|planned| drops(planned)).count(), 1);
-    let changed = new.change_from(&old).await.unwrap();
+    let changed = new.migrate_layout_from(&old).await.unwrap();
     done.store(true, Ordering::Relaxed);
     for writer in writers {
         writer.await.unwrap();
@@ -275,16 +279,16 @@ async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
         let both = [review_of(1, 1, 1), second];
         db.plain_collection::<Review>("review").insert_many(both).await.unwrap();
         let old: Products = builder(db.database())
-            .size(1)
+            .subset_size(1)
             .consistency(Consistency::Eventual)
             .build()
             .unwrap();
-        old.adopt().await.unwrap();
+        old.migrate_existing().await.unwrap();
         old.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [1]);
         // A writer with the new order has begun before the change, so its product is right by then.
         let database = db.plain_client().database(db.database().name());
-        let new: Products = by_author(&database).size(1).build().unwrap();
+        let new: Products = by_author(&database).subset_size(1).build().unwrap();
         new.ensure_indexes().await.unwrap();
         new.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [2]);
@@ -300,7 +304,7 @@ async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
             () = db.recorder().sent(3) => {}
             rebuilt = &mut late => panic!("{rebuilt:?}"),
         }
-        new.change_from(&old).await.unwrap();
+        new.migrate_layout_from(&old).await.unwrap();
         let late = late.await;
         slow.disable().await;
         assert_eq!(late.unwrap_err().kind(), ErrorKind::IndexMissing);
@@ -316,21 +320,21 @@ async fn another_size_and_other_fields() {
     testkit::run(async |db| {
         load(db).await;
         let old: Products = builder(db.database()).build().unwrap();
-        old.adopt().await.unwrap();
+        old.migrate_existing().await.unwrap();
         for (n, (size, embed)) in [(3, None), (12, None), (12, Some(["published_date"]))]
             .into_iter()
             .enumerate()
         {
-            let new = builder::<Document, Document>(db.database()).size(size);
+            let new = builder::<Document, Document>(db.database()).subset_size(size);
             let new = match embed {
                 None => new,
-                Some(fields) => new.embed(fields),
+                Some(fields) => new.embedded_fields(fields),
             };
             let new = new.build().unwrap();
-            let plan = new.change_from(&old).plan().await.unwrap();
+            let plan = new.migrate_layout_from(&old).plan().await.unwrap();
             let drops = |command: &Document| command.contains_key("dropIndexes");
             assert!(!plan.commands.iter().any(|planned| drops(&planned.command)));
-            let changed = new.change_from(&old).await.unwrap();
+            let changed = new.migrate_layout_from(&old).await.unwrap();
             assert_eq!((changed.parents, changed.dropped_index), (PARENTS as u64, None));
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             let shown = found.get_array("reviews").unwrap();
@@ -338,13 +342,13 @@ async fn another_size_and_other_fields() {
             let fields = shown[0].as_document().unwrap().len();
             assert_eq!(fields, if embed.is_some() { 2 } else { 3 });
             let before = all(&product(db)).await;
-            new.change_from(&old).await.unwrap();
+            new.migrate_layout_from(&old).await.unwrap();
             assert_eq!(all(&product(db)).await, before, "what is right is not written");
             // a writer with the old settings, that was not replaced yet
             old.insert(&review_of(PARENTS, 1000 + n as i32, 999)).await.unwrap();
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             assert_eq!(found.get_array("reviews").unwrap().len(), 10);
-            new.change_from(&old).await.unwrap();
+            new.migrate_layout_from(&old).await.unwrap();
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             assert_eq!(found.get_array("reviews").unwrap().len(), size as usize);
         }
@@ -362,7 +366,7 @@ async fn a_change_that_fails_at_any_command_is_finished_by_the_next() {
             }
             load(db).await;
             let old: Products = builder(db.database()).build().unwrap();
-            old.adopt().await.unwrap();
+            old.migrate_existing().await.unwrap();
             let new: Products = by_author(db.database()).build().unwrap();
             let commands = [
                 "aggregate",
@@ -374,13 +378,13 @@ async fn a_change_that_fails_at_any_command_is_finished_by_the_next() {
                 "dropIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let changed = new.change_from(&old).await;
+            let changed = new.migrate_layout_from(&old).await;
             fault.disable().await;
             if changed.is_ok() {
                 break;
             }
             failed += 1;
-            new.change_from(&old).await.unwrap();
+            new.migrate_layout_from(&old).await.unwrap();
             assert_eq!(findings(&new).await.len(), 1, "after {skip}");
             assert_eq!(reviews(db).list_index_names().await.unwrap().len(), 3);
         }
@@ -396,7 +400,7 @@ async fn other_names_or_collections_are_no_change() {
         let renamed: Products = builder(db.database()).subset_field("newest").build().unwrap();
         let elsewhere: Products = by_author(&db.plain_client().database("other")).build().unwrap();
         for new in [renamed, elsewhere] {
-            let error = new.change_from(&old).await.unwrap_err();
+            let error = new.migrate_layout_from(&old).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
         assert_eq!(db.recorder().round_trips(), 0);
@@ -410,7 +414,7 @@ async fn other_names_or_collections_are_no_change() {
         let error = by_author(db.database())
             .build()
             .unwrap()
-            .change_from(&old)
+            .migrate_layout_from(&old)
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMismatch);

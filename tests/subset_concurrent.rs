@@ -65,7 +65,7 @@ async fn write_mixed(repositories: &[Products]) {
 
 /// By one process, and as several would write, each with locks of its own.
 async fn is_right_when_they_stop(db: &TestDatabase, consistency: Consistency, processes: usize) {
-    let repository = || builder(db.database()).size(SIZE).consistency(consistency);
+    let repository = || builder(db.database()).subset_size(SIZE).consistency(consistency);
     let first = ready(db, repository()).await;
     product(db).delete_many(doc! {}).await.unwrap();
     add_parents(&product(db)).await;
@@ -104,8 +104,10 @@ async fn transactional_subsets_are_right_when_64_writers_stop() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_consistencies_together_are_right_when_they_stop() {
     testkit::run(async |db| {
-        let transactional = ready(db, builder(db.database()).size(SIZE)).await;
-        let eventual = builder(db.database()).size(SIZE).consistency(Consistency::Eventual);
+        let transactional = ready(db, builder(db.database()).subset_size(SIZE)).await;
+        let eventual = builder(db.database())
+            .subset_size(SIZE)
+            .consistency(Consistency::Eventual);
         product(db).delete_many(doc! {}).await.unwrap();
         add_parents(&product(db)).await;
         write_mixed(&[transactional, eventual.build().unwrap()]).await;
@@ -119,7 +121,7 @@ async fn on_a_standalone_subsets_are_right_when_64_writers_stop() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
     let database = client.database("test");
-    let repositories: [Products; 4] = [(); 4].map(|()| builder(&database).size(SIZE).build().unwrap());
+    let repositories: [Products; 4] = [(); 4].map(|()| builder(&database).subset_size(SIZE).build().unwrap());
     repositories[0].ensure_indexes().await.unwrap();
     assert_eq!(repositories[0].consistency().await.unwrap(), Consistency::Eventual);
     let (parents, children) = (database.collection("product"), database.collection("review"));
@@ -150,7 +152,7 @@ async fn on_a_standalone_subsets_are_right_when_64_writers_stop() {
 async fn an_observer_of_transactional_writes_never_sees_a_wrong_subset() {
     testkit::run(async |db| {
         let repository = builder::<Product, Review>(db.database())
-            .size(SIZE)
+            .subset_size(SIZE)
             .consistency(Consistency::Transactional);
         let products = ready(db, repository).await;
         let stop = Arc::new(AtomicBool::new(false));

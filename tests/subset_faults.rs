@@ -195,7 +195,7 @@ async fn what_fails_at_any_command_says_what_is_stored() {
                 failed += 1;
                 let context = format!("{operation:?} failed after {skip}: {error:?}");
                 let is_stored = all(&reviews(db)).await != before;
-                assert_eq!(error.stored(), is_stored.then_some(1), "{context}");
+                assert_eq!(error.stored_count(), is_stored.then_some(1), "{context}");
                 let text = error.to_string();
                 assert!(
                     !is_stored || !text.contains("nothing was") && text.contains("rebuild(..)"),
@@ -215,7 +215,7 @@ async fn what_stays_without_its_product_is_told() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let told = |error: Error, kind: ErrorKind| {
-            assert_eq!((error.kind(), error.stored()), (kind, Some(1)), "{error:?}");
+            assert_eq!((error.kind(), error.stored_count()), (kind, Some(1)), "{error:?}");
             assert!(!error.to_string().contains("nothing was"), "{error:?}");
             assert!(!error.is_transient() && !error.is_invalid_input(), "{error:?}");
         };
@@ -262,7 +262,11 @@ async fn an_insert_that_meets_a_delete_of_its_product_leaves_no_review() {
         let (inserted, ()) = futures::future::join(insert, delete).await;
         fault.disable().await;
         let error = inserted.unwrap_err();
-        assert_eq!((error.kind(), error.stored()), (ErrorKind::NotFound, None), "{error:?}");
+        assert_eq!(
+            (error.kind(), error.stored_count()),
+            (ErrorKind::NotFound, None),
+            "{error:?}"
+        );
         assert!(all(&reviews(db)).await.is_empty());
     })
     .await;

@@ -17,7 +17,7 @@ async fn what_others_wrote_before_it_and_while_it_was_off_is_followed() {
         let Some(products) = followed(db, 40).await else { return };
         write_plainly(&reviews(db), 40, 0, 300).await;
         assert!(count_wrong(db).await >= 30);
-        let follow = || products.follow(NAME).enable_pre_images().until_caught_up();
+        let follow = || products.follow(NAME).enable_pre_images().run_until_current();
         let first = follow().await.unwrap();
         assert_eq!((first.rebuilt, first.changes), (1, 0));
         assert_right(db, &products, "at the start").await;
@@ -47,7 +47,7 @@ async fn changes_of_one_parent_that_come_together_make_one_refresh() {
         let Some(products) = behind(db, 3, 1000).await else {
             return;
         };
-        let followed = products.follow(NAME).until_caught_up().await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((followed.changes, followed.refreshed), (1000, 3));
         let commands = db.recorder().commands();
         let updates: Vec<_> = commands.iter().filter(|command| command.name == "update").collect();
@@ -88,7 +88,7 @@ async fn followers_beside_each_other_and_all_kinds_of_writers() {
         products
             .follow(NAME)
             .enable_pre_images()
-            .until_caught_up()
+            .run_until_current()
             .await
             .unwrap();
         let (stop, stopped) = watch::channel(false);
@@ -181,10 +181,10 @@ async fn one_that_is_stopped_has_nothing_to_do_again() {
         assert_eq!(seen.last(), Some(&followed));
         let in_order = |pair: &[Followed]| pair[0].up_to <= pair[1].up_to && pair[0].changes <= pair[1].changes;
         assert!(seen.windows(2).all(in_order), "{seen:?}");
-        let rest = products.follow(NAME).until_caught_up().await.unwrap();
+        let rest = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((followed.changes + rest.changes, rest.rebuilt), (200, 0));
         assert_right(db, &products, "").await;
-        let again = products.follow(NAME).until_caught_up().await.unwrap();
+        let again = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((again.changes, again.refreshed), (0, 0));
         // one that is stopped before it begins does nothing
         let stopped = products.follow("another").until(std::future::ready(())).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
         products
             .follow(NAME)
             .enable_pre_images()
-            .until_caught_up()
+            .run_until_current()
             .await
             .unwrap();
         let review = |id: i32, parent: &Bson| doc! { "review_id": id, "product_id": parent, "published_date": day(1) };
@@ -227,7 +227,7 @@ async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
         }
         let without = doc! { "review_id": 20, "published_date": day(1) };
         reviews(db).insert_one(without).await.unwrap();
-        let followed = products.follow(NAME).until_caught_up().await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((followed.changes, followed.refreshed), (12, 7));
         assert_eq!(count_wrong(db).await, 0);
 
@@ -251,7 +251,7 @@ async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
             .unwrap();
         reviews(db).delete_many(by(6)).await.unwrap();
         assert_eq!(count_wrong(db).await, 9);
-        let followed = products.follow(NAME).until_caught_up().await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((followed.changes, followed.refreshed), (7, 9));
         assert_eq!(count_wrong(db).await, 0);
     })
@@ -295,13 +295,13 @@ async fn a_child_may_be_as_large_as_a_document() {
             return;
         }
         let products: Products = builder(db.database())
-            .embed(["review_author", "published_date"])
+            .embedded_fields(["review_author", "published_date"])
             .build()
             .unwrap();
         products
             .follow(NAME)
             .enable_pre_images()
-            .until_caught_up()
+            .run_until_current()
             .await
             .unwrap();
         let new = |day_of: i64| {
@@ -316,11 +316,11 @@ async fn a_child_may_be_as_large_as_a_document() {
             .await
             .unwrap();
         reviews(db).replace_one(one.clone(), new(3)).await.unwrap();
-        let followed = products.follow(NAME).until_caught_up().await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((followed.changes, followed.refreshed, followed.rebuilt), (3, 1, 0));
         assert_eq!(embedded(db).await, [7]);
         reviews(db).delete_one(one).await.unwrap();
-        assert_eq!(products.follow(NAME).until_caught_up().await.unwrap().changes, 1);
+        assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 1);
         assert!(embedded(db).await.is_empty());
     })
     .await;
@@ -339,7 +339,7 @@ async fn what_is_not_moved_yet_is_left_to_the_move() {
             products
         };
         let unmoved = with_reviews().await;
-        let follow = || products.follow(NAME).enable_pre_images().until_caught_up();
+        let follow = || products.follow(NAME).enable_pre_images().run_until_current();
         assert_eq!(follow().await.unwrap().rebuilt, 1);
         // As a move does that is killed between its two commands.
         let embedded = unmoved[0].get_array("reviews").unwrap();
@@ -349,7 +349,7 @@ async fn what_is_not_moved_yet_is_left_to_the_move() {
         assert_eq!((followed.changes, followed.refreshed), (1, 0));
         assert_eq!(with_reviews().await, unmoved);
 
-        products.move_from_embedded().into_non_empty().await.unwrap();
+        products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
         assert!(follow().await.unwrap().changes > 0);
         assert_right(db, &products, "after the move").await;
     })

@@ -40,7 +40,7 @@ async fn drop_after(db: &TestDatabase, commands: u32) -> bool {
     let slow = FailPoint::on(&COMMANDS).skip(commands).block(Duration::from_millis(20));
     let fault = slow.enable(db).await;
     let sent = db.recorder().sent(commands as usize + 1);
-    let follow = products.follow(NAME).enable_pre_images().until_caught_up();
+    let follow = products.follow(NAME).enable_pre_images().run_until_current();
     let ended = tokio::select! {
         biased;
         () = sent => false,
@@ -67,7 +67,7 @@ async fn what_is_dropped_at_any_command_is_gone_on_with() {
                 write_plainly(&reviews(db), 3, commands as i32 * 2 + i32::from(first), 10).await;
                 let ended = drop_after(db, commands).await;
                 damaged += usize::from(count_wrong(db).await > 0);
-                let end = restarted(db).follow(NAME).enable_pre_images().until_caught_up().await;
+                let end = restarted(db).follow(NAME).enable_pre_images().run_until_current().await;
                 let context = format!("dropped after {commands}, {first}: {end:?}");
                 assert_right(db, &products, &context).await;
                 if ended {
@@ -90,13 +90,13 @@ async fn what_fails_at_any_command_can_be_called_again() {
         for commands in 0.. {
             write_plainly(&reviews(db), 3, commands as i32 + 1, 10).await;
             let fault = FailPoint::on(&COMMANDS).skip(commands).error_code(96).enable(db).await;
-            let outcome = restarted(db).follow(NAME).until_caught_up().await;
+            let outcome = restarted(db).follow(NAME).run_until_current().await;
             fault.disable().await;
             if let Err(error) = &outcome {
                 failed += 1;
                 assert_eq!((error.kind(), error.operation()), (ErrorKind::Driver, Some("follow")));
             }
-            restarted(db).follow(NAME).until_caught_up().await.unwrap();
+            restarted(db).follow(NAME).run_until_current().await.unwrap();
             assert_right(db, &products, &format!("failed after {commands}: {outcome:?}")).await;
             if outcome.is_ok() {
                 break;
@@ -121,7 +121,7 @@ async fn an_error_that_passes_does_not_end_it() {
                 writer += 1;
                 write_plainly(&reviews(db), 5, writer, 30).await;
                 let fault = passing.enable(db).await;
-                let followed = restarted(db).follow(NAME).until_caught_up().await.unwrap();
+                let followed = restarted(db).follow(NAME).run_until_current().await.unwrap();
                 fault.disable().await;
                 assert_eq!((followed.changes, followed.rebuilt), (30, 0), "{commands:?}");
                 assert_right(db, &products, commands[0]).await;
@@ -129,7 +129,7 @@ async fn an_error_that_passes_does_not_end_it() {
         }
         // and with an end to its patience, it says how often it tried
         let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
-        let follow = products.follow(NAME).give_up_after(Duration::from_millis(350));
+        let follow = products.follow(NAME).max_retry_time(Duration::from_millis(350));
         let error = follow.await.unwrap_err();
         fault.disable().await;
         assert!(error.attempts() >= Some(2), "{error:?}");
@@ -150,7 +150,7 @@ async fn a_node_that_is_neither_primary_nor_secondary_for_the_moment_does_not_en
             .flat_map(|commands| [(commands, 13436), (commands, 175)])
         {
             let fault = FailPoint::on(&commands).times(3).error_code(code).enable(db).await;
-            restarted(db).follow(NAME).until_caught_up().await.unwrap();
+            restarted(db).follow(NAME).run_until_current().await.unwrap();
             fault.disable().await;
         }
         assert_right(db, &products, "").await;
@@ -175,7 +175,7 @@ async fn one_that_has_no_server_can_be_stopped() {
         let followed = products.follow(NAME).until(stop).await.unwrap();
         fault.disable().await;
         assert_eq!(followed.changes, 0);
-        assert_eq!(products.follow(NAME).until_caught_up().await.unwrap().changes, 5);
+        assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 5);
     })
     .await;
 }
@@ -228,7 +228,7 @@ async fn processes_that_are_killed_one_after_the_other() {
         for writer in writers {
             assert!(writer.await.unwrap() > 1);
         }
-        let followed = products.follow(NAME).until_caught_up().await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!(followed.rebuilt, 0);
         assert_right(db, &products, "").await;
     })

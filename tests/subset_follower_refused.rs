@@ -35,8 +35,8 @@ async fn without_indexes_or_pre_images_nothing_is_begun() {
         let Some(products) = followed(db, 1).await else { return };
         write_plainly(&reviews(db), 1, 0, 5).await;
         let error = products.follow(NAME).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::PreImagesOff, "{error:?}");
-        assert!(error.is_setup());
+        assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
+        assert!(error.is_setup_error());
         assert_eq!((count_wrong(db).await, all(&records(db)).await.len()), (1, 0));
 
         let other: Products = builder(db.database())
@@ -49,7 +49,7 @@ async fn without_indexes_or_pre_images_nothing_is_begun() {
         products
             .follow(NAME)
             .enable_pre_images()
-            .until_caught_up()
+            .run_until_current()
             .await
             .unwrap();
         // they stay on, and are not set again
@@ -57,11 +57,11 @@ async fn without_indexes_or_pre_images_nothing_is_begun() {
         products
             .follow(NAME)
             .enable_pre_images()
-            .until_caught_up()
+            .run_until_current()
             .await
             .unwrap();
         assert!(!db.recorder().names().contains(&"collMod".to_owned()));
-        products.follow(NAME).until_caught_up().await.unwrap();
+        products.follow(NAME).run_until_current().await.unwrap();
     })
     .await;
 }
@@ -82,23 +82,23 @@ async fn a_name_is_of_one_pair_of_collections_and_fields() {
             .build()
             .unwrap();
         let record = all(&records(db)).await;
-        let error = other.follow(NAME).until_caught_up().await.unwrap_err();
+        let error = other.follow(NAME).run_until_current().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
         assert!(
             !error.to_string().contains(NAME) || error.to_string().contains("test_"),
             "{error}"
         );
         assert_eq!(all(&records(db)).await, record);
-        other.follow("newest").until_caught_up().await.unwrap();
+        other.follow("newest").run_until_current().await.unwrap();
         // another size, order or choice of fields is the same follower
-        let larger: Products = builder(db.database()).size(20).build().unwrap();
-        assert_eq!(larger.follow(NAME).until_caught_up().await.unwrap().changes, 3);
+        let larger: Products = builder(db.database()).subset_size(20).build().unwrap();
+        assert_eq!(larger.follow(NAME).run_until_current().await.unwrap().changes, 3);
 
         records(db)
             .update_one(doc! { "_id": NAME }, doc! { "$set": { "token": "none" } })
             .await
             .unwrap();
-        let error = products.follow(NAME).until_caught_up().await.unwrap_err();
+        let error = products.follow(NAME).run_until_current().await.unwrap_err();
         assert_eq!((error.kind(), error.field()), (ErrorKind::Corrupt, Some("token")));
     })
     .await;
@@ -126,9 +126,9 @@ async fn a_dropped_collection_ends_it_and_it_begins_anew() {
             }
             products.ensure_indexes().await.unwrap();
             write_plainly(&reviews(db), 3, 1, 10).await;
-            let follow = || products.follow(NAME).enable_pre_images().until_caught_up();
+            let follow = || products.follow(NAME).enable_pre_images().run_until_current();
             let error = follow().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Dropped, "{error:?}");
+            assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error:?}");
             assert_eq!(all(&records(db)).await.len(), 0);
             let followed = follow().await.unwrap();
             assert_eq!((followed.rebuilt, followed.changes), (1, 0));
@@ -148,28 +148,28 @@ async fn where_changes_are_lost_all_is_made_anew() {
         let Some(products) = behind(db, 20, 200).await else {
             return;
         };
-        products.follow(NAME).until_caught_up().await.unwrap();
+        products.follow(NAME).run_until_current().await.unwrap();
         write_plainly(&reviews(db), 20, 1, 10).await;
         set_pre_images(db, false).await;
         reviews(db)
             .delete_many(doc! { "review_id": { "$gte": 50, "$lt": 150 } })
             .await
             .unwrap();
-        let error = products.follow(NAME).until_caught_up().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::PreImagesOff, "{error:?}");
+        let error = products.follow(NAME).run_until_current().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
         set_pre_images(db, true).await;
         write_plainly(&reviews(db), 20, 2, 10).await;
         for _ in 0..2 {
             let error = products
                 .follow(NAME)
-                .never_rebuild()
-                .until_caught_up()
+                .disable_rebuild()
+                .run_until_current()
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
         }
         assert!(count_wrong(db).await > 0);
-        let followed = products.follow(NAME).until_caught_up().await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!(followed.rebuilt, 1);
         assert_right(db, &products, "").await;
 
@@ -194,7 +194,7 @@ async fn where_changes_are_lost_all_is_made_anew() {
             () = writes => {}
         }
         assert!(begun);
-        products.follow(NAME).until_caught_up().await.unwrap();
+        products.follow(NAME).run_until_current().await.unwrap();
         assert_right(db, &products, "while it follows").await;
     })
     .await;
@@ -208,10 +208,10 @@ async fn a_place_that_is_too_old_is_lost() {
             let Some(products) = behind(db, 5, 50).await else {
                 return;
             };
-            let follow = || products.follow(NAME).until_caught_up();
+            let follow = || products.follow(NAME).run_until_current();
             let fail = FailPoint::on(&commands).times(1).error_code(code);
             let fault = fail.clone().enable(db).await;
-            let error = follow().never_rebuild().await.unwrap_err();
+            let error = follow().disable_rebuild().await.unwrap_err();
             fault.disable().await;
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
             assert!(error.as_driver_error().is_some());
@@ -251,8 +251,8 @@ async fn one_that_never_rebuilds_begins_with_what_comes() {
             products
                 .follow(NAME)
                 .enable_pre_images()
-                .never_rebuild()
-                .until_caught_up()
+                .disable_rebuild()
+                .run_until_current()
         };
         let followed = follow().await.unwrap();
         assert_eq!((followed.rebuilt, followed.refreshed), (0, 0));
@@ -286,7 +286,7 @@ async fn the_concerns_of_the_collections_do_not_matter() {
             .build()
             .unwrap();
         db.recorder().clear();
-        assert_eq!(products.follow(NAME).until_caught_up().await.unwrap().changes, 20);
+        assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 20);
         assert_right(db, &products, "").await;
         let updates: Vec<_> = db.recorder().commands();
         let updates = updates.iter().filter(|command| command.name == "update");

@@ -16,7 +16,7 @@ pub const NAME: &str = "reviews";
 pub async fn followed(db: &TestDatabase, parents: i32) -> Option<Products> {
     let products = products(db, Consistency::Eventual).await;
     if !at_least(db, 6) {
-        let error = products.follow(NAME).until_caught_up().await.unwrap_err();
+        let error = products.follow(NAME).run_until_current().await.unwrap_err();
         assert_eq!(
             (error.kind(), error.operation()),
             (ErrorKind::Unsupported, Some("follow")),
@@ -36,7 +36,7 @@ pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Option<Prod
     products
         .follow(NAME)
         .enable_pre_images()
-        .until_caught_up()
+        .run_until_current()
         .await
         .unwrap();
     write_plainly(&reviews(db), parents, 0, writes).await;

@@ -1,7 +1,7 @@
 //! Children that are all embedded in their parents move into a collection of their own.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Finding, Moved, SubsetRepository};
+use mongo_patterns::subset::{Direction, Finding, Migrated, SubsetRepository};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -71,7 +71,7 @@ async fn all_reviews_move_and_each_product_keeps_the_first() {
         let products = unmoved(db);
         let mut progress = Vec::new();
         let moved = products
-            .move_from_embedded()
+            .migrate_from_embedded()
             .chunk_children(100)
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
@@ -92,7 +92,7 @@ async fn all_reviews_move_and_each_product_keeps_the_first() {
 
         // once more changes nothing
         let before = (all(&product(db)).await, all(&reviews(db)).await);
-        let again = products.move_from_embedded().await.unwrap();
+        let again = products.migrate_from_embedded().await.unwrap();
         assert_eq!((again.parents, again.children, again.resumed), (0, 0, false));
         assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
     })
@@ -132,8 +132,11 @@ async fn hostile_ids_values_and_names_are_moved_as_they_are() {
             let new = doc! { "_id": parent, "name": "$reviews", "reviews": children };
             product(db).insert_one(new).await.unwrap();
         }
-        let products = builder::<Document, Document>(db.database()).size(2).build().unwrap();
-        let moved = products.move_from_embedded().await.unwrap();
+        let products = builder::<Document, Document>(db.database())
+            .subset_size(2)
+            .build()
+            .unwrap();
+        let moved = products.migrate_from_embedded().await.unwrap();
         assert_eq!((moved.parents, moved.children), (5, 20));
         let mut found = stored(db).await;
         for document in &expected {
@@ -177,10 +180,10 @@ async fn children_keep_their_ids() {
             .parent_field("product_id")
             .child_id_field("_id")
             .order_by("stars", Direction::Descending)
-            .size(1)
+            .subset_size(1)
             .build()
             .unwrap();
-        assert_eq!(products.move_from_embedded().await.unwrap().children, 6);
+        assert_eq!(products.migrate_from_embedded().await.unwrap().children, 6);
         let ids: Vec<i32> = all(&reviews(db))
             .await
             .iter()
@@ -238,7 +241,7 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
                 .await
                 .unwrap();
             let before = all(&product(db)).await;
-            let error = unmoved(db).move_from_embedded().await.unwrap_err();
+            let error = unmoved(db).migrate_from_embedded().await.unwrap_err();
             assert_eq!(error.kind(), kind, "{reviews_of_bad}: {error}");
             assert_eq!(error.document_id(), Some(&1.into()), "{reviews_of_bad}");
             assert!(!error.to_string().contains("author"), "{error}");
@@ -253,15 +256,15 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
             let new = doc! { "_id": id, "reviews": [with("_id", "x".into())] };
             product(db).insert_one(new).await.unwrap();
         }
-        let error = unmoved(db).move_from_embedded().await.unwrap_err();
+        let error = unmoved(db).migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
-        let error = unmoved(db).move_from_embedded().chunk_children(0).await.unwrap_err();
+        let error = unmoved(db).migrate_from_embedded().chunk_children(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         // the parent's own id in the field is no other
         product(db).drop().await.unwrap();
         let new = doc! { "_id": 1, "reviews": [with("product_id", 1.0.into())] };
         product(db).insert_one(new).await.unwrap();
-        unmoved(db).move_from_embedded().await.unwrap();
+        unmoved(db).migrate_from_embedded().await.unwrap();
         let moved = stored(db).await;
         assert_eq!(moved[0].keys().next().unwrap(), "product_id");
         assert_eq!(moved[0].get("product_id"), Some(&Bson::Int32(1)));
@@ -276,7 +279,7 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
         let other = mongodb::bson::serialize_to_document(&review_of(1, 900, 30)).unwrap();
         reviews(db).insert_one(&other).await.unwrap();
         let products = unmoved(db);
-        let error = products.move_from_embedded().await.unwrap_err();
+        let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
         assert_eq!(all(&reviews(db)).await.len(), 1);
 
@@ -284,7 +287,11 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
         let changed = of_product(2, &embedded_review(0, 99));
         reviews(db).insert_one(&changed).await.unwrap();
         let before = (all(&product(db)).await, all(&reviews(db)).await);
-        let error = products.move_from_embedded().into_non_empty().await.unwrap_err();
+        let error = products
+            .migrate_from_embedded()
+            .allow_non_empty_target()
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
         assert_eq!(error.document_id(), Some(&2.into()));
         assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
@@ -297,7 +304,7 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
             .find(|review| review.get("product_id") == Some(&Bson::Int32(2)))
             .unwrap();
         reviews(db).insert_one(same).await.unwrap();
-        products.move_from_embedded().into_non_empty().await.unwrap();
+        products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
         assert_eq!(all(&reviews(db)).await.len(), expected.len() + 1);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         let shown = embedded(db).await;
@@ -321,7 +328,7 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
             product(db).insert_one(product_one).await.unwrap();
         };
         fill().await;
-        unmoved(db).move_from_embedded().await.unwrap();
+        unmoved(db).migrate_from_embedded().await.unwrap();
         let moved = stored(db).await;
         let stamp = moved[0].get_timestamp("stamp").unwrap();
         assert_ne!(
@@ -335,7 +342,11 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
 
         // As if it had been interrupted before it wrote the parent.
         fill().await;
-        unmoved(db).move_from_embedded().into_non_empty().await.unwrap();
+        unmoved(db)
+            .migrate_from_embedded()
+            .allow_non_empty_target()
+            .await
+            .unwrap();
         assert_eq!(stored(db).await, moved);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
@@ -353,7 +364,11 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
         ] {
             fill().await;
             reviews(db).update_one(doc! { "review_id": 1 }, change).await.unwrap();
-            let error = unmoved(db).move_from_embedded().into_non_empty().await.unwrap_err();
+            let error = unmoved(db)
+                .migrate_from_embedded()
+                .allow_non_empty_target()
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{what}: {error:?}");
         }
     })
@@ -373,8 +388,8 @@ async fn what_is_embedded_meanwhile_stays_and_is_named() {
             .block(std::time::Duration::from_millis(600))
             .enable(db)
             .await;
-        let (moved, ()): (Result<Moved, Error>, ()) =
-            futures::join!(products.move_from_embedded().into_future(), async {
+        let (moved, ()): (Result<Migrated, Error>, ()) =
+            futures::join!(products.migrate_from_embedded().into_future(), async {
                 while reviews(db).count_documents(doc! {}).await.unwrap() < expected.len() as u64 {
                     tokio::task::yield_now().await;
                 }
@@ -391,7 +406,7 @@ async fn what_is_embedded_meanwhile_stays_and_is_named() {
         let of_one = count(db, &[1]).await as usize;
         let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
         assert_eq!(found.get_array("reviews").unwrap().len(), of_one + 1);
-        let again = products.move_from_embedded().await.unwrap();
+        let again = products.migrate_from_embedded().await.unwrap();
         assert_eq!((again.parents, again.resumed), (1, true));
         assert_eq!(stored(db).await.len(), expected.len() + 1);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
@@ -412,18 +427,18 @@ async fn a_child_that_another_index_refuses_stays_embedded() {
         reviews(db).create_index(index).await.unwrap();
         let before = all(&product(db)).await;
         let products = unmoved(db);
-        let error = products.move_from_embedded().await.unwrap_err();
+        let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
         assert_eq!(all(&product(db)).await, before);
         reviews(db).drop_index("review_author_1").await.unwrap();
-        assert!(products.move_from_embedded().await.unwrap().resumed);
+        assert!(products.migrate_from_embedded().await.unwrap().resumed);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
         // and one that was begun with other names goes on with those
         let unset = doc! { "$unset": { "finished": "" }, "$set": { "settings.subset": "other" } };
         let records = db.plain_collection::<Document>("mongo_patterns_moves");
         records.update_one(doc! { "_id": "review" }, unset).await.unwrap();
-        let error = products.move_from_embedded().await.unwrap_err();
+        let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     })
     .await;

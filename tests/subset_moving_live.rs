@@ -50,14 +50,14 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
             let done = tokio::select! {
                 biased;
                 () = sent => false,
-                moved = products.move_from_embedded().chunk_children(50).into_future() => {
+                moved = products.migrate_from_embedded().chunk_children(50).into_future() => {
                     moved.unwrap();
                     true
                 }
             };
             dropped += u32::from(!done);
             // At once, beside what may go on at the server.
-            unmoved(db).move_from_embedded().chunk_children(50).await.unwrap();
+            unmoved(db).migrate_from_embedded().chunk_children(50).await.unwrap();
             fault.disable().await;
             assert_eq!(stored(db).await, expected, "after {skip} commands");
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
@@ -86,13 +86,13 @@ async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
                 "createIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let moved = unmoved(db).move_from_embedded().chunk_children(50).await;
+            let moved = unmoved(db).migrate_from_embedded().chunk_children(50).await;
             fault.disable().await;
             if moved.is_ok() {
                 break;
             }
             failed += 1;
-            unmoved(db).move_from_embedded().chunk_children(50).await.unwrap();
+            unmoved(db).migrate_from_embedded().chunk_children(50).await.unwrap();
             assert_eq!(stored(db).await, expected, "after {skip} commands");
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
         }
@@ -156,7 +156,11 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
         match outcome {
             Ok(change) => known.extend(change),
             Err(error) => {
-                assert_eq!((error.kind(), error.stored()), (ErrorKind::NotMoved, None), "{error:?}");
+                assert_eq!(
+                    (error.kind(), error.stored_count()),
+                    (ErrorKind::NotMigrated, None),
+                    "{error:?}"
+                );
                 refused.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
             }
@@ -167,7 +171,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
 
 async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     empty(db).await;
-    let sized = |database: &mongodb::Database| builder(database).size(SIZE).consistency(consistency);
+    let sized = |database: &mongodb::Database| builder(database).subset_size(SIZE).consistency(consistency);
     let mover: Products = sized(db.database()).build().unwrap();
     mover.ensure_indexes().await.unwrap();
     let parents = (1..=PARENTS).map(|id| {
@@ -201,7 +205,7 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
         let moved = tokio::select! {
             biased;
             () = sent => None,
-            moved = mover.move_from_embedded().chunk_children(100).into_future() => Some(moved.unwrap()),
+            moved = mover.migrate_from_embedded().chunk_children(100).into_future() => Some(moved.unwrap()),
         };
         if moved.is_some() {
             break;
@@ -278,7 +282,7 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         hold("alwaysOn").await;
         let database = db.plain_client().database(db.database().name());
         let earlier: Products = builder(&database).build().unwrap();
-        let mut first = Box::pin(earlier.move_from_embedded().into_future());
+        let mut first = Box::pin(earlier.migrate_from_embedded().into_future());
         tokio::select! {
             biased;
             moved = &mut first => panic!("{moved:?}"),
@@ -287,7 +291,7 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         // It has seen what is missing, and is held before it writes that.
         let products = unmoved(db);
         db.recorder().clear();
-        let mut second = Box::pin(products.move_from_embedded().into_future());
+        let mut second = Box::pin(products.migrate_from_embedded().into_future());
         let looks = || {
             let commands = db.recorder().commands();
             commands

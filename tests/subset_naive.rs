@@ -100,7 +100,9 @@ impl Naive {
 }
 
 async fn prepare(db: &TestDatabase) -> Products {
-    let repository = builder(db.database()).size(SIZE).consistency(Consistency::Eventual);
+    let repository = builder(db.database())
+        .subset_size(SIZE)
+        .consistency(Consistency::Eventual);
     let ours = ready(db, repository).await;
     product(db).delete_many(doc! {}).await.unwrap();
     let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });

@@ -354,7 +354,7 @@ async fn tokens_of_long_and_deep_values_are_read() {
             .parent_field("product_id")
             .child_id_field("review_id")
             .order_by("rank", Direction::Ascending)
-            .size(1);
+            .subset_size(1);
         let products = ready(db, by_rank).await;
         let deep = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| doc! { "a": inner }.into());
         let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());

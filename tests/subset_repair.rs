@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Finding, Left, Problem, Repaired};
+use mongo_patterns::subset::{Consistency, Finding, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -82,7 +82,10 @@ async fn all_damage_is_found_and_nothing_else() {
         assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
         let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
         assert_eq!(repaired, would);
-        let left: Vec<_> = repaired.iter().filter(|it| it.left == Some(Left::NoParent)).collect();
+        let left: Vec<_> = repaired
+            .iter()
+            .filter(|it| it.left == Some(Unrepaired::NoParent))
+            .collect();
         assert_eq!(left.len(), 2);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(products.delete_parent(90).await.unwrap().children, 1);
@@ -113,7 +116,10 @@ async fn all_are_rebuilt_on_the_server() {
         );
 
         // another size, for all
-        let fewer = builder::<Product, Review>(db.database()).size(3).build().unwrap();
+        let fewer = builder::<Product, Review>(db.database())
+            .subset_size(3)
+            .build()
+            .unwrap();
         fewer.rebuild_all().await.unwrap();
         assert_eq!(wrong(&product(db), &reviews(db), 3).await, []);
     })

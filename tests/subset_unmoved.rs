@@ -1,7 +1,7 @@
 //! Products that hold reviews which are nowhere else, and those whose subset was kept by hand.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Left, Repaired};
+use mongo_patterns::subset::{Repaired, Unrepaired};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
@@ -38,8 +38,8 @@ async fn no_call_loses_what_was_not_moved() {
             let refused = |outcome: Result<(), Error>, what: &str| {
                 let error = outcome.expect_err(what);
                 assert_eq!(
-                    (error.kind(), error.stored()),
-                    (ErrorKind::NotMoved, None),
+                    (error.kind(), error.stored_count()),
+                    (ErrorKind::NotMigrated, None),
                     "{what}: {error}"
                 );
             };
@@ -67,13 +67,17 @@ async fn no_call_loses_what_was_not_moved() {
                 session.abort_transaction().await.unwrap();
             }
             refused(products.rebuild_all().await.map(drop), "rebuild_all");
-            refused(products.adopt().await.map(drop), "adopt");
+            refused(products.migrate_existing().await.map(drop), "migrate_existing");
             for dry_run in [true, false] {
                 let repair = products.repair();
                 let repair = if dry_run { repair.dry_run() } else { repair };
                 let repaired: Vec<Repaired> = repair.stream().try_collect().await.unwrap();
                 assert_eq!(repaired.len(), 4);
-                assert!(repaired.iter().all(|repaired| repaired.left == Some(Left::NotMoved)));
+                assert!(
+                    repaired
+                        .iter()
+                        .all(|repaired| repaired.left == Some(Unrepaired::NotMigrated))
+                );
             }
             assert_eq!(
                 (all(&product(db)).await, all(&reviews(db)).await),
@@ -110,7 +114,7 @@ async fn a_subset_that_was_kept_by_hand_is_taken_over_by_the_first_write() {
             // as it was, with a leftover now
             product(db).update_one(doc! {}, by_hand.clone()).await.unwrap();
             let error = products.insert(&review(50)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotMoved);
+            assert_eq!(error.kind(), ErrorKind::NotMigrated);
             assert_eq!(products.rebuild(1).discard_embedded().await.unwrap().embedded, 10);
             products.insert(&review(50)).await.unwrap();
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);

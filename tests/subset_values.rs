@@ -28,7 +28,7 @@ async fn missing_mixed_and_equal_values_have_a_place() {
                     .parent_field("product_id")
                     .child_id_field("review_id")
                     .order_by("rank", direction)
-                    .size(6)
+                    .subset_size(6)
                     .consistency(consistency);
                 let products = ready(db, products).await;
                 let child = |id: i32, rank: Option<Bson>| {
@@ -71,8 +71,8 @@ async fn what_is_embedded_and_how_many_is_the_users() {
             .child_id_field("_id")
             .order_by("stars", Direction::Descending)
             .order_by("votes", Direction::Ascending)
-            .size(1)
-            .embed(["text"]);
+            .subset_size(1)
+            .embedded_fields(["text"]);
         let products = ready(db, one_to_one).await;
         for (id, stars, votes) in [("a", 3, 5), ("b", 4, 9), ("c", 4, 7), ("d", 4, 7)] {
             let new = doc! { "_id": id, "product_id": 1, "stars": stars, "votes": votes, "text": id, "long": "x" };

@@ -132,7 +132,11 @@ async fn a_wrong_guess_costs_round_trips_alone() {
                 [one] => products.insert(one).await.unwrap_err(),
                 many => products.insert_many(many).await.unwrap_err(),
             };
-            assert_eq!((error.kind(), error.stored()), (ErrorKind::NotFound, None), "{error:?}");
+            assert_eq!(
+                (error.kind(), error.stored_count()),
+                (ErrorKind::NotFound, None),
+                "{error:?}"
+            );
             assert!(names(db).starts_with("insert find "));
             assert_eq!(all(&reviews(db)).await, stored);
             let error = products.insert(&new[0]).await.unwrap_err();
@@ -195,7 +199,7 @@ async fn the_first_write_looks_at_deployment_and_indexes() {
             .await
             .unwrap();
         let error = eventual.insert(&review(3)).await.unwrap_err();
-        assert_eq!((error.kind(), error.stored()), (ErrorKind::IndexMissing, Some(1)));
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, Some(1)));
     })
     .await;
 }
@@ -248,7 +252,7 @@ async fn what_is_refused_stores_nothing() {
             assert_eq!(kind(products.delete(2, 1).await.unwrap_err()), ErrorKind::NotFound);
             assert_eq!(kind(products.rebuild(2).await.unwrap_err()), ErrorKind::NotFound);
             let error = products.insert_many(&[review(7), lost]).await.unwrap_err();
-            assert_eq!((error.stored(), kind(error)), (None, ErrorKind::NotFound));
+            assert_eq!((error.stored_count(), kind(error)), (None, ErrorKind::NotFound));
             assert_eq!(
                 kind(products.replace(&review(9)).await.unwrap_err()),
                 ErrorKind::ChildNotFound
@@ -296,13 +300,13 @@ async fn what_is_refused_stores_nothing() {
 
             // the child that is there stays, and its product is right afterwards
             let error = products.insert(&review(2)).await.unwrap_err();
-            assert_eq!((error.stored(), kind(error)), (None, ErrorKind::AlreadyExists));
+            assert_eq!((error.stored_count(), kind(error)), (None, ErrorKind::AlreadyExists));
             let error = products
                 .insert_many(&[review(5), review(6), review(2), review(7)])
                 .await
                 .unwrap_err();
             let stored = (consistency == Consistency::Eventual).then_some(2);
-            assert_eq!((error.stored(), kind(error)), (stored, ErrorKind::AlreadyExists));
+            assert_eq!((error.stored_count(), kind(error)), (stored, ErrorKind::AlreadyExists));
             assert_eq!(all(&reviews(db)).await.len(), 3 + stored.unwrap_or(0) as usize);
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
             assert!(products.insert_many(&[]).await.unwrap().children == 0);
@@ -329,7 +333,7 @@ async fn a_builder_refuses_what_cannot_work() {
             .parent_field("p")
             .child_id_field("c");
         for bad in [
-            good().size(0),
+            good().subset_size(0),
             good().subset_field("a.b"),
             good().version_field("reviews"),
             good().parent_field("review_id"),
@@ -338,7 +342,7 @@ async fn a_builder_refuses_what_cannot_work() {
             good()
                 .order_by("review_id", Direction::Ascending)
                 .order_by("x", Direction::Ascending),
-            good().embed(["$a"]),
+            good().embedded_fields(["$a"]),
             elsewhere,
             unordered,
             SubsetRepository::builder(one.clone(), one),
@@ -347,7 +351,7 @@ async fn a_builder_refuses_what_cannot_work() {
         }
         let by_id = good().order_by("review_id", Direction::Ascending).build().unwrap();
         assert_eq!(by_id.indexes().indexes().len(), 2);
-        assert_eq!((by_id.size(), db.recorder().round_trips()), (10, 0));
+        assert_eq!((by_id.subset_size(), db.recorder().round_trips()), (10, 0));
     })
     .await;
 }

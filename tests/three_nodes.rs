@@ -40,7 +40,7 @@ const LONG: Faults = Faults {
 };
 /// What a call may end with while the primary changes, or since an earlier one did what it should.
 const EXPECTED: [&str; 7] = [
-    "Unreachable",
+    "ServerSelection",
     "Network",
     "WriteConcern",
     "Contention",

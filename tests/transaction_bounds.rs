@@ -145,7 +145,7 @@ async fn a_server_that_goes_away_ends_a_transaction_when_the_client_stops_to_loo
     }
     mongod.kill().await.unwrap();
     let error = removal.await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::ServerSelection, "{error:?}");
     let deletes = recorder.names().into_iter().filter(|name| name == "delete");
     assert_eq!(deletes.count(), 1);
 }

@@ -20,7 +20,7 @@ async fn a_move_into_buckets_needs_five() {
         }
         fill(db, &[doc! { "customerId": 1, "date": at(SECOND) }]).await;
         let trades = histories::<u32>(db).build().unwrap();
-        assert_eq!(trades.move_from_flat(&flat(db)).await.unwrap().items, 1);
+        assert_eq!(trades.migrate_from_flat(&flat(db)).await.unwrap().items, 1);
     })
     .await;
 }
@@ -37,7 +37,7 @@ async fn a_move_into_parents_needs_five() {
             .unwrap();
         addresses(db).insert_one(referring(1, 1)).await.unwrap();
         index_reference(db).await;
-        let moved = patrons(db).move_from_references(&addresses(db), "patron_id").await;
+        let moved = patrons(db).migrate_from_references(&addresses(db), "patron_id").await;
         assert_eq!(moved.unwrap().children, 1);
     })
     .await;
@@ -47,7 +47,7 @@ async fn a_move_into_parents_needs_five() {
 async fn a_follower_needs_six() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 1).await else { return };
-        let run = products.follow(NAME).enable_pre_images().until_caught_up().await;
+        let run = products.follow(NAME).enable_pre_images().run_until_current().await;
         assert_eq!(run.unwrap().changes, 0);
     })
     .await;

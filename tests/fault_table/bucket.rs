@@ -221,12 +221,12 @@ fn appends() -> Vec<Operation<Histories>> {
                 text(m.with_ids.append_stream(iter(items)).await)
             })
         }),
-        Operation::<Histories>::new(Whole, "CombiningWriter::append", "", |m| {
-            Box::pin(async move { text(m.with_ids.combining_writer().append(&1, &spread(7)).await) })
+        Operation::<Histories>::new(Whole, "BatchingWriter::append", "", |m| {
+            Box::pin(async move { text(m.with_ids.batching_writer().append(&1, &spread(7)).await) })
         }),
-        Operation::<Histories>::new(Whole, "CombiningWriter::append", "at a time, into a new page", |m| {
+        Operation::<Histories>::new(Whole, "BatchingWriter::append", "at a time, into a new page", |m| {
             Box::pin(async move {
-                let writer = m.with_ids.combining_writer();
+                let writer = m.with_ids.batching_writer();
                 text(writer.append(&2, &spread(107)).at(at(SECOND + 200)).await)
             })
         }),

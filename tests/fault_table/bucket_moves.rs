@@ -89,32 +89,37 @@ impl Model for Moves {
             })
         }
         vec![
-            Operation::<Moves>::new(Steps, "BucketRepository::move_from_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.move_from_flat(&m.flat).chunk_items(5).await) })
+            Operation::<Moves>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
+                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk_items(5).await) })
             })
             .prepare(flat),
             Operation::<Moves>::new(
                 Reads,
-                "BucketRepository::move_from_flat + MoveFromFlat::plan",
+                "BucketRepository::migrate_from_flat + MigrateFromFlat::plan",
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.trades.move_from_flat(&m.flat).chunk_items(5).plan().await;
+                        let plan = m.trades.migrate_from_flat(&m.flat).chunk_items(5).plan().await;
                         text(plan.map(|plan| (plan.items, plan.chunks)))
                     })
                 },
             )
             .prepare(flat),
-            Operation::<Moves>::new(Steps, "BucketRepository::move_to_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.move_to_flat(&m.back).chunk_items(5).await) })
+            Operation::<Moves>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
+                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk_items(5).await) })
             })
             .prepare(buckets),
-            Operation::<Moves>::new(Reads, "BucketRepository::move_to_flat + MoveToFlat::plan", "", |m| {
-                Box::pin(async move {
-                    let plan = m.trades.move_to_flat(&m.back).chunk_items(5).plan().await;
-                    text(plan.map(|plan| (plan.items, plan.chunks)))
-                })
-            })
+            Operation::<Moves>::new(
+                Reads,
+                "BucketRepository::migrate_to_flat + MigrateToFlat::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.trades.migrate_to_flat(&m.back).chunk_items(5).plan().await;
+                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                    })
+                },
+            )
             .prepare(buckets),
         ]
     }
@@ -183,11 +188,11 @@ impl Model for Sizes {
         vec![
             Operation::<Sizes>::new(
                 Steps,
-                "BucketRepository::change_page_size_from",
+                "BucketRepository::migrate_page_size_from",
                 "to larger pages",
                 |m| {
                     Box::pin(async move {
-                        let changed = m.four.change_page_size_from(3).concurrency(1).await;
+                        let changed = m.four.migrate_page_size_from(3).concurrency(1).await;
                         let changed = text(changed)?;
                         let found: Vec<_> = m.four.verify().stream().try_collect().await?;
                         assert!(found.is_empty(), "{found:?}");
@@ -197,11 +202,11 @@ impl Model for Sizes {
             ),
             Operation::<Sizes>::new(
                 Steps,
-                "BucketRepository::change_page_size_from",
+                "BucketRepository::migrate_page_size_from",
                 "to smaller pages",
                 |m| {
                     Box::pin(async move {
-                        let changed = m.two.change_page_size_from(3).concurrency(1).await;
+                        let changed = m.two.migrate_page_size_from(3).concurrency(1).await;
                         let changed = text(changed)?;
                         let found: Vec<_> = m.two.verify().stream().try_collect().await?;
                         assert!(found.is_empty(), "{found:?}");

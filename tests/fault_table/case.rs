@@ -223,7 +223,7 @@ impl<M: Model> Case<'_, M> {
         };
         let context = format!("{context}: {outcome:?}");
         let told = match outcome {
-            Some(Err(error)) => usize::try_from(error.stored().unwrap_or(0)).unwrap(),
+            Some(Err(error)) => usize::try_from(error.stored_count().unwrap_or(0)).unwrap(),
             _ => 0,
         };
         match self.operation.promise {

@@ -24,7 +24,7 @@ const SILENT: [(&str, &str); 12] = [
 
 /// The same, by type.
 const SILENT_OF_TYPES: [(&str, &str); 4] = [
-    ("bucket BucketRepository::combining_writer", "makes the writer"),
+    ("bucket BucketRepository::batching_writer", "makes the writer"),
     ("bucket Bucket::token", "is of a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
     ("outlier ListLength::new", "is for an analysis of one's own"),

@@ -225,17 +225,21 @@ impl Model for Moves {
             })
         }
         vec![
-            Operation::<Moves>::new(Steps, "EmbeddedRepository::move_from_references", "", |m| {
-                Box::pin(async move { text(m.patrons.move_from_references(&m.addresses, "patron_id").await) })
+            Operation::<Moves>::new(Steps, "EmbeddedRepository::migrate_from_references", "", |m| {
+                Box::pin(async move { text(m.patrons.migrate_from_references(&m.addresses, "patron_id").await) })
             })
             .prepare(referring),
             Operation::<Moves>::new(
                 Reads,
-                "EmbeddedRepository::move_from_references + MoveFromReferences::plan",
+                "EmbeddedRepository::migrate_from_references + MigrateFromReferences::plan",
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.patrons.move_from_references(&m.addresses, "patron_id").plan().await;
+                        let plan = m
+                            .patrons
+                            .migrate_from_references(&m.addresses, "patron_id")
+                            .plan()
+                            .await;
                         text(plan.map(drop))
                     })
                 },
@@ -251,18 +255,18 @@ impl Model for Moves {
             .prepare(referring),
             Operation::<Moves>::new(
                 Reads,
-                "EmbeddedRepository::move_to_references + MoveToReferences::plan",
+                "EmbeddedRepository::migrate_to_references + MigrateToReferences::plan",
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.patrons.move_to_references(&m.addresses, "patron_id").plan().await;
+                        let plan = m.patrons.migrate_to_references(&m.addresses, "patron_id").plan().await;
                         text(plan.map(drop))
                     })
                 },
             )
             .prepare(embedded),
-            Operation::<Moves>::new(Steps, "EmbeddedRepository::move_to_references", "", |m| {
-                Box::pin(async move { text(m.patrons.move_to_references(&m.addresses, "patron_id").await) })
+            Operation::<Moves>::new(Steps, "EmbeddedRepository::migrate_to_references", "", |m| {
+                Box::pin(async move { text(m.patrons.migrate_to_references(&m.addresses, "patron_id").await) })
             })
             .prepare(embedded),
         ]

@@ -84,12 +84,12 @@ impl Model for Shop {
                 .array_field("customers_purchased")
                 .parent_field("book_id")
                 .threshold(THRESHOLD as u32)
-                .extras_cap(CAP as u32)
+                .max_extras_elements(CAP as u32)
                 .retry(patience())
         };
         Self {
             books: builder().build().unwrap(),
-            unique: builder().unique().build().unwrap(),
+            unique: builder().unique_elements().build().unwrap(),
             sales,
             extras,
         }
@@ -260,8 +260,8 @@ fn upkeep() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.books.rebalance(1).await) })
         })
         .prepare(removed),
-        Operation::<Shop>::new(Steps, "OutlierRepository::adopt", "", |m| {
-            Box::pin(async move { text(m.books.adopt().concurrency(1).await) })
+        Operation::<Shop>::new(Steps, "OutlierRepository::migrate_existing", "", |m| {
+            Box::pin(async move { text(m.books.migrate_existing().concurrency(1).await) })
         })
         .prepare(long),
         Operation::<Shop>::new(Steps, "OutlierRepository::repair + Repair::stream", "", |m| {
@@ -275,12 +275,17 @@ fn upkeep() -> Vec<Operation<Shop>> {
             })
         })
         .prepare(damaged),
-        Operation::<Shop>::new(Reads, "OutlierRepository::adopt + Adopt::plan", "", |m| {
-            Box::pin(async move {
-                let commands: Result<Vec<_>, _> = m.books.adopt().plan().try_collect().await;
-                text(commands.map(drop))
-            })
-        }),
+        Operation::<Shop>::new(
+            Reads,
+            "OutlierRepository::migrate_existing + MigrateExisting::plan",
+            "",
+            |m| {
+                Box::pin(async move {
+                    let commands: Result<Vec<_>, _> = m.books.migrate_existing().plan().try_collect().await;
+                    text(commands.map(drop))
+                })
+            },
+        ),
         Operation::<Shop>::new(Reads, "OutlierRepository::verify + Verify::stream", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.books.verify().document(4).stream().try_collect().await;

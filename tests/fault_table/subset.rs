@@ -26,7 +26,7 @@ pub(super) fn of_size(
     of: Of<'_>,
     size: u32,
 ) -> mongo_patterns::subset::SubsetRepositoryBuilder<crate::subset_support::Product, Review> {
-    builder(&of.database()).size(size).retry(patience())
+    builder(&of.database()).subset_size(size).retry(patience())
 }
 
 /// The parents and children, and what is wrong with them.
@@ -72,7 +72,7 @@ pub(super) async fn read(products: &Products) -> Option<Vec<String>> {
             read.push(format!("product {}", product._id));
         }
         let page = match products.children(id).limit(100).await {
-            Err(error) if error.is_setup() => return None,
+            Err(error) if error.is_setup_error() => return None,
             page => page.unwrap(),
         };
         for review in page.children {

@@ -130,31 +130,37 @@ fn moves() -> Vec<Operation<Shop>> {
         })
     }
     vec![
-        Operation::<Shop>::new(Steps, "SubsetRepository::adopt", "", |m| {
-            Box::pin(async move { text(m.two.adopt().await) })
+        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_existing", "", |m| {
+            Box::pin(async move { text(m.two.migrate_existing().await) })
         })
         .prepare(no_subsets),
-        Operation::<Shop>::new(Steps, "SubsetRepository::change_from", "", |m| {
-            Box::pin(async move { text(m.two.change_from(&m.three).await) })
+        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_layout_from", "", |m| {
+            Box::pin(async move { text(m.two.migrate_layout_from(&m.three).await) })
         })
         .prepare(subsets_of_three),
-        Operation::<Shop>::new(Steps, "SubsetRepository::move_from_embedded", "in two chunks", |m| {
-            Box::pin(async move { text(m.two.move_from_embedded().chunk_children(4).await) })
+        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_from_embedded", "in two chunks", |m| {
+            Box::pin(async move { text(m.two.migrate_from_embedded().chunk_children(4).await) })
         })
         .prepare(all_embedded),
-        Operation::<Shop>::new(Reads, "SubsetRepository::adopt + Adopt::plan", "", |m| {
-            Box::pin(async move { text(m.two.adopt().plan().await.map(drop)) })
-        })
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::migrate_existing + MigrateExisting::plan",
+            "",
+            |m| Box::pin(async move { text(m.two.migrate_existing().plan().await.map(drop)) }),
+        )
         .prepare(no_subsets),
-        Operation::<Shop>::new(Reads, "SubsetRepository::change_from + ChangeFrom::plan", "", |m| {
-            Box::pin(async move { text(m.two.change_from(&m.three).plan().await.map(drop)) })
-        })
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::migrate_layout_from + MigrateLayoutFrom::plan",
+            "",
+            |m| Box::pin(async move { text(m.two.migrate_layout_from(&m.three).plan().await.map(drop)) }),
+        )
         .prepare(subsets_of_three),
         Operation::<Shop>::new(
             Reads,
-            "SubsetRepository::move_from_embedded + MoveFromEmbedded::plan",
+            "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::plan",
             "",
-            |m| Box::pin(async move { text(m.two.move_from_embedded().plan().await.map(drop)) }),
+            |m| Box::pin(async move { text(m.two.migrate_from_embedded().plan().await.map(drop)) }),
         )
         .prepare(all_embedded),
     ]
@@ -163,9 +169,9 @@ fn moves() -> Vec<Operation<Shop>> {
 fn follows() -> Vec<Operation<Shop>> {
     fn follow(m: &Shop) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
         Box::pin(async move {
-            let follow = m.two.follow(FOLLOWER).enable_pre_images().until_caught_up();
+            let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
             // How many commands it takes is a matter of time.
-            text(follow.give_up_after(std::time::Duration::from_secs(2)).await.map(drop))
+            text(follow.max_retry_time(std::time::Duration::from_secs(2)).await.map(drop))
         })
     }
     fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
@@ -175,7 +181,7 @@ fn follows() -> Vec<Operation<Shop>> {
         Box::pin(async move {
             plant(&m.products, &m.reviews).await;
             m.two.rebuild_all().await.unwrap();
-            let follow = m.two.follow(FOLLOWER).enable_pre_images().until_caught_up();
+            let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
             // An older server cannot, which the call itself must say.
             if follow.await.is_ok() {
                 m.reviews

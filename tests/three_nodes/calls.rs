@@ -121,7 +121,7 @@ impl Load {
             }
         };
         *counts.errors.entry(name(&error)).or_default() += 1;
-        if !error.is_outcome_unknown() && error.stored().unwrap_or(0) == 0 {
+        if !error.is_outcome_unknown() && error.stored_count().unwrap_or(0) == 0 {
             return Told::Refused(error.kind());
         }
         counts.unknown += 1;

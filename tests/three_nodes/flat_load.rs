@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use mongo_patterns::bucket::{BucketRepository, Moved};
+use mongo_patterns::bucket::{BucketRepository, Migrated};
 use mongo_patterns::{Error, ErrorKind};
 use mongodb::bson::{Document, doc};
 use mongodb::options::ReadConcern;
@@ -40,18 +40,21 @@ pub async fn move_again_and_again(load: Arc<Load>, database: Database) -> (u64, 
             .build()
             .unwrap();
         let mut attempt = 1;
-        let moved: Moved = loop {
+        let moved: Migrated = loop {
             let told = load
                 .call(
-                    "bucket move_from_flat",
+                    "bucket migrate_from_flat",
                     attempt,
-                    trades.move_from_flat(&flat).chunk_items(CHUNK),
+                    trades.migrate_from_flat(&flat).chunk_items(CHUNK),
                 )
                 .await;
             match told {
                 Told::Done(moved) => break moved,
                 Told::Refused(kind) => assert!(
-                    matches!(kind, ErrorKind::Driver | ErrorKind::Unreachable | ErrorKind::Contention),
+                    matches!(
+                        kind,
+                        ErrorKind::Driver | ErrorKind::ServerSelection | ErrorKind::Contention
+                    ),
                     "{kind:?}"
                 ),
                 Told::Unknown => {}

@@ -49,8 +49,12 @@ impl Sales {
             .array_field("customers_purchased")
             .parent_field("book_id")
             .threshold(THRESHOLD)
-            .extras_cap(CAP);
-        let builder = if self.is_unique { builder.unique() } else { builder };
+            .max_extras_elements(CAP);
+        let builder = if self.is_unique {
+            builder.unique_elements()
+        } else {
+            builder
+        };
         builder.build().unwrap()
     }
 

@@ -26,13 +26,13 @@ const TOGETHER: usize = 1000;
 /// Appends for many tasks of a process: what arrives for a key while a command for that key is under way goes out
 /// together in the next one, and every caller gets its own result.
 ///
-/// Made by [`BucketRepository::combining_writer`]. A clone is cheap and shares the queues.
+/// Made by [`BucketRepository::batching_writer`]. A clone is cheap and shares the queues.
 ///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
 /// # use mongodb::bson::{Document, doc};
 /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// let writer = trades.combining_writer();
+/// let writer = trades.batching_writer();
 /// let appends = (0..64).map(|n| {
 ///     let writer = writer.clone();
 ///     tokio::spawn(async move { writer.append(&123, &doc! { "qty": n }).await })
@@ -43,7 +43,7 @@ const TOGETHER: usize = 1000;
 /// # Ok(())
 /// # }
 /// ```
-pub struct CombiningWriter<K, T> {
+pub struct BatchingWriter<K, T> {
     shared: Arc<Shared>,
     queues: Arc<Queues>,
     types: PhantomData<fn() -> (K, T)>,
@@ -66,7 +66,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # async fn f(trades: BucketRepository<u32, i32>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let writer = trades.combining_writer(); // one for the process, and a clone of it for each task
+    /// let writer = trades.batching_writer(); // one for the process, and a clone of it for each task
     /// let of_task = writer.clone();
     /// let task = tokio::spawn(async move { of_task.append(&123, &419).await });
     /// writer.append(&123, &29).await?; // it may go out together with that of the task
@@ -74,8 +74,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn combining_writer(&self) -> CombiningWriter<K, T> {
-        CombiningWriter {
+    pub fn batching_writer(&self) -> BatchingWriter<K, T> {
+        BatchingWriter {
             shared: self.share(),
             queues: Arc::default(),
             types: PhantomData,
@@ -83,7 +83,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-impl<K: Key, T: Serialize> CombiningWriter<K, T> {
+impl<K: Key, T: Serialize> BatchingWriter<K, T> {
     /// Appends an item to the history of a key. Items of one key are stored in the order in which their actions are
     /// first polled; reads return them in the order that [`append_many`](BucketRepository::append_many) describes.
     ///
@@ -94,7 +94,7 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::bson::{Document, doc};
     /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-    /// let writer = trades.combining_writer();
+    /// let writer = trades.batching_writer();
     /// writer.append(&123, &doc! { "qty": 419 }).await?;
     /// # Ok(())
     /// # }
@@ -110,13 +110,13 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     ///
     /// # Errors
     /// Those of [`append`](BucketRepository::append).
-    pub fn append<Q>(&self, key: &Q, item: &T) -> CombinedAppend<'_>
+    pub fn append<Q>(&self, key: &Q, item: &T) -> BatchedAppend<'_>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
         let key = key.encode_key().map_err(Error::from);
-        CombinedAppend {
+        BatchedAppend {
             shared: &self.shared,
             queues: &self.queues,
             input: key.map(|key| (key, Encoded::one(item))),
@@ -125,13 +125,13 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
     }
 }
 
-/// Appends one item together with those of other tasks; made by [`CombiningWriter::append`].
+/// Appends one item together with those of other tasks; made by [`BatchingWriter::append`].
 ///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
 /// # use mongodb::bson::{Document, doc};
 /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// let writer = trades.combining_writer();
+/// let writer = trades.batching_writer();
 /// let (first, second) = (doc! { "qty": 419 }, doc! { "qty": 29 });
 /// // Both go out by one command, in this order.
 /// let appends = [&first, &second].map(|item| writer.append(&123, item).into_future());
@@ -142,21 +142,21 @@ impl<K: Key, T: Serialize> CombiningWriter<K, T> {
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct CombinedAppend<'a> {
+pub struct BatchedAppend<'a> {
     shared: &'a Arc<Shared>,
     queues: &'a Arc<Queues>,
     input: Result<(EncodedKey, Result<Encoded>)>,
     time: Option<DateTime>,
 }
 
-impl CombinedAppend<'_> {
+impl BatchedAppend<'_> {
     /// The item's time, by which a bucket that it opens is named, instead of that of its time field or now.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::bson::{DateTime, Document, doc};
     /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-    /// let writer = trades.combining_writer();
+    /// let writer = trades.batching_writer();
     /// writer.append(&123, &doc! { "qty": 419 }).at(DateTime::now()).await?;
     /// # Ok(())
     /// # }
@@ -190,12 +190,12 @@ impl CombinedAppend<'_> {
     }
 }
 
-impl<'a> IntoFuture for CombinedAppend<'a> {
+impl<'a> IntoFuture for BatchedAppend<'a> {
     type Output = Result<Appended>;
     type IntoFuture = ActionFuture<'a, Appended>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("combined append"), |span| self.execute(span))
+        run(self.shared.operation("batched append"), |span| self.execute(span))
     }
 }
 
@@ -341,7 +341,7 @@ impl Writer {
     }
 }
 
-impl<K, T> Clone for CombiningWriter<K, T> {
+impl<K, T> Clone for BatchingWriter<K, T> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -351,16 +351,16 @@ impl<K, T> Clone for CombiningWriter<K, T> {
     }
 }
 
-impl<K, T> fmt::Debug for CombiningWriter<K, T> {
+impl<K, T> fmt::Debug for BatchingWriter<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CombiningWriter")
+        f.debug_struct("BatchingWriter")
             .field("collection", &self.shared.collection.namespace())
             .finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for CombinedAppend<'_> {
+impl fmt::Debug for BatchedAppend<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CombinedAppend").finish_non_exhaustive()
+        f.debug_struct("BatchedAppend").finish_non_exhaustive()
     }
 }

@@ -91,7 +91,7 @@ pub enum Problem {
     /// Items are `null`, which no reader takes for an item.
     ///
     /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
-    /// [`UnreadableItems`](crate::Left::UnreadableItems): correct or remove them by hand. Where the item type accepts
+    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. Where the item type accepts
     /// `null`, such as an `Option`, the items are readable, and this can be ignored.
     ItemNull {
         /// How many.
@@ -102,7 +102,7 @@ pub enum Problem {
     /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
     ///
     /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
-    /// [`UnreadableItems`](crate::Left::UnreadableItems): set the dates by hand.
+    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the dates by hand.
     ItemTimeMissing {
         /// How many.
         items: u64,

@@ -87,13 +87,13 @@
 //! | ... of an item that is stored already, by its id | 2 or 3 | 1, each |
 //! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 when one takes all | 1 at most |
 //! | [`append_stream`](BucketRepository::append_stream) | that, a key and a buffer | |
-//! | [`CombiningWriter::append`] | 1 alone, below 0.2 with 64 tasks on a key | |
+//! | [`BatchingWriter::append`] | 1 alone, below 0.2 with 64 tasks on a key | |
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
 //! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
 //! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
 //! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
 //! | ... [`page`](action::Items::page) | 1 | those that hold the items, and 1 or 2 more |
-//! | ... [`from`](action::Items::from), [`until`](action::Items::until) | 1 or 2 more, to find the start | those of the range and some `late_by` around it, and up to 8 |
+//! | ... [`from`](action::Items::from), [`until`](action::Items::until) | 1 or 2 more, to find the start | those of the range and some `allowed_lateness` around it, and up to 8 |
 //! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the pages that are skipped |
 //! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item), [`update_item`](BucketRepository::update_item) | 1 | 1 |
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
@@ -104,9 +104,9 @@
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key in which something is wrong | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as `verify`'s first, and 5 a key that is mended | all, and those of such keys again |
-//! | [`change_page_size_from`](BucketRepository::change_page_size_from) | as `repair`, twice to larger pages | all |
-//! | [`move_from_flat`](BucketRepository::move_from_flat) | 4 for about 100,000 items, and some 12 | the flat collection three times |
-//! | [`move_to_flat`](BucketRepository::move_to_flat) | the same | the buckets three times |
+//! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
+//! | [`migrate_from_flat`](BucketRepository::migrate_from_flat) | 4 for about 100,000 items, and some 12 | the flat collection three times |
+//! | [`migrate_to_flat`](BucketRepository::migrate_to_flat) | the same | the buckets three times |
 //!
 //! # Indexes
 //!
@@ -153,7 +153,7 @@
 //! ```
 //!
 //! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends only
-//! those items. Items that come more than [`late_by`](action::Items::late_by) out of order may be missed.
+//! those items. Items that come more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be missed.
 //!
 //! **Items of any fields.** Items are stored as they are, whatever the names of their fields. But the driver's `Document`
 //! takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored, and then cannot
@@ -194,7 +194,7 @@
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does it for a stream of
-//! any keys, in bounded memory. A [`CombiningWriter`] does it for tasks that append to the same keys at the same time,
+//! any keys, in bounded memory. A [`BatchingWriter`] does it for tasks that append to the same keys at the same time,
 //! and know nothing of each other.
 //!
 //! **A retry without fear.** When the connection breaks under an append, nobody knows whether the item is stored. With an
@@ -230,8 +230,8 @@
 //! ```
 //!
 //! **From a flat collection.** Stop its writers, give it an index that starts with the key field, and call
-//! [`move_from_flat`](BucketRepository::move_from_flat). Nothing passes through the client, bad documents are refused
-//! before anything is written, and when it is interrupted, run it again. [`move_to_flat`](BucketRepository::move_to_flat)
+//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). Nothing passes through the client, bad documents are refused
+//! before anything is written, and when it is interrupted, run it again. [`migrate_to_flat`](BucketRepository::migrate_to_flat)
 //! is the way back.
 //!
 //! **A collection that others wrote, or damaged.** [`verify`](BucketRepository::verify) tells everything that is wrong,
@@ -240,7 +240,7 @@
 //! taken over by `repair`, then `ensure_indexes`.
 //!
 //! **Another page size.** Build the repository with the new size and call
-//! [`change_page_size_from`](BucketRepository::change_page_size_from) with the old one. Writers with the old size get
+//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one. Writers with the old size get
 //! [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) from some moment on, with nothing stored: let them go on
 //! with the new one. If it ends in the middle, call it again.
 //!
@@ -281,14 +281,14 @@ mod walk;
 mod write;
 
 pub use action::{
-    Appended, AppendedMany, Counts, DeletedKey, ItemSlice, Left, PageSizeChanged, PageSlice, Progress, Removed,
-    Repaired, Updated,
+    Appended, AppendedMany, Counts, DeletedKey, ItemPage, MigratedPageSize, PageSlice, Progress, Removed, Repaired,
+    Unrepaired, Updated,
 };
 pub use builder::BucketRepositoryBuilder;
-pub use combine::{CombinedAppend, CombiningWriter};
+pub use combine::{BatchedAppend, BatchingWriter};
 pub use document::Bucket;
 pub use finding::{Finding, Problem};
 pub use id::{IdPolicy, PageToken};
 pub use item_token::ItemToken;
-pub use migrate::{MovePlan, MoveProgress, Moved};
+pub use migrate::{Migrated, MigrationPlan, MigrationProgress};
 pub use repository::BucketRepository;

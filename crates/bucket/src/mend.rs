@@ -19,13 +19,13 @@ use crate::{Finding, Problem};
 ///
 /// ```no_run
 /// # use futures::TryStreamExt;
-/// # use mongo_patterns_bucket::{BucketRepository, Left};
+/// # use mongo_patterns_bucket::{BucketRepository, Unrepaired};
 /// # use mongodb::bson::Document;
 /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
 /// let mut keys = trades.repair().stream();
 /// while let Some(repaired) = keys.try_next().await? {
 ///     match repaired.left {
-///         Some(Left::TooLarge) => println!("use smaller pages"),
+///         Some(Unrepaired::TooLarge) => println!("use smaller pages"),
 ///         Some(left) => println!("{left}"),
 ///         None => {}
 ///     }
@@ -35,15 +35,15 @@ use crate::{Finding, Problem};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Left {
+pub enum Unrepaired {
     /// It is undecidable which key a bucket belongs to: its `_id` and its key field name different ones, or neither
     /// names one. Nothing of the key was changed.
-    KeyUndecided,
+    AmbiguousKey,
     /// The items of a bucket are no array. Nothing of the key was changed.
     ItemsNotArray,
     /// A bucket's place among those of its key is unknown: its `_id` has no second before the year 2286, and its first
     /// item no time. Nothing of the key was changed.
-    PlaceUnknown,
+    UnknownPosition,
     /// Items of the key have the same id, and are different. Nothing of the key was changed.
     ItemsDiffer,
     /// Items have no id. All else of the key was mended.
@@ -55,21 +55,21 @@ pub enum Left {
     /// A page of the items would pass 16 MiB. Nothing of the key was changed.
     TooLarge,
     /// A second would need more than 1,000,000 buckets. Nothing of the key was changed.
-    NoName,
+    SuffixesExhausted,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::KeyUndecided => "whose items they are is undecidable: set the key field of the bucket that does not belong there, or its `_id`, by hand",
+            Self::AmbiguousKey => "whose items they are is undecidable: set the key field of the bucket that does not belong there, or its `_id`, by hand",
             Self::ItemsNotArray => "a bucket's items are no array: correct them by hand",
-            Self::PlaceUnknown => "a bucket's place is unknown: give its `_id` the second at which it was opened, by hand",
+            Self::UnknownPosition => "a bucket's place is unknown: give its `_id` the second at which it was opened, by hand",
             Self::ItemsDiffer => "different items have the same id: change the id of one, or remove one, by hand",
             Self::NoItemId => "items have no usable id: give them one by hand",
             Self::UnreadableItems => "items are null, or have no BSON date in the time field: correct or remove them by hand",
             Self::OwnFields => "a bucket would go away that has fields of your own: move them to another bucket of the key, or remove them",
             Self::TooLarge => "a page of these items would pass 16 MiB: use a smaller page size",
-            Self::NoName => "a second of the key has 1,000,000 buckets, and no more fit: use a larger page size",
+            Self::SuffixesExhausted => "a second of the key has 1,000,000 buckets, and no more fit: use a larger page size",
         })
     }
 }
@@ -79,7 +79,7 @@ pub(crate) struct Mending {
     /// What is wrong.
     pub(crate) findings: Vec<Finding>,
     pub(crate) changes: Changes,
-    pub(crate) left: Option<Left>,
+    pub(crate) left: Option<Unrepaired>,
     /// How many items there are afterwards.
     pub(crate) items: u64,
 }
@@ -108,9 +108,9 @@ pub(crate) fn mend<K: Key>(settings: &Settings, key: &EncodedKey, found: Vec<Raw
     let findings = check(settings, &looks);
     let is_any = |of: fn(&Problem) -> bool| findings.iter().any(|finding| of(&finding.problem));
     let left = if is_any(|problem| matches!(problem, Problem::ItemIdMissing { .. })) {
-        Some(Left::NoItemId)
+        Some(Unrepaired::NoItemId)
     } else {
-        is_any(Problem::is_of_an_item).then_some(Left::UnreadableItems)
+        is_any(Problem::is_of_an_item).then_some(Unrepaired::UnreadableItems)
     };
     let mut mending = Mending {
         left,
@@ -122,9 +122,9 @@ pub(crate) fn mend<K: Key>(settings: &Settings, key: &EncodedKey, found: Vec<Raw
         return Ok(mending);
     }
     if undecided {
-        mending.left = Some(Left::KeyUndecided);
+        mending.left = Some(Unrepaired::AmbiguousKey);
     } else if looks.iter().any(|look| look.items.is_none()) {
-        mending.left = Some(Left::ItemsNotArray);
+        mending.left = Some(Unrepaired::ItemsNotArray);
     } else {
         let left = plan(settings, key, &looks, documents, &mut mending)?;
         mending.left = left.or(mending.left);
@@ -146,7 +146,7 @@ fn plan(
     looks: &[Look],
     documents: Vec<RawDocumentBuf>,
     mending: &mut Mending,
-) -> Result<Option<Left>> {
+) -> Result<Option<Unrepaired>> {
     let mut placed: Vec<(Place, String, RawDocumentBuf)> = Vec::new();
     for (look, document) in looks.iter().zip(documents) {
         let tail = look.belongs.tail.as_deref().and_then(Tail::parse);
@@ -167,7 +167,7 @@ fn plan(
                 place.0 = i128::MIN;
                 String::new()
             }
-            None => return Ok(Some(Left::PlaceUnknown)),
+            None => return Ok(Some(Unrepaired::UnknownPosition)),
         };
         placed.push((place, tail, document));
     }
@@ -181,7 +181,7 @@ fn plan(
     if let Some(field) = &settings.item_id {
         items = match without_doubles(items, field.as_str()) {
             Some(items) => items,
-            None => return Ok(Some(Left::ItemsDiffer)),
+            None => return Ok(Some(Unrepaired::ItemsDiffer)),
         };
     }
     let moves = mending.findings.iter().any(|finding| {
@@ -203,9 +203,9 @@ fn plan(
             Ok(None)
         }
         Err(error) => match error.kind() {
-            ErrorKind::Unsupported => Ok(Some(Left::OwnFields)),
-            ErrorKind::TooLarge => Ok(Some(Left::TooLarge)),
-            ErrorKind::InvalidTime => Ok(Some(Left::NoName)),
+            ErrorKind::Unsupported => Ok(Some(Unrepaired::OwnFields)),
+            ErrorKind::TooLarge => Ok(Some(Unrepaired::TooLarge)),
+            ErrorKind::InvalidTime => Ok(Some(Unrepaired::SuffixesExhausted)),
             _ => Err(error),
         },
     }

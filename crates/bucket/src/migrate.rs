@@ -9,7 +9,7 @@ pub(crate) mod to_buckets;
 pub(crate) mod to_flat;
 mod walk;
 
-pub use plan::MovePlan;
+pub use plan::MigrationPlan;
 
 /// About how many items one command moves.
 pub(crate) const CHUNK_ITEMS: u64 = 100_000;
@@ -23,7 +23,7 @@ pub(crate) const CHUNK_ITEMS: u64 = 100_000;
 /// #     trades: BucketRepository<u32, Document>,
 /// #     flat: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let moved = trades.move_from_flat(&flat).await?;
+/// let moved = trades.migrate_from_flat(&flat).await?;
 /// println!("{} items of {} keys in {} buckets", moved.items, moved.keys, moved.buckets);
 /// if moved.resumed {
 ///     println!("an earlier call had begun it");
@@ -33,7 +33,7 @@ pub(crate) const CHUNK_ITEMS: u64 = 100_000;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct Migrated {
     /// How many keys were moved.
     pub keys: u64,
     /// How many items they have, as counted on both sides at the end.
@@ -47,20 +47,20 @@ pub struct Moved {
 /// How far a move is.
 ///
 /// ```no_run
-/// # use mongo_patterns_bucket::{BucketRepository, MoveProgress};
+/// # use mongo_patterns_bucket::{BucketRepository, MigrationProgress};
 /// # use mongodb::{Collection, bson::Document};
 /// # async fn f(
 /// #     trades: BucketRepository<u32, Document>,
 /// #     flat: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let report = |at: MoveProgress| println!("{} of {}, {} by this call", at.done, at.total, at.done - at.before);
-/// trades.move_from_flat(&flat).on_progress(report).await?;
+/// let report = |at: MigrationProgress| println!("{} of {}, {} by this call", at.done, at.total, at.done - at.before);
+/// trades.migrate_from_flat(&flat).on_progress(report).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct MoveProgress {
+pub struct MigrationProgress {
     /// How many items are moved, those of earlier calls included.
     pub done: u64,
     /// How many there are.
@@ -70,4 +70,4 @@ pub struct MoveProgress {
 }
 
 /// Is called after each chunk.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(MoveProgress) + Send + 'a>;
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(MigrationProgress) + Send + 'a>;

@@ -1,16 +1,16 @@
 //! Which items are wanted by their time, and which pages can hold them.
 //!
-//! Items of a key are appended in the order of their times, but for [`late_by`](TimeRange::late_by): what is appended
+//! Items of a key are appended in the order of their times, but for [`allowed_lateness`](TimeRange::allowed_lateness): what is appended
 //! after an item is not older than it by more. From that follows:
 //!
 //! - A page is named by the item that opened it, and the name stays when items move up. So the name is never later than
-//!   the time of an item in it by more than `late_by`, and no page with a later name is of the range.
+//!   the time of an item in it by more than `allowed_lateness`, and no page with a later name is of the range.
 //! - The name can be much earlier than the items: pages keep their names when those before them are emptied, and a late
 //!   item opens a page among older ones, to which new items are appended. So the start is found by the items: take an
-//!   item `f` older than `from` by more than `late_by`, and before it in the history an item `g`, older than `f` by more
+//!   item `f` older than `from` by more than `allowed_lateness`, and before it in the history an item `g`, older than `f` by more
 //!   than twice as much and a second. What stands before `g` is older than `from`. For, if an item of the range did, it was appended
-//!   after `f`, to a page that was opened after `f` too, so at `f - late_by` at the earliest, and that page stands
-//!   before the one of `g`, whose name is the second of `g + late_by` at the latest.
+//!   after `f`, to a page that was opened after `f` too, so at `f - allowed_lateness` at the earliest, and that page stands
+//!   before the one of `g`, whose name is the second of `g + allowed_lateness` at the latest.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) struct TimeRange {
     /// The first time after it that is not.
     pub(crate) until: Option<DateTime>,
     /// How far items may be out of time order.
-    pub(crate) late_by: Duration,
+    pub(crate) allowed_lateness: Duration,
 }
 
 impl TimeRange {
@@ -56,13 +56,13 @@ impl TimeRange {
     }
 
     /// In milliseconds.
-    fn late_by(&self) -> i64 {
-        i64::try_from(self.late_by.as_millis()).unwrap_or(i64::MAX)
+    fn allowed_lateness(&self) -> i64 {
+        i64::try_from(self.allowed_lateness.as_millis()).unwrap_or(i64::MAX)
     }
 
     /// The last second that the name of a page of the range can have; `None` when it can have any.
     pub(crate) fn last_second(&self) -> Option<String> {
-        let last = self.until?.timestamp_millis().saturating_add(self.late_by());
+        let last = self.until?.timestamp_millis().saturating_add(self.allowed_lateness());
         let second = last.div_euclid(1000);
         (second <= LAST_SECOND).then(|| second_text(second))
     }
@@ -75,7 +75,7 @@ impl TimeRange {
 
     /// Items before this time are followed by none that are older than they are and of the range.
     fn certainly_before(&self) -> Option<i64> {
-        Some(self.from?.timestamp_millis().saturating_sub(self.late_by()))
+        Some(self.from?.timestamp_millis().saturating_sub(self.allowed_lateness()))
     }
 
     /// The items of the range, as an expression. What is no array stays as it is, for the reader to refuse.
@@ -120,7 +120,7 @@ pub(crate) fn first_times(settings: &Settings) -> Document {
 #[derive(Debug)]
 pub(crate) struct Start {
     certainly_before: i64,
-    late_by: i64,
+    allowed_lateness: i64,
     f: Option<i64>,
 }
 
@@ -129,7 +129,7 @@ impl Start {
     pub(crate) fn of(range: &TimeRange) -> Option<Self> {
         Some(Self {
             certainly_before: range.certainly_before()?,
-            late_by: range.late_by(),
+            allowed_lateness: range.allowed_lateness(),
             f: None,
         })
     }
@@ -154,7 +154,7 @@ impl Start {
     fn before_f(&self) -> Option<i64> {
         Some(
             self.f?
-                .saturating_sub(self.late_by.saturating_mul(2).saturating_add(1000)),
+                .saturating_sub(self.allowed_lateness.saturating_mul(2).saturating_add(1000)),
         )
     }
 }
@@ -167,7 +167,7 @@ mod tests {
         TimeRange {
             from: from.map(|second| DateTime::from_millis(second * 1000)),
             until: until.map(|second| DateTime::from_millis(second * 1000)),
-            late_by: Duration::from_secs(100),
+            allowed_lateness: Duration::from_secs(100),
         }
     }
 

@@ -99,7 +99,7 @@ pub(crate) struct BucketMove {
     pub(crate) back: bool,
     /// Moves also where the target has documents, which must be of other keys.
     #[arg(long)]
-    pub(crate) into_non_empty: bool,
+    pub(crate) allow_non_empty_target: bool,
     /// About how many items go at a time.
     #[arg(long, value_name = "ITEMS", default_value_t = 100_000)]
     pub(crate) chunk_items: u64,
@@ -171,7 +171,7 @@ pub(crate) struct SubsetMove {
     pub(crate) from: SubsetForm,
     /// Of embedded children: moves also where their collection has some already.
     #[arg(long)]
-    pub(crate) into_non_empty: bool,
+    pub(crate) allow_non_empty_target: bool,
     /// Of embedded children: about how many go at a time. [default: 100000]
     #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk_children: Option<u64>,

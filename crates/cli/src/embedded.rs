@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::Error;
 use mongo_patterns_embedded::EmbeddedRepository;
-use mongo_patterns_embedded::action::MoveFromReferences;
+use mongo_patterns_embedded::action::MigrateFromReferences;
 use mongodb::Collection;
 use mongodb::bson::Document;
 use serde_json::json;
@@ -109,7 +109,7 @@ impl Work<'_> {
     async fn plan(&self, back: bool, summary_only: bool) -> Outcome {
         let (source, reference) = self.source()?;
         let planned = if back {
-            self.parents.move_to_references(&source, reference).plan().await
+            self.parents.migrate_to_references(&source, reference).plan().await
         } else {
             self.moving(&source, reference).plan().await
         };
@@ -134,7 +134,7 @@ impl Work<'_> {
         let progress = SharedProgress::new(self.context.output, "migrate", unit, None);
         progress.say("checks before anything is written");
         let moved = if back {
-            let moving = self.parents.move_to_references(&source, reference);
+            let moving = self.parents.migrate_to_references(&source, reference);
             moving.on_progress(progress.told()).await
         } else {
             let moving = self.moving(&source, reference);
@@ -156,8 +156,8 @@ impl Work<'_> {
         Ok(exit)
     }
 
-    fn moving(&self, source: &Collection<Document>, reference: &str) -> MoveFromReferences<'_> {
-        let moving = self.parents.move_from_references(source, reference);
+    fn moving(&self, source: &Collection<Document>, reference: &str) -> MigrateFromReferences<'_> {
+        let moving = self.parents.migrate_from_references(source, reference);
         match &self.settings.sort {
             Some(field) => moving.sort_by(field),
             None => moving,

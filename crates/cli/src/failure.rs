@@ -134,12 +134,12 @@ impl From<io::Error> for Failure {
 
 fn exit_of(kind: ErrorKind) -> Exit {
     use ErrorKind::{
-        Configuration, Contention, Driver, InvalidArgument, Network, Unauthorized, Unreachable, Unsupported,
+        Configuration, Contention, Driver, InvalidArgument, Network, ServerSelection, Unauthorized, Unsupported,
         WriteConcern,
     };
     match kind {
         Configuration | InvalidArgument => Exit::Usage,
-        Unreachable | Unauthorized | Network | WriteConcern | Driver | Contention | Unsupported => Exit::Server,
+        ServerSelection | Unauthorized | Network | WriteConcern | Driver | Contention | Unsupported => Exit::Server,
         _ => Exit::Findings,
     }
 }
@@ -162,13 +162,13 @@ fn advice(error: &Error) -> Option<&'static str> {
     }
     match error.kind() {
         ErrorKind::TargetNotEmpty if error.pattern() == Some("bucket") => {
-            Some("into_non_empty() is the option --into-non-empty")
+            Some("allow_non_empty_target() is the option --allow-non-empty-target")
         }
-        ErrorKind::IndexMissing if error.operation() != Some("move_from_references") => {
+        ErrorKind::IndexMissing if error.operation() != Some("migrate_from_references") => {
             Some("ensure_indexes() is the command `indexes --create`")
         }
         ErrorKind::Contention => Some("run the command again"),
-        ErrorKind::Unreachable => Some(
+        ErrorKind::ServerSelection => Some(
             "check the hosts of --uri or MONGODB_URI, and whether the server asks for --tls, --tls-ca-file or --tls-certificate-key-file",
         ),
         _ => None,

@@ -155,7 +155,7 @@ pub(crate) async fn run<K: Key + FromText>(
 
 /// What can be done after a load that broke off.
 fn interrupted(error: mongo_patterns_core::Error, settings: &BucketSettings) -> Failure {
-    let nothing = error.is_setup() || error.kind() == ErrorKind::Unreachable;
+    let nothing = error.is_setup_error() || error.kind() == ErrorKind::ServerSelection;
     let failure = Failure::from(error);
     match (&settings.item_id, nothing) {
         (_, true) => failure,

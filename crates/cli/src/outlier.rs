@@ -1,7 +1,7 @@
 //! The commands of the outlier pattern.
 
 use futures::TryStreamExt;
-use mongo_patterns_outlier::{Finding, FoundIn, Left, OutlierRepository};
+use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         .array_field(need(settings.array.as_ref(), PATTERN, "array")?)
         .parent_field(settings.parent.as_deref().unwrap_or("parent_id"))
         .threshold(settings.threshold.unwrap_or(50))
-        .extras_cap(settings.cap.unwrap_or(500));
+        .max_extras_elements(settings.cap.unwrap_or(500));
     if let Some(field) = &settings.flag {
         builder = builder.flag_field(field);
     }
@@ -85,7 +85,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         builder = builder.count_field(field);
     }
     if settings.unique == Some(true) {
-        builder = builder.unique();
+        builder = builder.unique_elements();
     }
     Ok(builder.build()?)
 }
@@ -94,7 +94,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
 async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     let output = context.output;
     plan::print_database(output, &context.database)?;
-    let mut commands = lists.adopt().plan();
+    let mut commands = lists.migrate_existing().plan();
     while let Some(planned) = commands.try_next().await? {
         plan::print_one(output, &planned)?;
     }
@@ -108,7 +108,7 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
 async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
     let progress = SharedProgress::new(output, "migrate", "long lists", None);
     progress.say("the server looks for long lists, and groups all extras");
-    let mut adopting = lists.adopt().on_progress(progress.told());
+    let mut adopting = lists.migrate_existing().on_progress(progress.told());
     if dry_run {
         adopting = adopting.dry_run();
     }
@@ -163,7 +163,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
         left += u64::from(document.left.is_some());
         let (written, removed) = (document.written, document.removed);
         let text = match (&document.left, dry_run) {
-            (Some(Left::Orphaned), _) => {
+            (Some(Unrepaired::Orphaned), _) => {
                 "left: the extras belong to no document: `outlier repair --delete-orphans` deletes them, or insert it again without its array, and repair it".to_owned()
             }
             (Some(left), _) => format!("left: {left}"),

@@ -90,7 +90,7 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
         .subset_field(need(settings.subset.as_ref(), PATTERN, "subset")?)
         .parent_field(need(settings.parent.as_ref(), PATTERN, "parent")?)
         .child_id_field(need(settings.child_id.as_ref(), PATTERN, "child_id")?)
-        .size(settings.size.unwrap_or(10));
+        .subset_size(settings.size.unwrap_or(10));
     let order = settings.order.as_deref().unwrap_or_default();
     if order.is_empty() {
         need(None, PATTERN, "order")?;
@@ -102,7 +102,7 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
         };
     }
     if let Some(fields) = &settings.embed {
-        builder = builder.embed(fields.iter().cloned());
+        builder = builder.embedded_fields(fields.iter().cloned());
     }
     if let Some(field) = &settings.version {
         builder = builder.version_field(field);

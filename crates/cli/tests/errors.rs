@@ -186,7 +186,7 @@ async fn a_target_that_is_not_empty_tells_the_option() {
             .unwrap();
         let ran = bucket(db, &["migrate"]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.err.contains("--into-non-empty"), "{}", ran.err);
+        assert!(ran.err.contains("--allow-non-empty-target"), "{}", ran.err);
     })
     .await;
 }

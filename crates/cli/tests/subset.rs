@@ -127,7 +127,7 @@ async fn what_is_in_the_collection_already_tells_the_option() {
             .unwrap();
         let refused = subset(db, &["migrate", "--from", "embedded"]);
         assert!(
-            refused.code == Some(1) && refused.err.contains("--into-non-empty"),
+            refused.code == Some(1) && refused.err.contains("--allow-non-empty-target"),
             "{refused:?}"
         );
         let unmoved = subset(db, &["migrate", "--from", "collection"]);
@@ -143,10 +143,10 @@ async fn what_is_in_the_collection_already_tells_the_option() {
         let repaired = left
             .json()
             .into_iter()
-            .find(|line| line["type"] == "repaired" && line["left"] == "NotMoved");
+            .find(|line| line["type"] == "repaired" && line["left"] == "NotMigrated");
         let text = repaired.unwrap()["text"].as_str().unwrap().to_owned();
         assert!(left.code == Some(1) && text.contains("--from embedded"), "{text}");
-        let moved = subset(db, &["migrate", "--from", "embedded", "--into-non-empty"]);
+        let moved = subset(db, &["migrate", "--from", "embedded", "--allow-non-empty-target"]);
         assert_eq!(moved.code, Some(0), "{moved:?}");
         let orphaned = subset(db, &["verify", "--json"]);
         assert_eq!(
@@ -175,7 +175,7 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
             .insert_many((0..40).map(review))
             .await
             .unwrap();
-        let adopt = |more: &[&str]| {
+        let migrate_existing = |more: &[&str]| {
             let arguments: Vec<&str> = ["migrate", "--from", "collection", "--json"]
                 .iter()
                 .chain(more)
@@ -183,10 +183,10 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
                 .collect();
             subset(db, &arguments)
         };
-        let dry = adopt(&["--dry-run"]);
+        let dry = migrate_existing(&["--dry-run"]);
         assert_eq!((dry.code, &dry.summary()["parents"]), (Some(0), &3.into()), "{dry:?}");
         assert!(all(db, "product").await.iter().all(|product| product.len() == 1));
-        let adopted = adopt(&[]);
+        let adopted = migrate_existing(&[]);
         assert_eq!(
             (
                 adopted.code,
@@ -225,7 +225,7 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
             (vec!["--from", "settings"], "--old-order"),
             (vec!["--from", "embedded", "--old-size", "3"], "go with --from settings"),
             (
-                vec!["--from", "collection", "--into-non-empty"],
+                vec!["--from", "collection", "--allow-non-empty-target"],
                 "go with --from embedded",
             ),
             (

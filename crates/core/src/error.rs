@@ -43,12 +43,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///     match error.kind() {
 ///         _ if error.is_transient() || error.is_outcome_unknown() => 503,
 ///         ErrorKind::NotFound | ErrorKind::ChildNotFound => 404,
-///         ErrorKind::AlreadyExists | ErrorKind::Full => 409,
+///         ErrorKind::AlreadyExists | ErrorKind::LimitReached => 409,
 ///         _ if error.is_invalid_input() => 400,
 ///         _ => 500,
 ///     }
 /// }
-/// assert_eq!(status(&Error::new(ErrorKind::Full, "a patron may have 20 addresses")), 409);
+/// assert_eq!(status(&Error::new(ErrorKind::LimitReached, "a patron may have 20 addresses")), 409);
 /// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -174,7 +174,7 @@ impl Error {
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// let is_full = |error: &Error| error.kind() == ErrorKind::Full;
+    /// let is_full = |error: &Error| error.kind() == ErrorKind::LimitReached;
     /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -295,11 +295,11 @@ impl Error {
     /// # fn f(error: &Error, batch: &[i32]) {
     /// // The batch had no ids by which it could be repeated as a whole.
     /// if !error.is_outcome_unknown() {
-    ///     let rest = &batch[error.stored().unwrap_or(0) as usize..];
+    ///     let rest = &batch[error.stored_count().unwrap_or(0) as usize..];
     /// }
     /// # }
     /// ```
-    pub fn stored(&self) -> Option<u64> {
+    pub fn stored_count(&self) -> Option<u64> {
         self.0.stored
     }
 

@@ -217,7 +217,7 @@ impl IndexPlan {
     /// ```
     ///
     /// # Errors
-    /// [`Collation`](ErrorKind::Collation) when the collection's collation is not the simple one,
+    /// [`UnsupportedCollation`](ErrorKind::UnsupportedCollation) when the collection's collation is not the simple one,
     /// [`Configuration`](ErrorKind::Configuration) when it is a view, a time series, capped or clustered,
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when an index is in the way, which is named with its definition and
     /// the planned one, and [`Corrupt`](ErrorKind::Corrupt) when stored documents violate a unique index. Nothing is

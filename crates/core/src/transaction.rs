@@ -35,7 +35,7 @@ pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFutur
 /// # Errors
 /// That of the body; [`Unsupported`](ErrorKind::Unsupported) on a standalone. When the retry policy ends it,
 /// [`Contention`](ErrorKind::Contention), or what broke the connection. When no server was found for as long as the
-/// client looks for one, [`Unreachable`](ErrorKind::Unreachable) at once. Nothing is changed with any of these but an
+/// client looks for one, [`ServerSelection`](ErrorKind::ServerSelection) at once. Nothing is changed with any of these but an
 /// error of the commit, whose [outcome is unknown](Error::is_outcome_unknown).
 ///
 /// # Cancel safety

@@ -67,7 +67,7 @@ pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result
 
 pub(crate) fn full(settings: &Settings) -> Error {
     Error::new(
-        ErrorKind::Full,
+        ErrorKind::LimitReached,
         format!(
             "a parent may have {} children, and this is one more, nothing was stored: remove one, or use a pattern for longer lists",
             settings.max_children

@@ -82,7 +82,7 @@
 //!   writer adds, removes or changes at the same time is lost or comes back.
 //! - "No such parent", "no such child", "there already" and "full" are four different errors:
 //!   [`NotFound`](mongo_patterns_core::ErrorKind::NotFound), [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound),
-//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) and [`Full`](mongo_patterns_core::ErrorKind::Full).
+//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) and [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached).
 //! - Ids and values are values, whatever they look like: `{ $gt: "" }` is an id like any other.
 //!
 //! Other programs are not bound by this. [`validator`](EmbeddedRepository::validator) lets the server refuse what they
@@ -101,8 +101,8 @@
 //! | ... that are refused | 2: the write, and a look for the reason | 1, each |
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 2 | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for some thousands of findings | all |
-//! | [`move_from_references`](EmbeddedRepository::move_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, and the children three times |
-//! | [`move_to_references`](EmbeddedRepository::move_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
+//! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, and the children three times |
+//! | [`migrate_to_references`](EmbeddedRepository::migrate_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for some thousands of orphans | the children, and their parents |
 //!
 //! The server reads and writes a parent as a whole, so keep the bound where a parent stays a matter of some kilobytes.
@@ -134,7 +134,7 @@
 //! ```
 //!
 //! **Another order.** Read the children, and name all their ids. When another writer was there in between, the answer is
-//! [`ChildrenDiffer`](mongo_patterns_core::ErrorKind::ChildrenDiffer): read them again.
+//! [`ChildSetMismatch`](mongo_patterns_core::ErrorKind::ChildSetMismatch): read them again.
 //!
 //! **A write together with others.** `?` works in the driver's callback, and the driver runs it again when writers
 //! conflict, because errors keep their labels:
@@ -168,10 +168,10 @@
 //! [cancel safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! **From references.** Stop the writers, give the children's collection an index that starts with the reference, and
-//! call [`move_from_references`](EmbeddedRepository::move_from_references). Only ids pass through the client, what
+//! call [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Only ids pass through the client, what
 //! cannot be embedded is refused before anything is written, children of no parent are counted and
 //! [listed](EmbeddedRepository::orphans), and when it is interrupted, run it again.
-//! [`move_to_references`](EmbeddedRepository::move_to_references) is the way back.
+//! [`migrate_to_references`](EmbeddedRepository::migrate_to_references) is the way back.
 //!
 //! **A collection that no other program can break.** Give [`validator`](EmbeddedRepository::validator) to the server.
 
@@ -193,6 +193,6 @@ mod write;
 pub use action::{Inserted, Orphan, Removed, Updated};
 pub use builder::EmbeddedRepositoryBuilder;
 pub use finding::{Finding, Problem};
-pub use migrate::{MovePlan, Moved};
+pub use migrate::{Migrated, MigrationPlan};
 pub use mongo_patterns_core::Progress;
 pub use repository::EmbeddedRepository;

@@ -13,8 +13,8 @@ pub(crate) mod to_references;
 use mongo_patterns_core::PlannedCommand;
 
 /// What a move would do, and every command that it would send; from
-/// [`MoveFromReferences::plan`](crate::action::MoveFromReferences::plan) and
-/// [`MoveToReferences::plan`](crate::action::MoveToReferences::plan).
+/// [`MigrateFromReferences::plan`](crate::action::MigrateFromReferences::plan) and
+/// [`MigrateToReferences::plan`](crate::action::MigrateToReferences::plan).
 ///
 /// ```no_run
 /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -23,7 +23,7 @@ use mongo_patterns_core::PlannedCommand;
 /// #     patrons: EmbeddedRepository<Document, Document>,
 /// #     addresses: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let plan = patrons.move_from_references(&addresses, "patron_id").plan().await?;
+/// let plan = patrons.migrate_from_references(&addresses, "patron_id").plan().await?;
 /// for command in plan.commands.iter().filter(|command| command.writes) {
 ///     println!("{}: {}", command.purpose, command.command);
 /// }
@@ -32,7 +32,7 @@ use mongo_patterns_core::PlannedCommand;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct MovePlan {
+pub struct MigrationPlan {
     /// How many children it would move.
     pub children: u64,
     /// How many documents of the source refer to no parent, and stay; [`orphans`](crate::EmbeddedRepository::orphans) lists them.
@@ -50,14 +50,14 @@ pub struct MovePlan {
 /// #     patrons: EmbeddedRepository<Document, Document>,
 /// #     addresses: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let moved = patrons.move_from_references(&addresses, "patron_id").await?;
+/// let moved = patrons.migrate_from_references(&addresses, "patron_id").await?;
 /// println!("{} addresses of {} patrons, {} of none", moved.children, moved.parents, moved.orphans);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct Migrated {
     /// How many parents there are.
     pub parents: u64,
     /// How many children they have, as counted on both sides at the end.

@@ -146,7 +146,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// It is for `create_collection().validator(..)` or the command `collMod`. With it, no other program can store what
     /// [`verify`](Self::verify) would find fault with. Parents without the array, as before a
-    /// [move](Self::move_from_references), break it: set it afterwards.
+    /// [move](Self::migrate_from_references), break it: set it afterwards.
     pub fn validator(&self) -> Document {
         validator::validator(&self.shared.settings)
     }

@@ -136,7 +136,7 @@ impl Write<'_> {
                 let exactly = look.and_then(|look| look.get_bool("exactly").ok()).unwrap_or(false);
                 (!exactly).then(|| {
                     Error::new(
-                        ErrorKind::ChildrenDiffer,
+                        ErrorKind::ChildSetMismatch,
                         "the parent's children are not those that were listed, each once, nothing was changed: another writer added or removed one, or the list was never complete; read them again",
                     )
                 })

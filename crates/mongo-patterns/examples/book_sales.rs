@@ -102,7 +102,7 @@ fn repository(database: &Database, sales: &str, extras: &str) -> Result<Books> {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(50)
-        .extras_cap(500);
+        .max_extras_elements(500);
     Ok(builder.build()?)
 }
 

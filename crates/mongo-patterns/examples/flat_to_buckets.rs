@@ -42,7 +42,7 @@ async fn main() -> Result<()> {
         .build()?;
     let bar = progress(flat.count_documents(doc! {}).await?)?;
     let moved = purchases
-        .move_from_flat(&flat)
+        .migrate_from_flat(&flat)
         .chunk_items(MOVED)
         .on_progress(|at| bar.set_position(at.done))
         .await?;
@@ -59,7 +59,7 @@ async fn main() -> Result<()> {
     ensure!(findings.is_empty(), "verify found: {findings:?}");
     println!("Verified: nothing is wrong with any bucket.");
 
-    let again = purchases.move_from_flat(&flat).await?;
+    let again = purchases.migrate_from_flat(&flat).await?;
     ensure!(again.resumed && again.items == moved.items && again.buckets == moved.buckets);
     println!("Moved once more: the move was finished already, and nothing changed.");
     Ok(())

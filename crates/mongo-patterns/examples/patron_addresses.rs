@@ -66,7 +66,7 @@ async fn main() -> Result<()> {
     address.create_index(by_patron).await?;
     recorder.clear();
     println!("# Moved over, on the server: the command that writes\n");
-    let moved = patrons.move_from_references(&address, "patron_id").await?;
+    let moved = patrons.migrate_from_references(&address, "patron_id").await?;
     print_writing(&recorder);
     println!(
         "Patrons: {}, addresses: {}, of no patron: {}.\n",

@@ -42,7 +42,7 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         .parent_field("product_id")
         .child_id_field("review_id")
         .order_by("published_date", Direction::Descending)
-        .size(10)
+        .subset_size(10)
         // so that this prints the same on a standalone
         .consistency(Consistency::Eventual)
         .build()?;
@@ -134,8 +134,8 @@ async fn film_cast(database: &Database) -> Result<()> {
     .parent_field("film_id")
     .child_id_field("_id")
     .order_by("minutes", Direction::Descending)
-    .size(3)
-    .embed(["actor", "character"])
+    .subset_size(3)
+    .embedded_fields(["actor", "character"])
     .build()?;
     films.ensure_indexes().await?;
     let film = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": "casablanca", "title": "Casablanca" })?;
@@ -164,7 +164,7 @@ async fn blog_comments(database: &Database) -> Result<()> {
     .child_id_field("comment_id")
     .order_by("rating", Direction::Descending)
     .order_by("day", Direction::Descending)
-    .size(2)
+    .subset_size(2)
     .build()?;
     posts.ensure_indexes().await?;
     let post = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": 7, "title": "Widgets, compared" })?;

@@ -86,7 +86,7 @@
 //!     .parent_field("product_id")
 //!     .child_id_field("review_id")
 //!     .order_by("published_date", Direction::Descending)
-//!     .size(10)
+//!     .subset_size(10)
 //!     .build()?;
 //! products.ensure_indexes().await?;
 //!
@@ -115,7 +115,7 @@
 //!     .build()?;
 //! patrons.ensure_indexes().await?;
 //!
-//! patrons.add_child("joe", &home).await?; // or an error that says `Full`
+//! patrons.add_child("joe", &home).await?; // or an error that says `LimitReached`
 //! patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
 //! let joe = patrons.get("joe").await?; // with all addresses
 //! # Ok(())
@@ -152,7 +152,7 @@
 //! - [`is_transient`](Error::is_transient): make the same call again, later. Nothing was stored.
 //! - [`is_outcome_unknown`](Error::is_outcome_unknown): something may be stored. Give what you store an id, as each pattern
 //!   allows, and make the same call again: what is stored already is recognised.
-//! - [`is_setup`](Error::is_setup), [`is_corrupt`](Error::is_corrupt): a matter for whoever runs the service.
+//! - [`is_setup_error`](Error::is_setup_error), [`is_corrupt`](Error::is_corrupt): a matter for whoever runs the service.
 //!
 //! [`ErrorKind`] says of each kind which of these it is.
 //!

@@ -1,6 +1,5 @@
 //! The calls as structs: each has the setters of its options, and is awaited.
 
-mod adopt;
 mod analyze;
 mod contains;
 mod count;
@@ -10,6 +9,7 @@ mod ensure_indexes;
 mod get;
 mod get_full;
 mod insert;
+mod migrate_existing;
 mod push;
 mod push_many;
 mod push_unique;
@@ -19,7 +19,6 @@ mod repair;
 mod verify;
 
 pub use crate::planned::CommandStream;
-pub use adopt::{Adopt, Adopted};
 pub use analyze::Analyze;
 pub use contains::Contains;
 pub use count::{Count, Counts};
@@ -29,10 +28,11 @@ pub use ensure_indexes::EnsureIndexes;
 pub use get::Get;
 pub use get_full::GetFull;
 pub use insert::{Insert, Inserted};
+pub use migrate_existing::{MigrateExisting, MigratedExisting};
 pub use push::{Push, Pushed};
 pub use push_many::{PushMany, PushedMany};
 pub use push_unique::PushUnique;
 pub use rebalance::{Rebalance, Rebalanced};
 pub use remove::{Remove, Removed};
-pub use repair::{Left, Repair, Repaired, RepairedStream};
+pub use repair::{Repair, Repaired, RepairedStream, Unrepaired};
 pub use verify::{FindingStream, Verify};

@@ -133,7 +133,7 @@ pub struct LengthRange {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct OutliersAt {
+pub struct ThresholdEstimate {
     /// How many elements stay in a main document, at most.
     pub threshold: u32,
     /// How many documents would be outliers.
@@ -273,7 +273,7 @@ impl Analysis {
     /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
     /// assert_eq!(analysis.outliers_at(5).documents, 10);
     /// ```
-    pub fn outliers_at(&self, threshold: u32) -> OutliersAt {
+    pub fn outliers_at(&self, threshold: u32) -> ThresholdEstimate {
         let inline = u64::from(threshold);
         let outliers = &self.lengths[self.lengths.partition_point(|lists| lists.length <= inline)..];
         let documents = outliers.iter().map(|lists| lists.documents).sum();
@@ -281,7 +281,7 @@ impl Analysis {
             .iter()
             .map(|lists| lists.documents * (lists.length - inline))
             .sum();
-        OutliersAt {
+        ThresholdEstimate {
             threshold,
             documents,
             extras,
@@ -304,7 +304,7 @@ impl Analysis {
     /// let smallest = analysis.suggestions()[0].threshold;
     /// assert_eq!(smallest, 1, "above that are the ten long ones");
     /// ```
-    pub fn suggestions(&self) -> Vec<OutliersAt> {
+    pub fn suggestions(&self) -> Vec<ThresholdEstimate> {
         let thresholds = steps(&[1, 2, 5]).map_while(|step| u32::try_from(step).ok());
         thresholds
             .map(|threshold| self.outliers_at(threshold))

@@ -28,8 +28,8 @@ use crate::settings::{self, Settings};
 ///     .seq_field("seq")
 ///     .count_field("count")
 ///     .threshold(50)
-///     .extras_cap(500)
-///     .unique()
+///     .max_extras_elements(500)
+///     .unique_elements()
 ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
 ///     .build()?;
 /// # Ok(())
@@ -46,7 +46,7 @@ pub struct OutlierRepositoryBuilder<D, E> {
     seq: String,
     count: String,
     threshold: u32,
-    extras_cap: u32,
+    max_extras_elements: u32,
     unique: bool,
     retry: RetryPolicy,
     types: PhantomData<fn() -> (D, E)>,
@@ -66,7 +66,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             seq: "seq".to_owned(),
             count: "count".to_owned(),
             threshold: 50,
-            extras_cap: 500,
+            max_extras_elements: 500,
             unique: false,
             retry: RetryPolicy::default(),
             types: PhantomData,
@@ -111,21 +111,21 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
     }
 
     /// How many elements stay in the main document, at most; 50 by default. To change it for a collection with data,
-    /// call [`adopt`](OutlierRepository::adopt) afterwards.
+    /// call [`migrate_existing`](OutlierRepository::migrate_existing) afterwards.
     pub fn threshold(mut self, elements: u32) -> Self {
         self.threshold = elements;
         self
     }
 
     /// How many elements an extras document has, at most; 500 by default. A list is read equally fast with 250 to 1000.
-    pub fn extras_cap(mut self, elements: u32) -> Self {
-        self.extras_cap = elements;
+    pub fn max_extras_elements(mut self, elements: u32) -> Self {
+        self.max_extras_elements = elements;
         self
     }
 
     /// Every element is in its list once. Elements are added by [`push_unique`](OutlierRepository::push_unique) then. It
     /// costs a second [index](OutlierRepository::indexes), which has an entry for each element of the extras.
-    pub fn unique(mut self) -> Self {
+    pub fn unique_elements(mut self) -> Self {
         self.unique = true;
         self
     }
@@ -160,7 +160,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             seq,
             count: FieldName::new(self.count)?,
             threshold: self.threshold,
-            extras_cap: self.extras_cap,
+            max_extras_elements: self.max_extras_elements,
             unique: self.unique,
             retry: self.retry,
         };
@@ -173,7 +173,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
                 "parent, extras, seq and count must be four different fields",
             ));
         }
-        for (number, name) in [(settings.threshold, "threshold"), (settings.extras_cap, "cap")] {
+        for (number, name) in [(settings.threshold, "threshold"), (settings.max_extras_elements, "cap")] {
             if number == 0 || i32::try_from(number).is_err() {
                 return Err(configuration(format!("the {name} must be from 1 to 2,147,483,647")));
             }
@@ -204,7 +204,7 @@ impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
             seq: self.seq.clone(),
             count: self.count.clone(),
             threshold: self.threshold,
-            extras_cap: self.extras_cap,
+            max_extras_elements: self.max_extras_elements,
             unique: self.unique,
             retry: self.retry.clone(),
             types: PhantomData,

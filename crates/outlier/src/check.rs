@@ -166,7 +166,7 @@ impl Look {
         check(settings, self).is_empty()
             && (self.extras.is_empty() || !is_short(main.elements, settings.threshold))
             && of_extras.all(|(index, extra)| {
-                extra.elements != Some(0) && (index == last || !is_short(extra.elements, settings.extras_cap))
+                extra.elements != Some(0) && (index == last || !is_short(extra.elements, settings.max_extras_elements))
             })
     }
 }
@@ -227,7 +227,7 @@ pub(crate) fn check(settings: &Settings, look: &Look) -> Vec<Finding> {
                 if count != i64::try_from(elements).ok() {
                     problems.push(Problem::Count { count, elements });
                 }
-                if elements > u64::from(settings.extras_cap) {
+                if elements > u64::from(settings.max_extras_elements) {
                     problems.push(Problem::OverFull { elements });
                 }
             }

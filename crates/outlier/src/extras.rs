@@ -37,7 +37,7 @@ pub(crate) fn extras_documents(
     let (mut documents, mut counts) = (Vec::new(), Vec::new());
     let (mut seq, mut rest, mut bytes) = (first, elements, 0);
     while !rest.is_empty() && documents.len() < DOCUMENTS {
-        let offered = rest.iter().take(settings.extras_cap as usize);
+        let offered = rest.iter().take(settings.max_extras_elements as usize);
         let count = within(offered, DOCUMENT_BYTES).count();
         let (page, after) = rest.split_at(count);
         bytes += page.iter().map(Encoded::bytes).sum::<usize>();

@@ -14,7 +14,7 @@
 //! A page that shows a hundred books reads a hundred small documents, whatever sells best. The names, the threshold and
 //! the cap of an extras document are yours. The manual keeps all extras of a book in one document, which moves the
 //! unbounded array, with its 16 MiB, to another place; here they are capped documents in order. Documents as the manual
-//! writes them are read and pushed to, and [`adopt`](OutlierRepository::adopt) brings them into this form.
+//! writes them are read and pushed to, and [`migrate_existing`](OutlierRepository::migrate_existing) brings them into this form.
 //!
 //! # Usage
 //!
@@ -72,12 +72,12 @@
 //!   extras. A process that dies there leaves a flag that says too much, and no element that nobody sees.
 //! - A flagged document stays closed: what is removed leaves a gap, and no push fills it, so that no element is found
 //!   twice or not at all. [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
-//! - With [unique elements](OutlierRepositoryBuilder::unique) every element is in its list once, however often and by
+//! - With [unique elements](OutlierRepositoryBuilder::unique_elements) every element is in its list once, however often and by
 //!   whom it is pushed.
 //! - What breaks these rules, since another program wrote it, is an error that names the document, and not a wrong
 //!   answer.
 //!
-//! What is *not* promised: a document and its extras are read one after the other. Where a `rebalance`, `adopt` or
+//! What is *not* promised: a document and its extras are read one after the other. Where a `rebalance`, `migrate_existing` or
 //! `repair` moves elements of this document in between, a read can find some twice or not at all; in a transaction it
 //! does not. A delete that meets a push of another process can leave extras that belong to nobody.
 //!
@@ -101,7 +101,7 @@
 //! | [`rebalance`](OutlierRepository::rebalance) | 3 with nothing to do, else some 10 | all of the list |
 //! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 a document in which something is wrong | all of both collections |
-//! | [`adopt`](OutlierRepository::adopt), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each document that needs it | all, and those again |
+//! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each document that needs it | all, and those again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 2, or 3 when it creates | all extras, when it creates |
 //!
 //! # Indexes
@@ -117,8 +117,8 @@
 //! index, and says which thresholds would make how many documents outliers.
 //!
 //! **An existing collection, another threshold or cap.** Build the repository as it shall be, call
-//! [`adopt`](OutlierRepository::adopt), then [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate
-//! may go on meanwhile. When it is interrupted, call it again. [`plan`](action::Adopt::plan) lists every command that it
+//! [`migrate_existing`](OutlierRepository::migrate_existing), then [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate
+//! may go on meanwhile. When it is interrupted, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it
 //! would send.
 //!
 //! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the extras again, and clears
@@ -190,10 +190,12 @@ mod steps;
 mod store;
 mod validator;
 
-pub use action::{Adopted, Counts, Deleted, Inserted, Left, Pushed, PushedMany, Rebalanced, Removed, Repaired};
-pub use analysis::{Analysis, LengthRange, ListLength, Longest, OutliersAt, PERCENTILES};
+pub use action::{
+    Counts, Deleted, Inserted, MigratedExisting, Pushed, PushedMany, Rebalanced, Removed, Repaired, Unrepaired,
+};
+pub use analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};
 pub use builder::OutlierRepositoryBuilder;
 pub use finding::{Finding, FoundIn, Problem};
 pub use mongo_patterns_core::Progress;
-pub use read::Found;
+pub use read::StoredDocument;
 pub use repository::OutlierRepository;

@@ -26,13 +26,13 @@ const ELEMENT_HEAD: usize = 9;
 ///
 /// ```no_run
 /// # use futures::TryStreamExt;
-/// # use mongo_patterns_outlier::{Left, OutlierRepository};
+/// # use mongo_patterns_outlier::{Unrepaired, OutlierRepository};
 /// # use mongodb::bson::Document;
 /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
 /// let mut documents = books.repair().stream();
 /// while let Some(repaired) = documents.try_next().await? {
 ///     match repaired.left {
-///         Some(Left::Orphaned) => println!("extras of no book: delete_orphans() deletes them"),
+///         Some(Unrepaired::Orphaned) => println!("extras of no book: delete_orphans() deletes them"),
 ///         Some(left) => println!("{left}"),
 ///         None => {}
 ///     }
@@ -42,7 +42,7 @@ const ELEMENT_HEAD: usize = 9;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Left {
+pub enum Unrepaired {
     /// The extras belong to no document. They were not deleted, since elements are in them.
     Orphaned,
     /// The array field of the main document is no array. Nothing of the document was changed.
@@ -57,7 +57,7 @@ pub enum Left {
     NeedsTransaction,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Orphaned => "the extras belong to no document: call delete_orphans() to delete them, or insert it again without its array, and repair it",
@@ -93,7 +93,7 @@ pub(crate) struct Mending {
     pub(crate) claim: Option<i64>,
     /// Whether the flag goes.
     pub(crate) clears_flag: bool,
-    pub(crate) left: Option<Left>,
+    pub(crate) left: Option<Unrepaired>,
     /// How many elements are in the main document then.
     pub(crate) inline: u64,
     /// How many elements are in the extras then.
@@ -150,15 +150,15 @@ pub(crate) fn mend(settings: &Settings, id: &Bson, stored: Stored, delete_orphan
         if delete_orphans {
             mending.changes.removed = documents.iter().map(|document| id_of(document)).collect();
         } else {
-            mending.left = (!documents.is_empty()).then_some(Left::Orphaned);
+            mending.left = (!documents.is_empty()).then_some(Unrepaired::Orphaned);
         }
         return Ok(mending);
     };
     mending.found = true;
     mending.left = if of_main.elements.is_none() {
-        Some(Left::ArrayNotArray)
+        Some(Unrepaired::ArrayNotArray)
     } else if look.extras.iter().any(|extra| extra.elements.is_none()) {
-        Some(Left::ElementsNotArray)
+        Some(Unrepaired::ElementsNotArray)
     } else {
         plan(settings, &look, main, &documents, &mut mending)?
     };
@@ -176,7 +176,7 @@ fn plan(
     main: &RawDocument,
     documents: &[RawDocumentBuf],
     mending: &mut Mending,
-) -> Result<Option<Left>> {
+) -> Result<Option<Unrepaired>> {
     let items = items_of(settings, main, documents)?;
     let stored_inline = look.main.as_ref().and_then(|main| main.elements).unwrap_or(0);
     let stored_inline = usize::try_from(stored_inline).unwrap_or(usize::MAX);
@@ -190,7 +190,7 @@ fn plan(
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
     let layout = lay_out(
         settings.threshold as usize,
-        settings.extras_cap as usize,
+        settings.max_extras_elements as usize,
         &sizes,
         in_main,
         bytes.saturating_sub(array_bytes),
@@ -235,14 +235,14 @@ fn plan(
             continue;
         }
         if new.as_bytes().len() > MAX_BYTES {
-            return Ok(Some(Left::TooLarge));
+            return Ok(Some(Unrepaired::TooLarge));
         }
         mending.changes.removed.extend(old.map(|old| id_of(old)));
         mending.changes.written.push(new);
     }
     for old in documents.iter().skip(layout.extras.len()) {
         if has_other_fields(settings, old) {
-            return Ok(Some(Left::OwnFields));
+            return Ok(Some(Unrepaired::OwnFields));
         }
         mending.changes.removed.push(id_of(old));
     }

@@ -17,10 +17,10 @@ use crate::rewrite::Work;
 use crate::scan::{looks, names};
 use crate::{mend_query, query};
 
-/// A stream of commands; made by [`Adopt::plan`](crate::action::Adopt::plan).
+/// A stream of commands; made by [`MigrateExisting::plan`](crate::action::MigrateExisting::plan).
 pub type CommandStream<'a> = Pin<Box<dyn Stream<Item = Result<PlannedCommand>> + Send + 'a>>;
 
-/// All that [`adopt`](crate::OutlierRepository::adopt) would send.
+/// All that [`migrate_existing`](crate::OutlierRepository::migrate_existing) would send.
 pub(crate) fn adopting(shared: &Shared) -> CommandStream<'_> {
     let settings = &shared.settings;
     let look = doc! {

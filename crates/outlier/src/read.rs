@@ -22,7 +22,7 @@ use crate::store::is_true;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Found<D> {
+pub struct StoredDocument<D> {
     /// The document, with up to a threshold of elements in its array.
     pub document: D,
     /// Whether there are more elements in the extras.

@@ -173,7 +173,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// The indexes of the extras that the repository relies on: a unique one on parent and place. With
-    /// [unique elements](OutlierRepositoryBuilder::unique), a second one, unique, on parent and elements. The main
+    /// [unique elements](OutlierRepositoryBuilder::unique_elements), a second one, unique, on parent and elements. The main
     /// documents need none but `_id`.
     ///
     /// ```no_run
@@ -204,7 +204,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It is for `create_collection().validator(..)` or the command `collMod`. With it, a program that pushes to the array
-    /// past the repository is refused. Give it to the server after [`adopt`](Self::adopt), or with the validation level
+    /// past the repository is refused. Give it to the server after [`migrate_existing`](Self::migrate_existing), or with the validation level
     /// `moderate`.
     pub fn validator(&self) -> Document {
         validator::main(&self.shared.settings)

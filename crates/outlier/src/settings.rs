@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     /// The number of its elements.
     pub(crate) count: FieldName,
     pub(crate) threshold: u32,
-    pub(crate) extras_cap: u32,
+    pub(crate) max_extras_elements: u32,
     /// Whether an element is in a list once.
     pub(crate) unique: bool,
     pub(crate) retry: RetryPolicy,
@@ -39,7 +39,7 @@ impl Settings {
 
     /// The cap of extras documents as it stands in filters and expressions.
     pub(crate) fn extras_cap_bson(&self) -> i32 {
-        i32::try_from(self.extras_cap).unwrap_or(i32::MAX)
+        i32::try_from(self.max_extras_elements).unwrap_or(i32::MAX)
     }
 
     /// The name of the index of the elements, where they are unique.
@@ -72,7 +72,7 @@ impl Settings {
             seq: field("seq"),
             count: field("count"),
             threshold: 50,
-            extras_cap: 500,
+            max_extras_elements: 500,
             unique: false,
             retry: RetryPolicy::default(),
             seq_index: seq_index(&field("book_id"), &field("seq")),

@@ -4,7 +4,7 @@ use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::{Result, document_id};
 use mongodb::bson::{Bson, doc};
 
-use crate::mend::Left;
+use crate::mend::Unrepaired;
 use crate::repository::Shared;
 use crate::rewrite::flag_if_extras;
 use crate::{Finding, Problem, mend_query, query};
@@ -17,7 +17,7 @@ pub(crate) struct Steps {
     pub(crate) written: u64,
     /// How many extras documents were deleted.
     pub(crate) removed: u64,
-    pub(crate) left: Option<Left>,
+    pub(crate) left: Option<Unrepaired>,
 }
 
 /// Mends what was found of one document, as far as that needs no transaction.
@@ -39,7 +39,7 @@ pub(crate) async fn mend_in_steps(
             Problem::Orphaned if delete_orphans => {
                 delete_orphan(shared, main_id, &finding.document_id, &mut steps).await?
             }
-            Problem::Orphaned => Some(Left::Orphaned),
+            Problem::Orphaned => Some(Unrepaired::Orphaned),
             _ if is_orphaned => None,
             Problem::FlagNotBoolean | Problem::FlagWithoutExtras => {
                 steps.main_changed |= clear_flag(shared, main_id).await?;
@@ -59,18 +59,18 @@ pub(crate) async fn mend_in_steps(
                 steps.main_changed |= update.modified_count > 0;
                 None
             }
-            Problem::ArrayNotArray => Some(Left::ArrayNotArray),
-            Problem::ElementsNotArray => Some(Left::ElementsNotArray),
+            Problem::ArrayNotArray => Some(Unrepaired::ArrayNotArray),
+            Problem::ElementsNotArray => Some(Unrepaired::ElementsNotArray),
             Problem::OverThreshold { .. }
             | Problem::ElementDoubled { .. }
             | Problem::OverFull { .. }
             | Problem::PlaceMissing
             | Problem::PlaceDoubled
-            | Problem::Gap { .. } => Some(Left::NeedsTransaction),
+            | Problem::Gap { .. } => Some(Unrepaired::NeedsTransaction),
         };
         // What must be done by hand is said first.
         steps.left = match (steps.left, left) {
-            (None | Some(Left::NeedsTransaction), Some(left)) => Some(left),
+            (None | Some(Unrepaired::NeedsTransaction), Some(left)) => Some(left),
             (left, _) => left,
         };
     }
@@ -86,7 +86,7 @@ async fn clear_flag(shared: &Shared, main_id: &Bson) -> Result<bool> {
     Ok(update.modified_count > 0)
 }
 
-async fn recount(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mut Steps) -> Result<Option<Left>> {
+async fn recount(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mut Steps) -> Result<Option<Unrepaired>> {
     let Shared { overflow, settings, .. } = shared;
     let mut filter = query::extras_of(settings, main_id);
     filter.insert("_id", doc! { "$eq": document_id });
@@ -94,14 +94,19 @@ async fn recount(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mu
     match update.await {
         Ok(update) => steps.written += update.modified_count,
         // Where elements are unique, and one is in other extras, too.
-        Err(error) if duplicate_key(&error).is_some() => return Ok(Some(Left::NeedsTransaction)),
+        Err(error) if duplicate_key(&error).is_some() => return Ok(Some(Unrepaired::NeedsTransaction)),
         Err(error) => return Err(error.into()),
     }
     Ok(None)
 }
 
 /// Deletes an extras document, unless it got a main document, or elements, meanwhile.
-async fn delete_orphan(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mut Steps) -> Result<Option<Left>> {
+async fn delete_orphan(
+    shared: &Shared,
+    main_id: &Bson,
+    document_id: &Bson,
+    steps: &mut Steps,
+) -> Result<Option<Unrepaired>> {
     let Shared {
         main,
         overflow,

@@ -233,7 +233,7 @@ impl<'a> Store<'a> {
     /// Up to a document of elements to the newest of the extras. `None` when there are none yet.
     async fn fill(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<Newest>> {
         let Shared { overflow, settings, .. } = self.shared;
-        let offered = self.rest().iter().take(settings.extras_cap as usize);
+        let offered = self.rest().iter().take(settings.max_extras_elements as usize);
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let number = offered.len();
@@ -273,7 +273,8 @@ impl<'a> Store<'a> {
         if is_true(&before, "has") {
             self.is_there = true;
         }
-        let room = integer(&before, settings.count.as_str()).map(|count| i64::from(settings.extras_cap) - count);
+        let room =
+            integer(&before, settings.count.as_str()).map(|count| i64::from(settings.max_extras_elements) - count);
         let room = room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0);
         Ok(Some(Newest {
             seq: self.place(&before)?,

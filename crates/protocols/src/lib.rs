@@ -16,7 +16,7 @@
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent` |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
-//! | [`moving`] | `move_from_embedded`, with the writes of [`subset`] |
+//! | [`moving`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is worth as much as it is like the code. Each says which files it mirrors: who changes the order of commands, a
 //! filter or an index there changes the model.

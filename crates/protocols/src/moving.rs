@@ -38,7 +38,7 @@ pub struct Moving {
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// `move_from_embedded`.
+    /// `migrate_from_embedded`.
     Mover(Mover),
     /// A write by a repository.
     Write(Write),
@@ -332,7 +332,7 @@ impl Protocol for Moving {
             }),
             Property::sometimes(
                 "a write is refused before the move comes to the parent",
-                |_, state: &Moment| writes(state).any(|call| call.ended() == Some(Ended::NotMoved)),
+                |_, state: &Moment| writes(state).any(|call| call.ended() == Some(Ended::NotMigrated)),
             ),
             Property::sometimes("a write is done after it", |_, state: &Moment| {
                 writes(state).any(|call| call.ended() == Some(Ended::Done))

@@ -1,7 +1,5 @@
 //! The calls as structs: each has the setters of its options, and is awaited.
 
-mod adopt;
-mod change_from;
 mod child;
 mod children;
 mod consistency;
@@ -12,7 +10,9 @@ mod follow;
 mod get;
 mod insert;
 mod insert_many;
-mod move_from_embedded;
+mod migrate_existing;
+mod migrate_from_embedded;
+mod migrate_layout_from;
 mod rebuild;
 mod rebuild_all;
 mod repair;
@@ -20,8 +20,6 @@ mod replace;
 mod update;
 mod verify;
 
-pub use adopt::{Adopt, Adopted};
-pub use change_from::{ChangeFrom, Changed};
 pub use child::FindChild;
 pub use children::{Children, ChildrenPage};
 pub use consistency::FindConsistency;
@@ -32,11 +30,13 @@ pub use follow::Follow;
 pub use get::Get;
 pub use insert::{Insert, Inserted};
 pub use insert_many::{InsertMany, InsertedMany};
-pub use move_from_embedded::MoveFromEmbedded;
+pub use migrate_existing::{MigrateExisting, MigratedExisting};
+pub use migrate_from_embedded::MigrateFromEmbedded;
+pub use migrate_layout_from::{MigrateLayoutFrom, MigratedLayout};
 pub use rebuild::{Rebuild, Rebuilt};
 pub(crate) use rebuild_all::rebuild_all;
 pub use rebuild_all::{RebuildAll, RebuiltAll};
-pub use repair::{Left, Repair, Repaired, RepairedStream};
+pub use repair::{Repair, Repaired, RepairedStream, Unrepaired};
 pub use replace::Replace;
 pub use update::{Update, Updated};
 pub use verify::{FindingStream, Verify};

@@ -27,8 +27,8 @@ use crate::{Consistency, Direction, SubsetRepository};
 ///     .parent_field("product_id")
 ///     .child_id_field("review_id")
 ///     .order_by("published_date", Direction::Descending)
-///     .size(10)
-///     .embed(["review_author", "review_text", "published_date"])
+///     .subset_size(10)
+///     .embedded_fields(["review_author", "review_text", "published_date"])
 ///     .consistency(Consistency::Transactional)
 ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
 ///     .build()?;
@@ -103,13 +103,13 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     }
 
     /// How many children are embedded, at most; 10 by default.
-    pub fn size(mut self, children: u32) -> Self {
+    pub fn subset_size(mut self, children: u32) -> Self {
         self.size = children;
         self
     }
 
     /// Which fields of a child are embedded; the child's id always is. By default all but `_id` and the parent field.
-    pub fn embed<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
+    pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
         self.embed = Some(fields.into_iter().map(Into::into).collect());
         self
     }

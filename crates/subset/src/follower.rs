@@ -16,7 +16,7 @@ use mongodb::bson::Timestamp;
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let followed = products.follow("reviews").until_caught_up().await?;
+/// let followed = products.follow("reviews").run_until_current().await?;
 /// println!("{} changes, {} refreshes", followed.changes, followed.refreshed);
 /// # Ok(())
 /// # }

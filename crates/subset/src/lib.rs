@@ -51,7 +51,7 @@
 //!     .parent_field("product_id")
 //!     .child_id_field("review_id")
 //!     .order_by("published_date", Direction::Descending)
-//!     .size(10)
+//!     .subset_size(10)
 //!     .build()?;
 //! products.ensure_indexes().await?; // once, at the start of the service
 //!
@@ -116,7 +116,7 @@
 //!   id.
 //! - A write that returns is stored, to the collections' write concern. One that fails has changed nothing, unless the
 //!   error says that its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown), or how many children are
-//!   [stored](mongo_patterns_core::Error::stored). Every call may be repeated then: an insert says
+//!   [stored](mongo_patterns_core::Error::stored_count). Every call may be repeated then: an insert says
 //!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) where the child is stored, and all of them leave the
 //!   parent right.
 //! - A child's id is once in its parent, by a unique index.
@@ -154,7 +154,7 @@
 //! refreshed, so a follower that is killed, or off for days, goes on where it was. A refresh by it is as any other, so
 //! several followers and all writers may run beside each other. It needs MongoDB 6.0 and a replica set, and pre-images of
 //! the children, by which it knows whose child was deleted or moved. With
-//! [`until_caught_up`](action::Follow::until_caught_up) it is a job that runs now and then.
+//! [`run_until_current`](action::Follow::run_until_current) it is a job that runs now and then.
 //!
 //! It costs a refresh for what repositories write, too, which have refreshed the parent already: have one where other
 //! programs write, and none where they do not.
@@ -176,8 +176,8 @@
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | | the same |
 //! | [`follow`](SubsetRepository::follow) | 2 a batch of changes, and 3 a parent in it; 1 a second | | the same as `rebuild` a parent |
-//! | [`move_from_embedded`](SubsetRepository::move_from_embedded) | about 15, and 3 for each chunk of 100,000 children | | the parents three or four times, what is embedded, and those of `rebuild_all` |
-//! | [`adopt`](SubsetRepository::adopt), [`change_from`](SubsetRepository::change_from) | about 7, and 1 for each 10,000 parents | | those of `rebuild_all`; `adopt` also the parent field of all children |
+//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | | the parents three or four times, what is embedded, and those of `rebuild_all` |
+//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | | those of `rebuild_all`; `migrate_existing` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 2, or 3 when it creates | | all children, when it creates |
 //!
 //! The first write of a repository has one round trip more, which checks the indexes, and another one, which asks what the
@@ -225,17 +225,17 @@
 //!
 //! # Moving over
 //!
-//! - All children are embedded: [`move_from_embedded`](SubsetRepository::move_from_embedded) copies them into their
+//! - All children are embedded: [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) copies them into their
 //!   collection, and lets each parent keep the first ones.
-//! - Two collections without a subset, or with one that was kept by hand: [`adopt`](SubsetRepository::adopt).
-//! - Another order, size, or other embedded fields: [`change_from`](SubsetRepository::change_from).
+//! - Two collections without a subset, or with one that was kept by hand: [`migrate_existing`](SubsetRepository::migrate_existing).
+//! - Another order, size, or other embedded fields: [`migrate_layout_from`](SubsetRepository::migrate_layout_from).
 //!
 //! All work on the server, while writers of this crate go on, and are called again where they were interrupted. `plan()`
 //! lists every command that they would send.
 //!
 //! A parent with children and without a version was not written by a repository. What is embedded there may be nowhere
 //! else, so its first write looks whether all of it is in the collection, which costs up to four round trips. Where it is
-//! not, every write to that parent or its children is [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved), with
+//! not, every write to that parent or its children is [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with
 //! nothing stored, and [`repair`](SubsetRepository::repair) and [`rebuild_all`](SubsetRepository::rebuild_all) leave the
 //! parent as it is: move it. Where a subset that was kept by hand has leftovers, give them up with
 //! [`rebuild(..).discard_embedded()`](action::Rebuild::discard_embedded).
@@ -267,14 +267,14 @@ mod unwritten;
 mod write;
 
 pub use action::{
-    Adopted, Changed, ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, Left, Rebuilt, RebuiltAll,
-    Repaired, Updated,
+    ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, MigratedExisting, MigratedLayout, Rebuilt,
+    RebuiltAll, Repaired, Unrepaired, Updated,
 };
 pub use builder::SubsetRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use follower::Followed;
-pub use migrate::Moved;
-pub use migrate::plan::MovePlan;
+pub use migrate::Migrated;
+pub use migrate::plan::MigrationPlan;
 pub use mongo_patterns_core::Progress;
 pub use policy::{Consistency, Direction};
 pub use repository::SubsetRepository;

@@ -16,14 +16,14 @@ pub(crate) const CHUNK: u64 = 100_000;
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let moved = products.move_from_embedded().await?;
+/// let moved = products.migrate_from_embedded().await?;
 /// println!("{} reviews of {} products", moved.children, moved.parents);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct Migrated {
     /// How many parents had children embedded that were moved, in this call.
     pub parents: u64,
     /// How many children they had.

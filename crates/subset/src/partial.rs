@@ -17,8 +17,8 @@ pub(crate) fn with_stored(error: Error, stored: usize) -> Error {
         ErrorKind::NotFound => Some(
             "the write to the children is stored, but their parent was deleted concurrently: delete them with delete_parent(..), or insert the parent again and call rebuild(..)",
         ),
-        ErrorKind::NotMoved => Some(
-            "the write to the children is stored, but their parent holds embedded children that are not in their collection, and keeps them: move them with move_from_embedded(), or give them up with rebuild(..).discard_embedded()",
+        ErrorKind::NotMigrated => Some(
+            "the write to the children is stored, but their parent holds embedded children that are not in their collection, and keeps them: move them with migrate_from_embedded(), or give them up with rebuild(..).discard_embedded()",
         ),
         ErrorKind::IndexMissing => Some(
             "the write to the children is stored, but an index is missing and the subset of their parent was not updated: call ensure_indexes(), then rebuild(..)",
@@ -63,19 +63,19 @@ mod tests {
         for kind in [
             TooLarge,
             NotFound,
-            NotMoved,
+            NotMigrated,
             IndexMissing,
             Unauthorized,
             InvalidArgument,
             Network,
             WriteConcern,
-            Unreachable,
+            ServerSelection,
             Driver,
         ] {
             let error = Error::new(kind, "nothing was stored");
             assert_eq!(with_stored(error.clone(), 0).to_string(), "nothing was stored");
             let error = with_stored(error, 2);
-            assert_eq!((error.kind(), error.stored()), (kind, Some(2)));
+            assert_eq!((error.kind(), error.stored_count()), (kind, Some(2)));
             let text = error.to_string();
             assert!(text.starts_with("the write to the children is stored, but "), "{text}");
             assert!(!error.is_transient() && !error.is_invalid_input(), "{text}");

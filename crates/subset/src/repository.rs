@@ -200,10 +200,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// # use mongo_patterns_subset::SubsetRepository;
     /// # use mongodb::bson::Document;
     /// # fn f(products: SubsetRepository<Document, Document>) {
-    /// println!("the {} newest reviews", products.size());
+    /// println!("the {} newest reviews", products.subset_size());
     /// # }
     /// ```
-    pub fn size(&self) -> u32 {
+    pub fn subset_size(&self) -> u32 {
         self.shared.settings.size
     }
 

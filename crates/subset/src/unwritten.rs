@@ -131,6 +131,6 @@ async fn state_in(
 }
 
 fn not_moved(shared: &Shared, parent: &Bson) -> Error {
-    let message = "the parent was never written by a repository, and holds children that are not in their collection, where they would be lost; the parent was not written: move them with move_from_embedded(), or give them up with rebuild(..).discard_embedded()";
-    Error::new(ErrorKind::NotMoved, message).at(parent.clone(), shared.settings.subset.as_str())
+    let message = "the parent was never written by a repository, and holds children that are not in their collection, where they would be lost; the parent was not written: move them with migrate_from_embedded(), or give them up with rebuild(..).discard_embedded()";
+    Error::new(ErrorKind::NotMigrated, message).at(parent.clone(), shared.settings.subset.as_str())
 }

@@ -160,12 +160,12 @@ impl Write<'_> {
             let refreshed = refresh(shared, parent, Some(before), unless_in, session.as_deref_mut()).await;
             let refreshed = match refreshed {
                 // A look at the parent would have refused it before the child was stored.
-                Err(error) if is_guess && error.kind() == ErrorKind::NotMoved => {
+                Err(error) if is_guess && error.kind() == ErrorKind::NotMigrated => {
                     let left = self.orphaned(parent, stored, session.as_deref_mut()).await;
                     return Err(with_stored(error, left.map_err(|error| with_stored(error, stored))?));
                 }
                 // It is about this parent alone, and the others are to be right.
-                Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotMoved) => {
+                Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotMigrated) => {
                     failed.get_or_insert(error);
                     continue;
                 }

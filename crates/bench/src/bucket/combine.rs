@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures::FutureExt;
-use mongo_patterns_bucket::CombiningWriter;
+use mongo_patterns_bucket::BatchingWriter;
 use mongodb::Collection;
 use mongodb::bson::Document;
 
@@ -19,7 +19,7 @@ use crate::report::{Comparison, Section};
 const KEY: u32 = 123;
 const TASKS: u64 = 64;
 const SINGLE: &str = "append";
-const COMBINED: &str = "CombiningWriter::append";
+const COMBINED: &str = "BatchingWriter::append";
 
 const TEXT: &str = "\
 64 tasks append to one key, each one item after another; then one task does, so that nothing can be combined, and what \
@@ -100,7 +100,7 @@ async fn prepare(
     latencies: Option<Latencies>,
 ) -> Result<Operation> {
     let trades = super::fresh(&collection).await?;
-    let writer = trades.combining_writer();
+    let writer = trades.batching_writer();
     Ok(Arc::new(move |n| {
         let (trades, writer) = (trades.clone(), writer.clone());
         let (items, latencies) = (Arc::clone(&items), latencies.clone());
@@ -117,7 +117,7 @@ async fn prepare(
     }))
 }
 
-async fn append(name: &str, trades: &Trades, writer: &CombiningWriter<u32, Trade>, item: &Trade) -> Result<()> {
+async fn append(name: &str, trades: &Trades, writer: &BatchingWriter<u32, Trade>, item: &Trade) -> Result<()> {
     if name == COMBINED {
         writer.append(&KEY, item).await?;
     } else {

@@ -51,7 +51,9 @@ fn name(cap: u64) -> String {
 }
 
 async fn reading(place: &Place, cap: u64, length: u64) -> Result<Operation> {
-    let books = place.fresh_of(place.builder().extras_cap(u32::try_from(cap)?)).await?;
+    let books = place
+        .fresh_of(place.builder().max_extras_elements(u32::try_from(cap)?))
+        .await?;
     books.insert(&book(2, length)).await?;
     Ok(operation(move |_| {
         let books = books.clone();
@@ -65,7 +67,9 @@ async fn reading(place: &Place, cap: u64, length: u64) -> Result<Operation> {
 
 /// Some full extras, and newest ones that are half full in the middle of the pushes.
 async fn prepare(place: Place, cap: u64, length: u64, pushes: u64) -> Result<Work> {
-    let books = place.fresh_of(place.builder().extras_cap(u32::try_from(cap)?)).await?;
+    let books = place
+        .fresh_of(place.builder().max_extras_elements(u32::try_from(cap)?))
+        .await?;
     let full = (length / cap).saturating_sub(1) * cap;
     let length = THRESHOLD + full + (cap / 2).saturating_sub(pushes / 2).max(1);
     books.insert(&book(2, length)).await?;

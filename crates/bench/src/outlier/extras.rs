@@ -58,7 +58,9 @@ fn name(pipeline: bool, length: u64) -> String {
 }
 
 async fn prepare(pipeline: bool, place: Place, length: u64) -> Result<Operation> {
-    let books = place.fresh_of(place.builder().extras_cap(ROOM.try_into()?)).await?;
+    let books = place
+        .fresh_of(place.builder().max_extras_elements(ROOM.try_into()?))
+        .await?;
     for id in 0..BOOKS {
         books.insert(&book(id as i32, THRESHOLD + length)).await?;
     }

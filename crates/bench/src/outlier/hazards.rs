@@ -116,7 +116,7 @@ async fn left_of(bench: &Bench<'_>, form: Form, purchases: u64) -> Result<Left> 
     let place = Place::recorded(bench, "hazards");
     let books = match form {
         Form::Push => place.fresh().await?,
-        Form::PushUnique => place.fresh_of(place.builder().unique()).await?,
+        Form::PushUnique => place.fresh_of(place.builder().unique_elements()).await?,
         _ => {
             place.as_in_the_manual().await?;
             place.books()?

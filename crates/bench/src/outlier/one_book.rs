@@ -74,7 +74,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
 async fn prepare(form: Form, place: Place, operations: u64) -> Result<Work> {
     let books = match form {
-        Form::Unique => place.fresh_of(place.builder().unique()).await?,
+        Form::Unique => place.fresh_of(place.builder().unique_elements()).await?,
         _ => place.fresh().await?,
     };
     books.insert(&book(2, 0)).await?;

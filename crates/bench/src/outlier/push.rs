@@ -75,7 +75,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 async fn prepare(form: Form, place: Place, purchases: u64) -> Result<Operation> {
     let all = (0..BOOKS).map(|id| id as i32);
     let books = match form {
-        Form::Unique => place.fresh_of(place.builder().unique()).await?,
+        Form::Unique => place.fresh_of(place.builder().unique_elements()).await?,
         Form::Manual => {
             place.as_in_the_manual().await?;
             place.books()?

@@ -56,11 +56,11 @@ fn films(place: &Place, form: Form) -> Result<Films> {
         .parent_field("film_id")
         .child_id_field("_id")
         .order_by("year", Direction::Descending)
-        .size(1)
+        .subset_size(1)
         .consistency(Consistency::Eventual);
     Ok(match form {
         Form::Whole => films,
-        _ => films.embed(SHOWN),
+        _ => films.embedded_fields(SHOWN),
     }
     .build()?)
 }

@@ -88,7 +88,7 @@ impl Place {
             .parent_field("product_id")
             .child_id_field("review_id")
             .order_by("published_date", Direction::Descending)
-            .size(SIZE)
+            .subset_size(SIZE)
     }
 
     /// A repository over what is there.

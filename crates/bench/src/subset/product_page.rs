@@ -118,7 +118,11 @@ async fn fill(place: &Place, form: Form, products: i32, reviews: i64) -> Result<
         Form::AllEmbedded => {
             place.filled(products, reviews).await?;
             let all = u32::try_from(reviews)?;
-            let all = place.builder().size(all).consistency(Consistency::Eventual).build()?;
+            let all = place
+                .builder()
+                .subset_size(all)
+                .consistency(Consistency::Eventual)
+                .build()?;
             all.rebuild_all().await?;
         }
         _ => place.filled(products, reviews).await?,

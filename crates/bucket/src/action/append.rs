@@ -58,7 +58,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Errors
     /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],
     /// [`IndexMissing`], [`Contention`], [`Corrupt`] when the key's open bucket has an `_id` that is not of this key,
-    /// [`DuplicateKey`] by a unique index of your own, and [`Unreachable`].
+    /// [`DuplicateKey`] by a unique index of your own, and [`ServerSelection`].
     ///
     /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
     /// [`InvalidTime`]: mongo_patterns_core::ErrorKind::InvalidTime
@@ -69,7 +69,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
     /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`Unreachable`]: mongo_patterns_core::ErrorKind::Unreachable
+    /// [`ServerSelection`]: mongo_patterns_core::ErrorKind::ServerSelection
     pub fn append<'a, Q>(&'a self, key: &Q, item: &'a T) -> Append<'a, T>
     where
         K: Borrow<Q>,
@@ -129,7 +129,7 @@ mongo_patterns_core::redacted_debug!(Append<'_, T>);
 #[non_exhaustive]
 pub struct Appended {
     /// The `_id` of the bucket that the item opened; `None` when it went into one that was open, was not stored, or went
-    /// out [together](crate::CombiningWriter) with others.
+    /// out [together](crate::BatchingWriter) with others.
     pub opened: Option<String>,
     /// Whether an item with its id was stored before, so that nothing was stored now.
     pub already_there: bool,

@@ -29,7 +29,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored) are stored: always
+    /// When it returns, all are stored once. When it fails, the error says [how many](Error::stored_count) are stored: always
     /// a prefix of the items. With an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field), items that are stored already, or stand in the
     /// batch twice, are [counted](AppendedMany::already_there) and not stored again, so a batch that failed may be repeated.

@@ -49,12 +49,12 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Errors
     /// Those of [`append_many`](Self::append_many), at the first of which it ends. What is stored then is, for every
     /// key, a prefix of its items in the stream. The error names the [key](Error::key) that failed, and its
-    /// [`stored`](Error::stored) is the place in the stream, from 0, of that key's first item that is not: all of the
+    /// [`stored`](Error::stored_count) is the place in the stream, from 0, of that key's first item that is not: all of the
     /// key's items before it are stored.
     ///
     /// An item that cannot be appended ([`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
     /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode)) ends the stream: the items before it,
-    /// of all keys, are stored first, and [`stored`](Error::stored) is its place in the stream.
+    /// of all keys, are stored first, and [`stored`](Error::stored_count) is its place in the stream.
     pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
     where
         S: Stream<Item = (K, T)> + Send + 'a,

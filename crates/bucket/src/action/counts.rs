@@ -30,12 +30,12 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.
-    pub fn counts<Q>(&self, key: &Q) -> CountsOfKey<'_>
+    pub fn counts<Q>(&self, key: &Q) -> CountItems<'_>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        CountsOfKey {
+        CountItems {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             session: None,
@@ -108,15 +108,15 @@ pub struct Counts {
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct CountsOfKey<'a> {
+pub struct CountItems<'a> {
     shared: &'a Shared,
     key: Result<EncodedKey>,
     session: Option<&'a mut ClientSession>,
 }
 
-mongo_patterns_core::redacted_debug!(CountsOfKey<'_>);
+mongo_patterns_core::redacted_debug!(CountItems<'_>);
 
-impl<'a> CountsOfKey<'a> {
+impl<'a> CountItems<'a> {
     /// Reads in the caller's session.
     pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
         self.session = session.into();
@@ -144,7 +144,7 @@ impl<'a> CountsOfKey<'a> {
     }
 }
 
-impl<'a> IntoFuture for CountsOfKey<'a> {
+impl<'a> IntoFuture for CountItems<'a> {
     type Output = Result<Counts>;
     type IntoFuture = ActionFuture<'a, Counts>;
 

@@ -31,7 +31,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
-    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one,
+    /// the way, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collection's is not the simple one,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a view, a time series, capped or clustered,
     /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when a key has several open buckets already.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {

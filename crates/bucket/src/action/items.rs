@@ -51,7 +51,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// it is read: items that are appended meanwhile can be in it or not, and none comes twice.
     ///
     /// # Polling
-    /// A program polls for items that are appended later by passing the [`last_token`](ItemSlice::last_token) of each page to
+    /// A program polls for items that are appended later by passing the [`last_token`](ItemPage::last_token) of each page to
     /// [`after`](Items::after), oldest first:
     ///
     /// ```no_run
@@ -76,7 +76,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///   same moment, in the other order than their ids, or where the open page is among the older ones, as another
     ///   policy leaves it.
     /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
-    ///   A [repair](Self::repair), or another [page size](Self::change_page_size_from), can move them in either direction.
+    ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either direction.
     ///
     /// A program that must miss nothing gives its items an [id](crate::BucketRepositoryBuilder::item_id_field), and reads a
     /// [range of time](Items::from) again that is as long as items can be late.
@@ -105,7 +105,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             range: TimeRange {
                 from: None,
                 until: None,
-                late_by: HOUR,
+                allowed_lateness: HOUR,
             },
             after: None,
             skip: 0,
@@ -131,7 +131,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 ///     .items(&123)
 ///     .from(DateTime::from_millis(1_698_278_400_000))
 ///     .until(DateTime::from_millis(1_698_364_800_000))
-///     .late_by(hour)
+///     .allowed_lateness(hour)
 ///     .newest_first()
 ///     .skip(10)
 ///     .limit(20)
@@ -187,12 +187,12 @@ pub type ItemStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct ItemSlice<T> {
+pub struct ItemPage<T> {
     /// The items, in the order that was asked for.
     pub items: Vec<T>,
     /// For [`after`](Items::after), to go on; `None` when there are no more items for now.
     pub next: Option<ItemToken>,
-    /// For [`before`](PageOfItems::before), to go back; `None` where nothing was read or skipped before these. The page
+    /// For [`before`](GetItemPage::before), to go back; `None` where nothing was read or skipped before these. The page
     /// there may be empty.
     pub previous: Option<ItemToken>,
     /// The position after the last of these items, also when there are no more for now: to
@@ -212,7 +212,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     ///
     /// # Cost
     /// The server sends only the items of the range. It examines the pages that hold them, and those of up to three times
-    /// [`late_by`](Self::late_by) before them. Oldest first, and newest first when the reading gets to the start, one or
+    /// [`allowed_lateness`](Self::allowed_lateness) before them. Oldest first, and newest first when the reading gets to the start, one or
     /// two round trips find the start, and examine 8 pages at most. They are more where pages are named much earlier
     /// than their items are, as after many were removed: the pages of that stretch are examined too.
     pub fn from(mut self, time: impl Into<DateTime>) -> Self {
@@ -223,7 +223,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Only items whose time is before this one.
     ///
     /// # Cost
-    /// The server examines the pages of [`late_by`](Self::late_by) after this time too.
+    /// The server examines the pages of [`allowed_lateness`](Self::allowed_lateness) after this time too.
     pub fn until(mut self, time: impl Into<DateTime>) -> Self {
         self.range.until = Some(time.into());
         self
@@ -237,8 +237,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
     /// difference. Buckets from other hands whose seconds do not have ten digits stand out of order, until they are
     /// [repaired](BucketRepository::repair).
-    pub fn late_by(mut self, late_by: Duration) -> Self {
-        self.range.late_by = late_by;
+    pub fn allowed_lateness(mut self, allowed_lateness: Duration) -> Self {
+        self.range.allowed_lateness = allowed_lateness;
         self
     }
 
@@ -310,8 +310,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    pub fn page(self) -> PageOfItems<'a, K, T> {
-        PageOfItems {
+    pub fn page(self) -> GetItemPage<'a, K, T> {
+        GetItemPage {
             items: self,
             before: None,
         }
@@ -352,14 +352,14 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct PageOfItems<'a, K, T> {
+pub struct GetItemPage<'a, K, T> {
     items: Items<'a, K, T>,
     before: Option<ItemToken>,
 }
 
-mongo_patterns_core::redacted_debug!(PageOfItems<'_, K, T>);
+mongo_patterns_core::redacted_debug!(GetItemPage<'_, K, T>);
 
-impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
+impl<'a, K: Key, T: DeserializeOwned + Send + 'a> GetItemPage<'a, K, T> {
     /// The items that lead up to this place, in the order that is asked for, and not those that follow
     /// [`after`](Items::after); [`skip`](Items::skip) passes over the nearest ones. `None` changes nothing.
     ///
@@ -379,7 +379,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
         self
     }
 
-    async fn execute(mut self) -> Result<ItemSlice<T>> {
+    async fn execute(mut self) -> Result<ItemPage<T>> {
         let limit = self.items.limit.unwrap_or(ITEMS_OF_A_PAGE);
         let is_backwards = self.before.is_some();
         if is_backwards {
@@ -424,7 +424,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
         } else {
             (end, start, reached)
         };
-        Ok(ItemSlice {
+        Ok(ItemPage {
             items,
             next,
             previous,
@@ -433,9 +433,9 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> PageOfItems<'a, K, T> {
     }
 }
 
-impl<'a, K: Key, T: DeserializeOwned + Send + 'a> IntoFuture for PageOfItems<'a, K, T> {
-    type Output = Result<ItemSlice<T>>;
-    type IntoFuture = ActionFuture<'a, ItemSlice<T>>;
+impl<'a, K: Key, T: DeserializeOwned + Send + 'a> IntoFuture for GetItemPage<'a, K, T> {
+    type Output = Result<ItemPage<T>>;
+    type IntoFuture = ActionFuture<'a, ItemPage<T>>;
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.items.shared.operation("items"), |_| self.execute())

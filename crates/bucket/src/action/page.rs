@@ -40,12 +40,12 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for page 0, [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.
-    pub fn page<Q>(&self, key: &Q, number: u64) -> PageByNumber<'_, K, T>
+    pub fn page<Q>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
     where
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        PageByNumber {
+        GetPage {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             number,
@@ -69,7 +69,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct PageByNumber<'a, K, T> {
+pub struct GetPage<'a, K, T> {
     shared: &'a Shared,
     key: Result<EncodedKey>,
     number: u64,
@@ -77,9 +77,9 @@ pub struct PageByNumber<'a, K, T> {
     types: PhantomData<fn() -> (K, T)>,
 }
 
-mongo_patterns_core::redacted_debug!(PageByNumber<'_, K, T>);
+mongo_patterns_core::redacted_debug!(GetPage<'_, K, T>);
 
-impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
+impl<'a, K: Key, T: DeserializeOwned> GetPage<'a, K, T> {
     /// Reads in the caller's session.
     pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
         self.session = session.into();
@@ -112,7 +112,7 @@ impl<'a, K: Key, T: DeserializeOwned> PageByNumber<'a, K, T> {
     }
 }
 
-impl<'a, K: Key, T: DeserializeOwned + 'a> IntoFuture for PageByNumber<'a, K, T> {
+impl<'a, K: Key, T: DeserializeOwned + 'a> IntoFuture for GetPage<'a, K, T> {
     type Output = Result<Option<Bucket<K, T>>>;
     type IntoFuture = ActionFuture<'a, Option<Bucket<K, T>>>;
 

@@ -20,7 +20,7 @@ use crate::repository::Shared;
 use crate::scan::{EachKeyOnce, OnProgress, Scan, Suspect, looks_of};
 use crate::{BucketRepository, Finding, query};
 
-pub use crate::mend::Left;
+pub use crate::mend::Unrepaired;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Mends what [`verify`](Self::verify) finds, key by key, as far as that needs no guess and loses no item. The stream
@@ -143,7 +143,7 @@ pub struct Repaired {
     /// The ids that are no more. The items are in the buckets that were written.
     pub removed: Vec<Bson>,
     /// Why something was left as it is.
-    pub left: Option<Left>,
+    pub left: Option<Unrepaired>,
 }
 
 /// A stream of what was done; made by [`Repair::stream`].
@@ -255,7 +255,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
             findings,
             written: Vec::new(),
             removed: Vec::new(),
-            left: Some(Left::KeyUndecided),
+            left: Some(Unrepaired::AmbiguousKey),
         }));
     };
     let work = Work {

@@ -161,9 +161,9 @@ impl Move<'_> {
     /// Whether the target may be written to when no move of ours has begun there.
     pub(crate) async fn check_target(&self) -> Result<()> {
         let not_empty = |message: Cow<'static, str>| Err(Error::new(ErrorKind::TargetNotEmpty, message));
-        if !self.into_non_empty {
+        if !self.allow_non_empty_target {
             return not_empty(
-                "the collection to move into has documents, and nothing was moved: empty it, or call into_non_empty() when they are of other keys".into(),
+                "the collection to move into has documents, and nothing was moved: empty it, or call allow_non_empty_target() when they are of other keys".into(),
             );
         }
         let both = self.compare(Keys::Both).await?.keys;

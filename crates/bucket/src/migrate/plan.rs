@@ -12,8 +12,8 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use super::run::{Direction, Move, Start};
 use super::walk::Range;
 
-/// What a move would do, and every command that it would send; from [`MoveFromFlat::plan`](crate::action::MoveFromFlat)
-/// and [`MoveToFlat::plan`](crate::action::MoveToFlat).
+/// What a move would do, and every command that it would send; from [`MigrateFromFlat::plan`](crate::action::MigrateFromFlat)
+/// and [`MigrateToFlat::plan`](crate::action::MigrateToFlat).
 ///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
@@ -22,7 +22,7 @@ use super::walk::Range;
 /// #     trades: BucketRepository<u32, Document>,
 /// #     flat: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let plan = trades.move_from_flat(&flat).plan().await?;
+/// let plan = trades.migrate_from_flat(&flat).plan().await?;
 /// for command in plan.commands.iter().filter(|command| command.writes) {
 ///     println!("{}: {}", command.purpose, command.command);
 /// }
@@ -31,7 +31,7 @@ use super::walk::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct MovePlan {
+pub struct MigrationPlan {
     /// How many items there are to move, those that earlier calls have moved included.
     pub items: u64,
     /// How many of them earlier calls have moved.
@@ -72,14 +72,14 @@ impl fmt::Debug for Transcript {
 
 impl Move<'_> {
     /// Runs the checks of a move, which only read, and lists what it would send after them.
-    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
         let record = Record::of(self.target());
         let start = self.prepare(&record).await?;
         let mut commands = vec![PlannedCommand::read("look for an earlier move", record.find_command())];
         commands.append(&mut self.transcript.take());
         let (total, resumed) = match start {
             Start::Finished(compared) => {
-                return Ok(MovePlan {
+                return Ok(MigrationPlan {
                     items: compared.items,
                     before: compared.items,
                     chunks: 0,
@@ -109,7 +109,7 @@ impl Move<'_> {
             "note that the move is finished",
             record.finish_command(),
         ));
-        Ok(MovePlan {
+        Ok(MigrationPlan {
             items: total,
             before,
             chunks,

@@ -14,7 +14,7 @@ use super::plan::Transcript;
 use super::to_buckets::ToBuckets;
 use super::to_flat::ToFlat;
 use super::walk::{Range, Walk};
-use super::{MoveProgress, Moved, OnProgress};
+use super::{Migrated, MigrationProgress, OnProgress};
 use crate::settings::Settings;
 
 /// Stages, operators and server-side JavaScript that a server does not have, or does not allow.
@@ -27,7 +27,7 @@ pub(crate) struct Move<'a> {
     pub(crate) direction: Direction<'a>,
     pub(crate) flat: &'a Collection<RawDocumentBuf>,
     pub(crate) buckets: &'a Collection<RawDocumentBuf>,
-    pub(crate) into_non_empty: bool,
+    pub(crate) allow_non_empty_target: bool,
     pub(crate) chunk_items: u64,
     /// What was read, for a plan.
     pub(crate) transcript: Transcript,
@@ -147,7 +147,7 @@ impl Move<'_> {
         Ok(Start::From { total, resumed })
     }
 
-    pub(crate) async fn run(self, on_progress: Option<OnProgress<'_>>) -> Result<Moved> {
+    pub(crate) async fn run(self, on_progress: Option<OnProgress<'_>>) -> Result<Migrated> {
         let record = Record::of(self.target());
         let (total, resumed) = match self.prepare(&record).await? {
             Start::Finished(compared) => return Ok(compared.moved(true)),
@@ -229,7 +229,7 @@ impl Move<'_> {
                 None => moved = total,
             }
             if let Some(call) = &mut on_progress {
-                call(MoveProgress {
+                call(MigrationProgress {
                     done: moved,
                     total,
                     before,
@@ -349,8 +349,8 @@ impl Move<'_> {
 }
 
 impl Compared {
-    fn moved(&self, resumed: bool) -> Moved {
-        Moved {
+    fn moved(&self, resumed: bool) -> Migrated {
+        Migrated {
             keys: self.keys,
             items: self.items,
             buckets: self.buckets,

@@ -1,6 +1,6 @@
 //! Moves between a flat collection and buckets.
 
-use mongo_patterns_bucket::{MovePlan, MoveProgress, Moved};
+use mongo_patterns_bucket::{Migrated, MigrationPlan, MigrationProgress};
 use mongo_patterns_core::{Error, Key};
 
 use super::{Work, flat_key};
@@ -11,21 +11,21 @@ use crate::output::Summary;
 use crate::progress::Progress;
 
 impl<K: Key + FromText> Work<'_, K> {
-    pub(super) async fn plan(&self, options: &BucketMove) -> Result<MovePlan, Failure> {
+    pub(super) async fn plan(&self, options: &BucketMove) -> Result<MigrationPlan, Failure> {
         let flat = self.flat()?;
         let planned = if options.back {
-            let mut moving = self.buckets.move_to_flat(&flat).chunk_items(options.chunk_items);
+            let mut moving = self.buckets.migrate_to_flat(&flat).chunk_items(options.chunk_items);
             moving = moving.key_field(flat_key(self.settings)?);
-            if options.into_non_empty {
-                moving = moving.into_non_empty();
+            if options.allow_non_empty_target {
+                moving = moving.allow_non_empty_target();
             }
             moving.plan().await
         } else {
             self.needs_time()?;
-            let mut moving = self.buckets.move_from_flat(&flat).chunk_items(options.chunk_items);
+            let mut moving = self.buckets.migrate_from_flat(&flat).chunk_items(options.chunk_items);
             moving = moving.key_field(flat_key(self.settings)?);
-            if options.into_non_empty {
-                moving = moving.into_non_empty();
+            if options.allow_non_empty_target {
+                moving = moving.allow_non_empty_target();
             }
             if self.settings.keep_ids == Some(true) {
                 moving = moving.keep_ids();
@@ -52,30 +52,30 @@ impl<K: Key + FromText> Work<'_, K> {
         let output = self.context.output;
         let mut progress = Progress::new(output, "migrate", "items", None);
         progress.say("checks before anything is written");
-        let on_progress = |at: MoveProgress| {
+        let on_progress = |at: MigrationProgress| {
             progress.set_total(at.total);
             progress.at(at.done);
         };
         let moved = if options.back {
-            let mut moving = self.buckets.move_to_flat(&flat).chunk_items(options.chunk_items);
+            let mut moving = self.buckets.migrate_to_flat(&flat).chunk_items(options.chunk_items);
             moving = moving.key_field(flat_key(self.settings)?);
-            if options.into_non_empty {
-                moving = moving.into_non_empty();
+            if options.allow_non_empty_target {
+                moving = moving.allow_non_empty_target();
             }
             moving.on_progress(on_progress).await
         } else {
             self.needs_time()?;
-            let mut moving = self.buckets.move_from_flat(&flat).chunk_items(options.chunk_items);
+            let mut moving = self.buckets.migrate_from_flat(&flat).chunk_items(options.chunk_items);
             moving = moving.key_field(flat_key(self.settings)?);
-            if options.into_non_empty {
-                moving = moving.into_non_empty();
+            if options.allow_non_empty_target {
+                moving = moving.allow_non_empty_target();
             }
             if self.settings.keep_ids == Some(true) {
                 moving = moving.keep_ids();
             }
             moving.on_progress(on_progress).await
         };
-        let moved: Moved = moved.map_err(|error| self.at_source(error, options))?;
+        let moved: Migrated = moved.map_err(|error| self.at_source(error, options))?;
         let summary = Summary::new("bucket migrate", self.namespace())
             .row("keys", moved.keys)
             .row("items", moved.items)

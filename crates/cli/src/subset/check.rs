@@ -1,7 +1,7 @@
 //! What is wrong with subsets, and mending it.
 
 use futures::TryStreamExt;
-use mongo_patterns_subset::{Finding, Left, Problem};
+use mongo_patterns_subset::{Finding, Problem, Unrepaired};
 use serde_json::json;
 
 use super::Work;
@@ -90,10 +90,10 @@ impl Work<'_> {
 }
 
 /// In words of the command line, where the library speaks of calls.
-fn why_left(left: Left) -> String {
+fn why_left(left: Unrepaired) -> String {
     match left {
-        Left::NoParent => "the children's parent does not exist: insert it, or delete them".to_owned(),
-        Left::NotMoved => {
+        Unrepaired::NoParent => "the children's parent does not exist: insert it, or delete them".to_owned(),
+        Unrepaired::NotMigrated => {
             "the parent holds children that are not in their collection: `subset migrate --from embedded` moves them, and `--from collection --discard-embedded` gives them up".to_owned()
         }
         left => left.to_string(),

@@ -1,7 +1,7 @@
 //! Moves into the form of the pattern, and from one order or size to another.
 
 use mongo_patterns_core::{Error, ErrorKind};
-use mongo_patterns_subset::MovePlan;
+use mongo_patterns_subset::MigrationPlan;
 
 use super::{Parents, Work, repository};
 use crate::args::{SubsetForm, SubsetMove};
@@ -14,25 +14,25 @@ use crate::settings::SubsetSettings;
 const ALL_FIELDS: &str = "*";
 
 impl Work<'_> {
-    pub(super) async fn plan(&self, options: &SubsetMove) -> Result<MovePlan, Failure> {
+    pub(super) async fn plan(&self, options: &SubsetMove) -> Result<MigrationPlan, Failure> {
         check(options)?;
         let planned = match options.from {
             SubsetForm::Embedded => {
-                let mut moving = self.parents.move_from_embedded();
+                let mut moving = self.parents.migrate_from_embedded();
                 moving = moving.chunk_children(options.chunk_children());
-                if options.into_non_empty {
-                    moving = moving.into_non_empty();
+                if options.allow_non_empty_target {
+                    moving = moving.allow_non_empty_target();
                 }
                 moving.plan().await
             }
             SubsetForm::Collection => {
-                let mut adopting = self.parents.adopt();
+                let mut adopting = self.parents.migrate_existing();
                 if options.discard_embedded {
                     adopting = adopting.discard_embedded();
                 }
                 adopting.plan().await
             }
-            SubsetForm::Settings => self.parents.change_from(&self.old(options)?).plan().await,
+            SubsetForm::Settings => self.parents.migrate_layout_from(&self.old(options)?).plan().await,
         };
         planned.map_err(failed)
     }
@@ -63,10 +63,10 @@ impl Work<'_> {
         let summary = Summary::new("subset migrate", self.namespace());
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {
-                let mut moving = self.parents.move_from_embedded().on_progress(progress.told());
+                let mut moving = self.parents.migrate_from_embedded().on_progress(progress.told());
                 moving = moving.chunk_children(options.chunk_children());
-                if options.into_non_empty {
-                    moving = moving.into_non_empty();
+                if options.allow_non_empty_target {
+                    moving = moving.allow_non_empty_target();
                 }
                 let moved = moving.await.map_err(failed)?;
                 let summary = summary
@@ -76,7 +76,7 @@ impl Work<'_> {
                 (summary, 0)
             }
             SubsetForm::Collection => {
-                let mut adopting = self.parents.adopt().on_progress(progress.told());
+                let mut adopting = self.parents.migrate_existing().on_progress(progress.told());
                 if options.discard_embedded {
                     adopting = adopting.discard_embedded();
                 }
@@ -90,7 +90,7 @@ impl Work<'_> {
             }
             SubsetForm::Settings => {
                 let old = self.old(options)?;
-                let changing = self.parents.change_from(&old).on_progress(progress.told());
+                let changing = self.parents.migrate_layout_from(&old).on_progress(progress.told());
                 let changed = changing.await.map_err(failed)?;
                 let summary = summary
                     .row("parents", changed.parents)
@@ -130,7 +130,11 @@ fn check(options: &SubsetMove) -> Result<(), Failure> {
     let has_old = options.old_order.is_some() || options.old_size.is_some() || options.old_embed.is_some();
     let is = |form: SubsetForm| options.from == form;
     let misplaced = [
-        (options.into_non_empty, "--into-non-empty", SubsetForm::Embedded),
+        (
+            options.allow_non_empty_target,
+            "--allow-non-empty-target",
+            SubsetForm::Embedded,
+        ),
         (
             options.chunk_children.is_some(),
             "--chunk-children",
@@ -155,9 +159,9 @@ fn check(options: &SubsetMove) -> Result<(), Failure> {
 /// With what to do in words of the command line.
 fn failed(error: Error) -> Failure {
     let advice = match error.kind() {
-        ErrorKind::TargetNotEmpty => Some("into_non_empty() is the option --into-non-empty"),
-        ErrorKind::NotMoved => Some(
-            "move_from_embedded() is `subset migrate --from embedded`, and discard_embedded() the option --discard-embedded of `subset migrate --from collection`",
+        ErrorKind::TargetNotEmpty => Some("allow_non_empty_target() is the option --allow-non-empty-target"),
+        ErrorKind::NotMigrated => Some(
+            "migrate_from_embedded() is `subset migrate --from embedded`, and discard_embedded() the option --discard-embedded of `subset migrate --from collection`",
         ),
         _ => None,
     };

@@ -123,7 +123,7 @@ impl std::error::Error for DriverCause {}
 pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
     let (kind, text) = match &*error.kind {
         DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
-            ErrorKind::Unreachable,
+            ErrorKind::ServerSelection,
             "no MongoDB server could be reached: check that it runs, and the address and the TLS settings in the connection string",
         ),
         DriverKind::Io(_) | DriverKind::ConnectionPoolCleared { .. } => (

@@ -29,7 +29,7 @@ pub enum ErrorKind {
     /// An index of a planned name has another definition, or an equal index has another name.
     IndexMismatch,
     /// The collection's collation is not the simple one, so `_id` ranges would not be index bounds.
-    Collation,
+    UnsupportedCollation,
     /// A unique index that is not the pattern's refused the write.
     DuplicateKey,
     /// A stored document breaks the rules of the pattern.
@@ -41,27 +41,27 @@ pub enum ErrorKind {
     /// After a move, the target does not have what the source has.
     CountMismatch,
     /// A document holds what is nowhere else and would be lost: it must be moved first.
-    NotMoved,
+    NotMigrated,
     /// There is a document with this `_id` already, or the parent has a child with this id.
     AlreadyExists,
     /// Changes that were to be followed are not known to the server any more.
     HistoryLost,
     /// A collection that was followed was dropped or renamed.
-    Dropped,
+    CollectionDropped,
     /// The server does not keep what documents were before a change, and the call needs it.
-    PreImagesOff,
+    PreImagesDisabled,
     /// The parent has no child with this id.
     ChildNotFound,
     /// The parent has as many children as it may have.
-    Full,
+    LimitReached,
     /// The parent's children are not those that the call lists.
-    ChildrenDiffer,
+    ChildSetMismatch,
     /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
     Contention,
     /// The server does not know the user, or the user lacks a privilege for a command, which did nothing.
     Unauthorized,
     /// No suitable server could be found. Nothing was sent.
-    Unreachable,
+    ServerSelection,
     /// The connection broke. The server may or may not have done what was asked.
     Network,
     /// The write was done, but not confirmed by as many members as its write concern asks for.
@@ -96,21 +96,23 @@ impl ErrorKind {
             Self::NotFound
             | Self::AlreadyExists
             | Self::ChildNotFound
-            | Self::Full
-            | Self::ChildrenDiffer
+            | Self::LimitReached
+            | Self::ChildSetMismatch
             | Self::DuplicateKey => Class::State,
-            Self::Contention | Self::Unreachable => Class::Transient,
+            Self::Contention | Self::ServerSelection => Class::Transient,
             Self::Network | Self::WriteConcern => Class::Unknown,
-            Self::IndexMissing | Self::IndexMismatch | Self::Collation | Self::PreImagesOff => Class::Setup,
+            Self::IndexMissing | Self::IndexMismatch | Self::UnsupportedCollation | Self::PreImagesDisabled => {
+                Class::Setup
+            }
             Self::Decode
             | Self::Corrupt
             | Self::Unsupported
             | Self::TargetNotEmpty
             | Self::CountMismatch
-            | Self::NotMoved
+            | Self::NotMigrated
             | Self::HistoryLost
             | Self::Unauthorized
-            | Self::Dropped => Class::Operator,
+            | Self::CollectionDropped => Class::Operator,
             Self::Driver => Class::ByDriver,
         }
     }
@@ -135,23 +137,23 @@ mod tests {
         Decode,
         IndexMissing,
         IndexMismatch,
-        Collation,
+        UnsupportedCollation,
         DuplicateKey,
         Corrupt,
         Unsupported,
         TargetNotEmpty,
         CountMismatch,
-        NotMoved,
+        NotMigrated,
         AlreadyExists,
         HistoryLost,
-        Dropped,
-        PreImagesOff,
+        CollectionDropped,
+        PreImagesDisabled,
         ChildNotFound,
-        Full,
-        ChildrenDiffer,
+        LimitReached,
+        ChildSetMismatch,
         Contention,
         Unauthorized,
-        Unreachable,
+        ServerSelection,
         Network,
         WriteConcern,
     ];
@@ -177,7 +179,7 @@ mod tests {
             assert_eq!(error.is_invalid_input(), class == Class::Input, "{kind:?}");
             assert_eq!(error.is_transient(), class == Class::Transient, "{kind:?}");
             assert_eq!(error.is_outcome_unknown(), class == Class::Unknown, "{kind:?}");
-            assert_eq!(error.is_setup(), class == Class::Setup, "{kind:?}");
+            assert_eq!(error.is_setup_error(), class == Class::Setup, "{kind:?}");
         }
     }
 

@@ -74,9 +74,9 @@ impl Error {
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
     /// let error = Error::new(ErrorKind::IndexMissing, "call ensure_indexes()");
-    /// assert!(error.is_setup() && !error.is_transient());
+    /// assert!(error.is_setup_error() && !error.is_transient());
     /// ```
-    pub fn is_setup(&self) -> bool {
+    pub fn is_setup_error(&self) -> bool {
         self.0.kind.class() == Class::Setup
     }
 
@@ -85,10 +85,10 @@ impl Error {
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// assert!(Error::new(ErrorKind::Unreachable, "no server").is_unreachable());
+    /// assert!(Error::new(ErrorKind::ServerSelection, "no server").is_server_selection());
     /// ```
-    pub fn is_unreachable(&self) -> bool {
-        self.0.kind == ErrorKind::Unreachable
+    pub fn is_server_selection(&self) -> bool {
+        self.0.kind == ErrorKind::ServerSelection
     }
 
     /// Whether something may have been stored although the call ended in this error: the connection broke under it, it ran

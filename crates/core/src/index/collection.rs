@@ -124,7 +124,7 @@ fn check_info(database: &str, info: &Document) -> Result<()> {
     }
     match options.get_document("collation") {
         Ok(collation) if collation.get_str("locale").ok() != Some("simple") => Err(Error::new(
-            ErrorKind::Collation,
+            ErrorKind::UnsupportedCollation,
             format!(
                 "the collation of the collection `{namespace}` is {}, under which different ids can be equal and a key's documents are no range of the `_id` index: create the collection with the simple collation, which is the default",
                 Bson::Document(collation.clone())
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(with(clustered), Some(ErrorKind::Configuration));
         assert_eq!(
             with(doc! { "collation": { "locale": "en", "strength": 2 } }),
-            Some(ErrorKind::Collation)
+            Some(ErrorKind::UnsupportedCollation)
         );
         for other in ["view", "timeseries"] {
             assert_eq!(

@@ -21,7 +21,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
     /// let home = doc! { "id": "home", "street": "123 Fake Street", "city": "Faketon", "zip": "12345" };
     /// match patrons.add_child("joe", &home).await {
-    ///     Err(error) if error.kind() == ErrorKind::Full => println!("joe must remove an address first"),
+    ///     Err(error) if error.kind() == ErrorKind::LimitReached => println!("joe must remove an address first"),
     ///     added => added?,
     /// }
     /// # Ok(())
@@ -49,12 +49,12 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing stored: [`Full`], [`NotFound`] when there is no such parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and
+    /// With nothing stored: [`LimitReached`], [`NotFound`] when there is no such parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and
     /// [`InvalidItemId`] for ids of types that they cannot have, [`Encode`], [`TooLarge`] when the parent would pass
     /// 16 MiB, [`Corrupt`] when its children are no array, [`DuplicateKey`] by a unique index of your own, and
     /// [`Contention`].
     ///
-    /// [`Full`]: mongo_patterns_core::ErrorKind::Full
+    /// [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
     /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
     /// [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
     /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument

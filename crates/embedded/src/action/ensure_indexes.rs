@@ -28,7 +28,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`Collation`](mongo_patterns_core::ErrorKind::Collation) when the collection's is not the simple one, under which
+    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collection's is not the simple one, under which
     /// ids that differ would be equal, and [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a
     /// view, a time series, capped or clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {

@@ -36,7 +36,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id`
     /// is of a type that it cannot have, its children are no array, one of them is no document, or two have the same id,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`Full`](ErrorKind::Full) when there are
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no usable id, [`LimitReached`](ErrorKind::LimitReached) when there are
     /// more than a parent may have, and [`TooLarge`](ErrorKind::TooLarge) when it would pass 16 MiB.
     ///
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`, and

@@ -15,7 +15,7 @@ use crate::repository::Shared;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// The documents of a collection that refer to no parent, which
-    /// [`move_from_references`](Self::move_from_references) leaves there: their reference names none, is missing, or is an
+    /// [`migrate_from_references`](Self::migrate_from_references) leaves there: their reference names none, is missing, or is an
     /// array.
     ///
     /// ```no_run
@@ -39,7 +39,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of the names and collections of [`move_from_references`](Self::move_from_references), and those of the
+    /// Those of the names and collections of [`migrate_from_references`](Self::migrate_from_references), and those of the
     /// driver, as the last item of the stream.
     pub fn orphans<D: Send + Sync>(&self, source: &Collection<D>, reference: impl Into<String>) -> Orphans<'_> {
         Orphans {

@@ -19,7 +19,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # use mongodb::bson::Document;
     /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
     /// match patrons.reorder_children("joe", ["work", "home"]).await {
-    ///     Err(error) if error.kind() == ErrorKind::ChildrenDiffer => println!("joe has other addresses by now"),
+    ///     Err(error) if error.kind() == ErrorKind::ChildSetMismatch => println!("joe has other addresses by now"),
     ///     reordered => reordered?,
     /// }
     /// # Ok(())
@@ -38,7 +38,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`ChildrenDiffer`](ErrorKind::ChildrenDiffer) when the ids are not those of all children,
+    /// With nothing changed: [`ChildSetMismatch`](ErrorKind::ChildSetMismatch) when the ids are not those of all children,
     /// perhaps since another writer added or removed one; [`NotFound`](ErrorKind::NotFound) when there is no such parent,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when an id comes twice or the parent's is none,
     /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Corrupt`](ErrorKind::Corrupt) and

@@ -37,7 +37,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of
-    /// [`add_child`](Self::add_child) but `Full` and `AlreadyExists`.
+    /// [`add_child`](Self::add_child) but `LimitReached` and `AlreadyExists`.
     pub fn replace_child(&self, parent: impl IntoId, child: &C) -> ReplaceChild<'_> {
         ReplaceChild {
             shared: self.shared(),

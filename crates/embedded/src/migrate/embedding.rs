@@ -10,7 +10,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::from_references::FromReferences;
 use super::run::{check_chunk, look, write, write_command};
-use super::{MovePlan, Moved};
+use super::{Migrated, MigrationPlan};
 
 /// A move of all children into their parents.
 pub(crate) struct Embedding<'a> {
@@ -33,7 +33,7 @@ impl Embedding<'_> {
     }
 
     /// Runs the checks, which only read, and lists what a move sends.
-    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
         let before = self.check().await?;
         let (form, parents, source) = (&self.form, self.parents.name(), self.source.name());
         let mut commands = vec![
@@ -58,14 +58,14 @@ impl Embedding<'_> {
             PlannedCommand::read("count the references", aggregation(source, form.inspection())),
             PlannedCommand::read("count the children", aggregation(parents, form.totals())),
         ]);
-        Ok(MovePlan {
+        Ok(MigrationPlan {
             children: number(&before, "children") - number(&before, "orphans"),
             orphans: number(&before, "orphans"),
             commands,
         })
     }
 
-    pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Moved> {
+    pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let before = self.check().await?;
         if reporter.is_asked() {
             let open = self.form.walk(self.chunk_parents).filter;
@@ -79,7 +79,7 @@ impl Embedding<'_> {
 
         let after = look(self.source, self.form.inspection()).await?;
         let parents = look(self.parents, self.form.totals()).await?;
-        let moved = Moved {
+        let moved = Migrated {
             parents: number(&parents, "parents"),
             children: number(&parents, "children"),
             orphans: number(&after, "orphans"),
@@ -125,7 +125,7 @@ impl Embedding<'_> {
             "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
             settings.max_children
         );
-        refuse(found, "over", ErrorKind::Full, children, &what)?;
+        refuse(found, "over", ErrorKind::LimitReached, children, &what)?;
         let what = "parents would pass MongoDB's limit of 16 MiB with their children: use a pattern for longer lists";
         refuse(found, "large", ErrorKind::TooLarge, children, what)?;
         if child_id != "_id" {

@@ -10,7 +10,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use super::run::{check_chunk, look, write, write_command};
 use super::to_references::ToReferences;
-use super::{MovePlan, Moved};
+use super::{Migrated, MigrationPlan};
 
 /// A move of all children into a collection of their own.
 pub(crate) struct Referencing<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Referencing<'a> {
 
 impl Referencing<'_> {
     /// Runs the checks, which only read, and lists what a move sends.
-    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
         let (before, is_empty) = self.check().await?;
         let (form, parents, target) = (&self.form, self.parents.name(), self.target.name());
         let inspection = || aggregation(parents, form.inspection());
@@ -57,14 +57,14 @@ impl Referencing<'_> {
             PlannedCommand::read("compare the documents with the children", same()),
             PlannedCommand::read("count the documents", there()),
         ]);
-        Ok(MovePlan {
+        Ok(MigrationPlan {
             children: number(&before, "children"),
             orphans: 0,
             commands,
         })
     }
 
-    pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Moved> {
+    pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let (before, _) = self.check().await?;
         self.index().ensure(self.target, None).await?;
         reporter.begin(number(&before, "children"));
@@ -78,7 +78,7 @@ impl Referencing<'_> {
         let children = number(&after, "children");
         let (there, same) = self.compare().await?;
         if there == children && same == children && children == number(&before, "children") {
-            return Ok(Moved {
+            return Ok(Migrated {
                 parents: number(&after, "parents"),
                 children,
                 orphans: 0,

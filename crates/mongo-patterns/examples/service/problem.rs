@@ -139,7 +139,7 @@ impl From<Error> for Problem {
         let kind = match error.kind() {
             _ if error.is_outcome_unknown() => &UNKNOWN,
             // A review of which only the copy in its product is missing, say: the next try brings that, too.
-            _ if error.stored().is_some_and(|stored| stored > 0) => &UNKNOWN,
+            _ if error.stored_count().is_some_and(|stored| stored > 0) => &UNKNOWN,
             ErrorKind::InvalidArgument
             | ErrorKind::InvalidKey
             | ErrorKind::InvalidTime
@@ -148,8 +148,8 @@ impl From<Error> for Problem {
             ErrorKind::TooLarge => &TOO_LARGE,
             ErrorKind::NotFound | ErrorKind::ChildNotFound => &NOT_FOUND,
             ErrorKind::AlreadyExists | ErrorKind::DuplicateKey => &TAKEN,
-            ErrorKind::Full => &FULL,
-            ErrorKind::Contention | ErrorKind::ChildrenDiffer => &BUSY,
+            ErrorKind::LimitReached => &FULL,
+            ErrorKind::Contention | ErrorKind::ChildSetMismatch => &BUSY,
             // Such as a server that just started, or is no primary any more.
             _ if error.is_transient() => &UNAVAILABLE,
             _ => &BROKEN,

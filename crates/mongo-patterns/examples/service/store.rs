@@ -55,14 +55,14 @@ impl Store {
                 .array_field("customers_purchased")
                 .parent_field("book_id")
                 .threshold(50)
-                .unique()
+                .unique_elements()
                 .build()?,
             products: SubsetRepository::builder(of("product"), of("review"))
                 .subset_field("reviews")
                 .parent_field("product_id")
                 .child_id_field("review_id")
                 .order_by("published_date", Direction::Descending)
-                .size(10)
+                .subset_size(10)
                 .build()?,
             patrons: EmbeddedRepository::builder(of("patron"))
                 .children_field("addresses")

@@ -27,7 +27,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip where the array has it or there are no extras, else two. The second one examines all extras of the
-    /// document, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique), by their index. No element
+    /// document, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements), by their index. No element
     /// is sent.
     ///
     /// # Cancel safety

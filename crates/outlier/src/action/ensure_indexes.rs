@@ -34,10 +34,10 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
-    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when that of either collection is not the simple one,
+    /// the way, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when that of either collection is not the simple one,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when one is a view, a time series, capped or clustered,
     /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when stored extras violate it, as several of the manual's
-    /// form for one document do: call [`adopt`](Self::adopt) first.
+    /// form for one document do: call [`migrate_existing`](Self::migrate_existing) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes {
             shared: self.shared(),

@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
-use crate::read::{Found, decode_main, is_flagged};
+use crate::read::{StoredDocument, decode_main, is_flagged};
 use crate::repository::Shared;
 use crate::{OutlierRepository, query};
 
@@ -78,8 +78,8 @@ impl<'a, D> Get<'a, D> {
 }
 
 impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
-    type Output = Result<Option<Found<D>>>;
-    type IntoFuture = ActionFuture<'a, Option<Found<D>>>;
+    type Output = Result<Option<StoredDocument<D>>>;
+    type IntoFuture = ActionFuture<'a, Option<StoredDocument<D>>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -89,7 +89,7 @@ impl<'a, D: DeserializeOwned + 'a> IntoFuture for Get<'a, D> {
             let mut session = Session::of_caller(session).await?;
             let found = find_main(shared, &id?.into_bson(), session.as_mut()).await?;
             let found = found.map(|main| {
-                Ok(Found {
+                Ok(StoredDocument {
                     has_extras: is_flagged(&shared.settings, &main),
                     document: decode_main(&shared.settings, &main)?,
                 })

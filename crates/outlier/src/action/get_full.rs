@@ -30,7 +30,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It has every element whose push had returned before it was called. Where a [`rebalance`](Self::rebalance) or
-    /// [`adopt`](Self::adopt) moves elements of this very document at the same moment, some can be in it twice or not at
+    /// [`migrate_existing`](Self::migrate_existing) moves elements of this very document at the same moment, some can be in it twice or not at
     /// all, as main document and extras are read one after the other: read in a transaction where that matters.
     ///
     /// # Cost

@@ -34,7 +34,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// On a replica set or a cluster that is one transaction: all is stored, or nothing. On a standalone the document goes
-    /// first. When that fails in the middle, the error says [how many elements](Error::stored) are stored: a prefix, which
+    /// first. When that fails in the middle, the error says [how many elements](Error::stored_count) are stored: a prefix, which
     /// reads correctly.
     ///
     /// # Cost
@@ -50,7 +50,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a document with its `_id`,
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) when a unique index of your own refuses it,
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when its array field is no array, its `_id` cannot be one, an
-    /// element is undefined, or it is an array or in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique),
+    /// element is undefined, or it is an array or in it twice where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements),
     /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), [`IndexMissing`](ErrorKind::IndexMissing) for a
     /// document that is split while the extras have no index, and [`Corrupt`](ErrorKind::Corrupt) when there
     /// are extras of its `_id` already, which belong to nobody: [`repair`](Self::repair) them.

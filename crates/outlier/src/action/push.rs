@@ -54,7 +54,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// [`TooLarge`](ErrorKind::TooLarge) for an element that does not fit, alone or beside those of the array,
     /// [`Corrupt`](ErrorKind::Corrupt) when the array field is no array, [`IndexMissing`](ErrorKind::IndexMissing) for an
     /// outlier whose extras have no index, [`Configuration`](ErrorKind::Configuration) where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique): call [`push_unique`](Self::push_unique). Nothing is stored then.
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique). Nothing is stored then.
     pub fn push<'a>(&'a self, id: impl IntoId, element: &'a E) -> Push<'a, E> {
         Push {
             shared: self.shared(),

@@ -26,7 +26,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, all are stored once. When it fails, the error says
-    /// [how many](mongo_patterns_core::Error::stored) are stored: always a prefix of the elements. Those of other writers
+    /// [how many](mongo_patterns_core::Error::stored_count) are stored: always a prefix of the elements. Those of other writers
     /// can stand between them.
     ///
     /// # Cost

@@ -12,7 +12,7 @@ use crate::repository::Shared;
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document, unless an equal one is there, in the array or in the extras. Needs
-    /// [unique elements](crate::OutlierRepositoryBuilder::unique).
+    /// [unique elements](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
@@ -29,7 +29,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// When it returns, the element is stored once, however many writers push it at a time, and it may be repeated after
     /// an [unknown outcome](Error::is_outcome_unknown). Elements are equal as values of MongoDB are: 1 and 1.0 are, and
     /// documents with their fields in another order are not. Where an error says that the element is
-    /// [stored](Error::stored), the look whether a rebalance moved an equal one meanwhile failed: repeat it, too.
+    /// [stored](Error::stored_count), the look whether a rebalance moved an equal one meanwhile failed: repeat it, too.
     ///
     /// # Cost
     /// That of [`push`](Self::push), and one round trip more for an element that goes to the extras.

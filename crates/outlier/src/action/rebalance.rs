@@ -5,7 +5,7 @@ use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
 use crate::OutlierRepository;
-use crate::mend::{Left, Mending};
+use crate::mend::{Mending, Unrepaired};
 use crate::repository::Shared;
 use crate::rewrite::rewrite;
 use crate::store::not_found;
@@ -26,7 +26,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It is one transaction, so others may write meanwhile, and nobody who reads in a transaction sees it halfway. The
-    /// order of the elements stays. Where elements are [unique](crate::OutlierRepositoryBuilder::unique), one that is
+    /// order of the elements stays. Where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements), one that is
     /// there twice is there once then. The array grows up to some 8 MiB. Where all is as it should be, nothing is
     /// written.
     ///
@@ -135,11 +135,11 @@ impl<'a> IntoFuture for Rebalance<'a> {
 }
 
 /// Why nothing was changed.
-pub(super) fn refused(left: Left, mending: &Mending, id: &Bson) -> Error {
+pub(super) fn refused(left: Unrepaired, mending: &Mending, id: &Bson) -> Error {
     let kind = match left {
-        Left::OwnFields | Left::NeedsTransaction => ErrorKind::Unsupported,
-        Left::TooLarge => ErrorKind::TooLarge,
-        Left::ArrayNotArray | Left::ElementsNotArray | Left::Orphaned => ErrorKind::Corrupt,
+        Unrepaired::OwnFields | Unrepaired::NeedsTransaction => ErrorKind::Unsupported,
+        Unrepaired::TooLarge => ErrorKind::TooLarge,
+        Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray | Unrepaired::Orphaned => ErrorKind::Corrupt,
     };
     let about = mending.findings.iter().find(|finding| finding.problem.is_left());
     let document_id = about.map_or(id, |finding| &finding.document_id).clone();

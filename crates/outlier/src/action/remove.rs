@@ -38,7 +38,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document, two for an outlier, and three more where it has no such element: a look at
     /// one moment, since elements may be moved meanwhile. The server examines all its extras, or one where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique).
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Cancel safety
     /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes

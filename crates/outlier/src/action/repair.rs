@@ -17,7 +17,7 @@ use crate::scan::confirm;
 use crate::steps::mend_in_steps;
 use crate::{Finding, OutlierRepository, check};
 
-pub use crate::mend::Left;
+pub use crate::mend::Unrepaired;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Mends what [`verify`](Self::verify) finds, document by document, and loses no element. The stream says what was
@@ -50,7 +50,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// process ends in the middle, some documents are mended and the others are as they were: run it again.
     ///
     /// On a standalone server, which has no transactions, it does what single commands can do safely: it sets and clears
-    /// flags, corrects counts, and deletes orphans. The rest is [left](Left::NeedsTransaction).
+    /// flags, corrects counts, and deletes orphans. The rest is [left](Unrepaired::NeedsTransaction).
     ///
     /// A write to a document waits on the server while the transaction is under way, and holds its connection. So where
     /// as many tasks of another client write as it has connections, they wait for each other. The tasks of this
@@ -139,7 +139,7 @@ pub struct Repaired {
     /// How many extras documents are no more. Their elements are in those that were written, but for orphans.
     pub removed: u64,
     /// Why something was left as it is.
-    pub left: Option<Left>,
+    pub left: Option<Unrepaired>,
 }
 
 /// A stream of what was done; made by [`Repair::stream`].

@@ -42,7 +42,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// One aggregation. The server reads both collections, and groups some hundred bytes of each extras document, and of
     /// each main document with a flag, on disk beyond 100 MB. Sizes and ids are sent, and no element. Four more round
     /// trips a document in which something is wrong, for 16 of them at a time. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique), the server also groups the elements of all lists with a flag or
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists with a flag or
     /// extras, and it is two more round trips a document.
     ///
     /// # Cancel safety

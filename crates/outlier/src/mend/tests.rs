@@ -11,7 +11,7 @@ fn raw(document: &Document) -> RawDocumentBuf {
 fn settings() -> Settings {
     Settings {
         threshold: 3,
-        extras_cap: 4,
+        max_extras_elements: 4,
         ..Settings::example()
     }
 }

@@ -52,7 +52,7 @@ pub enum Ended {
     /// There is no such child, or no parent.
     NotFound,
     /// The parent holds children that were never moved.
-    NotMoved,
+    NotMigrated,
 }
 
 /// The refresh that is under way.
@@ -187,7 +187,7 @@ impl Write {
                 let is_moved = self.refresh.seen.ids().iter().all(|id| documents.has(*id));
                 self.at = match is_moved {
                     true => At::Top,
-                    false => At::Ended(Ended::NotMoved),
+                    false => At::Ended(Ended::NotMigrated),
                 };
             }
             At::Top => {
@@ -356,7 +356,7 @@ impl Write {
             return;
         };
         if parent.is_unwritten() && !parent.ids().iter().all(|id| documents.has(*id)) {
-            self.at = At::Ended(Ended::NotMoved);
+            self.at = At::Ended(Ended::NotMigrated);
             return;
         }
         documents.transactions.begin(me);

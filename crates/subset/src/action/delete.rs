@@ -24,7 +24,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. Where it is deleted and its parent could not be
-    ///   written, the error says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    ///   written, the error says so: its [`stored`](mongo_patterns_core::Error::stored_count) is 1.
     ///
     /// Where there is no such child the parent is written all the same, so where the outcome is unknown, call it again.
     ///
@@ -43,8 +43,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
-    /// [moved](Self::move_from_embedded),
+    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it holds children that were never
+    /// [moved](Self::migrate_from_embedded),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Delete<'_> {

@@ -49,8 +49,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when the parent holds children that were never
-    /// [moved](Self::move_from_embedded), with nothing deleted,
+    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when the parent holds children that were never
+    /// [moved](Self::migrate_from_embedded), with nothing deleted,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {

@@ -32,7 +32,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
-    /// the way, [`Collation`](mongo_patterns_core::ErrorKind::Collation) when that of either collection is not the simple one,
+    /// the way, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when that of either collection is not the simple one,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when one is a view, a time series, capped or clustered,
     /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {

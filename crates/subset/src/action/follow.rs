@@ -37,10 +37,10 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// When a follower starts for the first time, it makes [all subsets anew](Self::rebuild_all). It does so too when
     /// the server does not have all changes any more since it last ran, because the oplog does not reach back so far or
-    /// what a deleted child was is gone; unless [`never_rebuild`](Follow::never_rebuild) is called.
+    /// what a deleted child was is gone; unless [`disable_rebuild`](Follow::disable_rebuild) is called.
     ///
     /// A broken connection, a failover or a server that is away for a time does not end it: it tries again, after
-    /// pauses of up to ten seconds, until it succeeds, or for as long as [`give_up_after`](Follow::give_up_after) says.
+    /// pauses of up to ten seconds, until it succeeds, or for as long as [`max_retry_time`](Follow::max_retry_time) says.
     ///
     /// # What it needs
     /// A replica set or a sharded cluster of MongoDB 6.0 or newer, and
@@ -60,7 +60,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// nothing to do, one a second, and one write every ten seconds. Parents and places are written with the write
     /// concern `majority`. Of each change, its parent before and after travels.
     ///
-    /// A parent whose embedded children are [not all moved](crate::SubsetRepository::move_from_embedded) is left as it is.
+    /// A parent whose embedded children are [not all moved](crate::SubsetRepository::migrate_from_embedded) is left as it is.
     ///
     /// # Cancel safety
     /// Cancel-safe: the next follower of the name resumes at the position that was stored last. It misses nothing, and
@@ -69,16 +69,16 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): a standalone, or older than MongoDB 6.0.
-    /// - [`PreImagesOff`](mongo_patterns_core::ErrorKind::PreImagesOff), and
+    /// - [`PreImagesDisabled`](mongo_patterns_core::ErrorKind::PreImagesDisabled), and
     ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): the name is that of a follower of other
     ///   collections or fields.
     /// - [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost): the server does not have all changes any more, with
-    ///   [`never_rebuild`](Follow::never_rebuild), or at once after all subsets were made anew.
-    /// - [`Dropped`](mongo_patterns_core::ErrorKind::Dropped): the collection of the children was dropped or renamed. The
+    ///   [`disable_rebuild`](Follow::disable_rebuild), or at once after all subsets were made anew.
+    /// - [`CollectionDropped`](mongo_patterns_core::ErrorKind::CollectionDropped): the collection of the children was dropped or renamed. The
     ///   next follower of the name begins as for the first time.
     /// - Those of the driver that do not pass by themselves. Those that do, after
-    ///   [`give_up_after`](Follow::give_up_after), with how often and how long it was tried.
+    ///   [`max_retry_time`](Follow::max_retry_time), with how often and how long it was tried.
     ///
     /// After each of them it can be called again, and goes on where it was.
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
@@ -87,8 +87,8 @@ impl<P, C> SubsetRepository<P, C> {
             name: name.into(),
             enable_pre_images: false,
             rebuild: true,
-            until_caught_up: false,
-            give_up_after: None,
+            run_until_current: false,
+            max_retry_time: None,
             until: Until::never(),
             on_progress: None,
         }
@@ -103,8 +103,8 @@ impl<P, C> SubsetRepository<P, C> {
 /// # use std::time::Duration;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
 /// // A job that runs now and then, in place of a task that ends with the service.
-/// let follow = products.follow("reviews").enable_pre_images().never_rebuild().until_caught_up();
-/// let follow = follow.give_up_after(Duration::from_secs(600));
+/// let follow = products.follow("reviews").enable_pre_images().disable_rebuild().run_until_current();
+/// let follow = follow.max_retry_time(Duration::from_secs(600));
 /// follow.on_progress(|at| println!("{} changes, up to {:?}", at.changes, at.up_to)).await?;
 /// # Ok(())
 /// # }
@@ -115,8 +115,8 @@ pub struct Follow<'a> {
     name: String,
     enable_pre_images: bool,
     rebuild: bool,
-    until_caught_up: bool,
-    give_up_after: Option<Duration>,
+    run_until_current: bool,
+    max_retry_time: Option<Duration>,
     until: Until<'a>,
     on_progress: Option<OnProgress<'a>>,
 }
@@ -131,8 +131,8 @@ impl<'a> Follow<'a> {
 
     /// Ends when the subsets have all changes that were acknowledged before this was awaited: for a job that runs now
     /// and then, or a test.
-    pub fn until_caught_up(mut self) -> Self {
-        self.until_caught_up = true;
+    pub fn run_until_current(mut self) -> Self {
+        self.run_until_current = true;
         self
     }
 
@@ -147,16 +147,16 @@ impl<'a> Follow<'a> {
     /// Never makes all subsets anew by itself: at the first start only later changes are followed, and when changes are
     /// lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). For when
     /// [`rebuild_all`](SubsetRepository::rebuild_all) takes too long to come unasked.
-    pub fn never_rebuild(mut self) -> Self {
+    pub fn disable_rebuild(mut self) -> Self {
         self.rebuild = false;
         self
     }
 
     /// For how long it tries when the server cannot be reached, or another error that passes goes on. By default for
-    /// ever, and 30 seconds with [`until_caught_up`](Self::until_caught_up). The driver's own patience comes first, such
+    /// ever, and 30 seconds with [`run_until_current`](Self::run_until_current). The driver's own patience comes first, such
     /// as its `serverSelectionTimeoutMS`.
-    pub fn give_up_after(mut self, time: Duration) -> Self {
-        self.give_up_after = Some(time);
+    pub fn max_retry_time(mut self, time: Duration) -> Self {
+        self.max_retry_time = Some(time);
         self
     }
 
@@ -173,12 +173,12 @@ impl<'a> IntoFuture for Follow<'a> {
     type IntoFuture = ActionFuture<'a, Followed>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let end = self.until_caught_up.then_some(PATIENCE_UNTIL_CAUGHT_UP);
+        let end = self.run_until_current.then_some(PATIENCE_UNTIL_CAUGHT_UP);
         let options = Options {
             enable_pre_images: self.enable_pre_images,
             rebuild: self.rebuild,
-            until_caught_up: self.until_caught_up,
-            give_up_after: self.give_up_after.or(end),
+            run_until_current: self.run_until_current,
+            max_retry_time: self.max_retry_time.or(end),
         };
         run(self.shared.operation("follow"), move |_| {
             Follower::new(self.shared, self.name, options, self.until, self.on_progress).run()
@@ -193,8 +193,8 @@ impl fmt::Debug for Follow<'_> {
             .field("name", &self.name)
             .field("enable_pre_images", &self.enable_pre_images)
             .field("rebuild", &self.rebuild)
-            .field("until_caught_up", &self.until_caught_up)
-            .field("give_up_after", &self.give_up_after)
+            .field("run_until_current", &self.run_until_current)
+            .field("max_retry_time", &self.max_retry_time)
             .finish_non_exhaustive()
     }
 }

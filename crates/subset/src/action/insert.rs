@@ -27,7 +27,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child that is not among the first writes nothing
     ///   to a parent whose subset is right. Where the child is stored and its parent could not be written, the error
-    ///   says so: its [`stored`](mongo_patterns_core::Error::stored) is 1. Where the parent is gone but was there at the
+    ///   says so: its [`stored`](mongo_patterns_core::Error::stored_count) is 1. Where the parent is gone but was there at the
     ///   last write of this repository, the child is stored for a moment, and taken back.
     ///
     /// # Cost
@@ -49,8 +49,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
-    /// [moved](Self::move_from_embedded),
+    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it holds children that were never
+    /// [moved](Self::migrate_from_embedded),
     /// [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when it has a child with this id,
     /// [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of yours,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, a field of the
@@ -61,7 +61,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     ///
     /// `TooLarge` when the parent would exceed 16 MiB with its new subset: a transaction stores nothing, and an eventual
-    /// write has stored the child, so that its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    /// write has stored the child, so that its [`stored`](mongo_patterns_core::Error::stored_count) is 1.
     ///
     /// Where the outcome is unknown, call it again: `AlreadyExists` says that the child is stored, and by then its parent
     /// is right, too.

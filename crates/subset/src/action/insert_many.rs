@@ -31,7 +31,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`Transactional`](crate::Consistency::Transactional): all in one transaction, so all is stored or nothing. The
     ///   server ends it after 60 seconds: insert thousands in several calls.
     /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. When one is refused, those before
-    ///   it are stored, their parents are written, and the error says [how many](mongo_patterns_core::Error::stored).
+    ///   it are stored, their parents are written, and the error says [how many](mongo_patterns_core::Error::stored_count).
     ///
     /// # Cost
     /// One round trip for the children, or more beyond 48 MB, and three a parent. In a transaction one more.

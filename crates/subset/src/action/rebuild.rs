@@ -34,7 +34,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that are nowhere else (see
+    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it holds children that are nowhere else (see
     /// [`discard_embedded`](Rebuild::discard_embedded)),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Where the outcome is unknown, call it again.

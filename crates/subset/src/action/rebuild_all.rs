@@ -7,8 +7,8 @@ use crate::{SubsetRepository, query, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subsets of all parents anew from their children, on the server: after children were loaded in bulk, or
-    /// the [order](crate::SubsetRepositoryBuilder::order_by), the [size](crate::SubsetRepositoryBuilder::size) or the
-    /// [embedded fields](crate::SubsetRepositoryBuilder::embed) were changed. Parents without children get an empty one.
+    /// the [order](crate::SubsetRepositoryBuilder::order_by), the [size](crate::SubsetRepositoryBuilder::subset_size) or the
+    /// [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) were changed. Parents without children get an empty one.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -35,7 +35,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver: some parents are rebuilt
-    /// then. [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) at the end, when a parent holds children that are
+    /// then. [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, when a parent holds children that are
     /// nowhere else (see [`discard_embedded`](RebuildAll::discard_embedded)): all others are rebuilt then. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {

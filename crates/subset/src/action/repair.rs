@@ -90,20 +90,20 @@ pub struct Repaired {
     /// What was wrong.
     pub finding: Finding,
     /// Why it was left as it is.
-    pub left: Option<Left>,
+    pub left: Option<Unrepaired>,
 }
 
 /// Why something was left as it is. Its text says what to do, and holds no user value.
 ///
 /// ```no_run
 /// # use futures::TryStreamExt;
-/// # use mongo_patterns_subset::{Left, SubsetRepository};
+/// # use mongo_patterns_subset::{Unrepaired, SubsetRepository};
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
 /// let mut parents = products.repair().stream();
 /// while let Some(repaired) = parents.try_next().await? {
 ///     match repaired.left {
-///         Some(Left::NoParent) => println!("reviews of no product: delete_parent(..) deletes them"),
+///         Some(Unrepaired::NoParent) => println!("reviews of no product: delete_parent(..) deletes them"),
 ///         Some(left) => println!("{left}"),
 ///         None => {}
 ///     }
@@ -113,21 +113,21 @@ pub struct Repaired {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Left {
+pub enum Unrepaired {
     /// The parent of children does not exist.
     NoParent,
     /// The parent was never written by a repository, and holds children that are not in their collection.
-    NotMoved,
+    NotMigrated,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoParent => {
                 f.write_str("the children's parent does not exist: insert it, or delete them with delete_parent(..)")
             }
-            Self::NotMoved => f.write_str(
-                "the parent holds children that are not in their collection: move them with move_from_embedded(), or give them up with rebuild(..).discard_embedded()",
+            Self::NotMigrated => f.write_str(
+                "the parent holds children that are not in their collection: move them with migrate_from_embedded(), or give them up with rebuild(..).discard_embedded()",
             ),
         }
     }
@@ -178,12 +178,12 @@ impl<'a> Repair<'a> {
         let repaired = try_unfold(Scan::new(shared, on_progress), move |mut scan| async move {
             while let Some(finding) = scan.next().await? {
                 let left = match finding.problem {
-                    Problem::Orphaned { .. } => Some(Left::NoParent),
+                    Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
                     Problem::Stale => match rebuilt(shared, &finding.parent_id, dry_run).await {
                         Ok(true) => None,
                         // It was deleted meanwhile.
                         Ok(false) => continue,
-                        Err(error) if error.kind() == ErrorKind::NotMoved => Some(Left::NotMoved),
+                        Err(error) if error.kind() == ErrorKind::NotMigrated => Some(Unrepaired::NotMigrated),
                         Err(error) => return Err(error),
                     },
                 };

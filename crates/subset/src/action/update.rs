@@ -28,7 +28,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. Where it is written and its parent could not be, the
-    ///   error says so: its [`stored`](mongo_patterns_core::Error::stored) is 1.
+    ///   error says so: its [`stored`](mongo_patterns_core::Error::stored_count) is 1.
     ///
     /// # Cost
     /// Four round trips, and up to seven more where others write to the parent meanwhile. In a transaction five. Each
@@ -46,8 +46,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) when it holds children that were never
-    /// [moved](Self::move_from_embedded),
+    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it holds children that were never
+    /// [moved](Self::migrate_from_embedded),
     /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child,
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to change, a field
     /// cannot be changed or is named twice, one of the order would become an array, or an id cannot be one, and

@@ -122,14 +122,14 @@ pub(crate) fn failed(error: DriverError) -> Error {
 pub(crate) fn lost() -> Error {
     Error::new(
         ErrorKind::HistoryLost,
-        "the server does not have all changes any more since the follower's last one, so subsets may be wrong: run it once without never_rebuild(), which makes them all anew; where it was, keep a longer oplog and older pre-images",
+        "the server does not have all changes any more since the follower's last one, so subsets may be wrong: run it once without disable_rebuild(), which makes them all anew; where it was, keep a longer oplog and older pre-images",
     )
 }
 
 /// That there is nothing to follow any more.
 pub(crate) fn dropped() -> Error {
     Error::new(
-        ErrorKind::Dropped,
+        ErrorKind::CollectionDropped,
         "the collection of the children was dropped or renamed: create it with ensure_indexes() and follow again, which begins as for the first time",
     )
 }

@@ -58,7 +58,7 @@ impl Patience {
 /// Whether an error is expected to be gone later without anyone's doing.
 fn passes(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::Unreachable | ErrorKind::Network | ErrorKind::WriteConcern | ErrorKind::Contention => true,
+        ErrorKind::ServerSelection | ErrorKind::Network | ErrorKind::WriteConcern | ErrorKind::Contention => true,
         ErrorKind::Driver => error.as_driver_error().is_some_and(|driver| {
             error::code(driver).is_some_and(|code| PASSING.contains(&code))
                 || PASSING_LABELS.iter().any(|label| driver.contains_label(label))

@@ -36,8 +36,8 @@ pub(crate) struct Options {
     pub(crate) enable_pre_images: bool,
     /// Whether all subsets are made anew where it is not known what has happened.
     pub(crate) rebuild: bool,
-    pub(crate) until_caught_up: bool,
-    pub(crate) give_up_after: Option<Duration>,
+    pub(crate) run_until_current: bool,
+    pub(crate) max_retry_time: Option<Duration>,
 }
 
 /// One call.
@@ -99,7 +99,7 @@ impl<'a> Follower<'a> {
             options,
             until,
             on_progress,
-            patience: Patience::new(options.give_up_after),
+            patience: Patience::new(options.max_retry_time),
             is_prepared: false,
             target: None,
             position: None,
@@ -202,7 +202,7 @@ impl<'a> Follower<'a> {
         setup::check_pre_images(&self.shared, self.options.enable_pre_images).await?;
         self.position = self.record.read().await?;
         self.noted = self.position.clone().map(|position| (position, Instant::now()));
-        if self.options.until_caught_up {
+        if self.options.run_until_current {
             self.target = Some(position::last_write(&self.shared).await?);
         }
         self.is_prepared = true;
@@ -218,7 +218,7 @@ impl<'a> Follower<'a> {
         if self.options.rebuild {
             match self.until.or(rebuild_all(&self.shared)).await {
                 // What is not moved yet is right with its first write.
-                Some(Err(error)) if error.kind() == ErrorKind::NotMoved => {}
+                Some(Err(error)) if error.kind() == ErrorKind::NotMigrated => {}
                 Some(rebuilt) => drop(rebuilt?),
                 None => return Ok(()),
             }
@@ -238,7 +238,7 @@ impl<'a> Follower<'a> {
             let _locked = shared.locks.exclusive(&document_id::text(&parent)).await;
             match refresh(shared, &parent, None, None, None).await {
                 // Such as by the move that copies its children: its first write will see them.
-                Err(error) if error.kind() == ErrorKind::NotMoved => Ok(0),
+                Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
                 refreshed => Ok::<_, Error>(u64::from(matches!(refreshed?, Refreshed::Done { .. }))),
             }
         });

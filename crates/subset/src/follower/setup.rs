@@ -43,7 +43,7 @@ pub(crate) async fn check_pre_images(shared: &Shared, enable: bool) -> Result<()
     }
     if !enable {
         return Err(Error::new(
-            ErrorKind::PreImagesOff,
+            ErrorKind::PreImagesDisabled,
             "the server does not keep what a deleted or moved child was, so its parent would not be known: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of the children's collection",
         ));
     }

@@ -67,13 +67,17 @@ pub(crate) fn any_child() -> [Document; 2] {
 }
 
 /// What the collection of the children has already. Returns whether it has any.
-pub(crate) async fn check_children(shared: &Shared, form: &FromEmbedded<'_>, into_non_empty: bool) -> Result<bool> {
+pub(crate) async fn check_children(
+    shared: &Shared,
+    form: &FromEmbedded<'_>,
+    allow_non_empty_target: bool,
+) -> Result<bool> {
     let one = look(&shared.children, any_child()).await?;
     if number(&one, "n") == 0 {
         return Ok(false);
     }
-    if !into_non_empty {
-        let what = "or more documents are in the collection of the children already: empty it, or call into_non_empty() when they are children, too";
+    if !allow_non_empty_target {
+        let what = "or more documents are in the collection of the children already: empty it, or call allow_non_empty_target() when they are children, too";
         refuse(&one, "n", ErrorKind::TargetNotEmpty, "", what)?;
     }
     let found = look(&shared.parents, form.conflicts()).await?;

@@ -9,10 +9,10 @@ use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, RetryPolicy}
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::Error as DriverError;
 
-use super::Moved;
+use super::Migrated;
 use super::check::{any_child, check_children, check_embedded};
 use super::from_embedded::FromEmbedded;
-use super::plan::{self, MovePlan, with_concern};
+use super::plan::{self, MigrationPlan, with_concern};
 use super::run::{aggregate, not_copied, rebuild, rebuild_stale};
 use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
@@ -20,7 +20,7 @@ use crate::repository::Shared;
 /// A move of all embedded children into their collection.
 pub(crate) struct Moving<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) into_non_empty: bool,
+    pub(crate) allow_non_empty_target: bool,
     pub(crate) chunk_children: u64,
 }
 
@@ -38,7 +38,7 @@ struct Start {
 }
 
 impl Moving<'_> {
-    pub(crate) async fn run(self, mut reporter: Reporter<'_>) -> Result<Moved> {
+    pub(crate) async fn run(self, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let Shared {
             parents,
             children,
@@ -50,9 +50,9 @@ impl Moving<'_> {
         let plan = settings.index_plan(children.name());
         plan.ensure_with(children, parents, None).await?;
         self.take_over(&record, last.as_ref()).await?;
-        let mut moved = Moved {
+        let mut moved = Migrated {
             resumed: last.is_some(),
-            ..Moved::default()
+            ..Migrated::default()
         };
         let before = last.map_or(0, |last| last.place.moved);
         reporter.begin(total);
@@ -71,16 +71,16 @@ impl Moving<'_> {
     }
 
     /// Runs the checks, which only read, and lists what a move would send.
-    pub(crate) async fn plan(&self) -> Result<MovePlan> {
+    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
         let Shared { parents, children, .. } = self.shared;
         let (parents, children) = (parents.name(), children.name());
         let form = self.form();
         let record = Record::of(&self.shared.children);
         let start = self.prepare(&record).await?;
-        let mut plan = MovePlan {
+        let mut plan = MigrationPlan {
             parents: start.parents,
             children: start.total,
-            ..MovePlan::default()
+            ..MigrationPlan::default()
         };
         plan.read("look for an earlier move", record.find_command());
         plan.read("check the parents", aggregation(parents, form.inspection()));
@@ -146,7 +146,7 @@ impl Moving<'_> {
             is_non_empty: false,
         };
         if start.parents > 0 {
-            start.is_non_empty = check_children(self.shared, &form, self.into_non_empty || resumed).await?;
+            start.is_non_empty = check_children(self.shared, &form, self.allow_non_empty_target || resumed).await?;
         }
         match (&start.last, resumed) {
             (Some(_), false) => Err(other_settings()),
@@ -251,7 +251,7 @@ fn other_settings() -> Error {
 
 /// Copies of all children were made, and yet a parent has some that have none.
 fn still_embedded(error: Error) -> Error {
-    if error.kind() != ErrorKind::NotMoved {
+    if error.kind() != ErrorKind::NotMigrated {
         return error;
     }
     let message = "a parent got embedded children while they were moved, and keeps them: stop the programs that embed them, then move again";

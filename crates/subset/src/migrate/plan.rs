@@ -10,13 +10,13 @@ use crate::query::{self, Rebuilt};
 use crate::repository::Shared;
 
 /// What a move would do, and every command that it would send; from
-/// [`MoveFromEmbedded::plan`](crate::action::MoveFromEmbedded::plan), [`Adopt::plan`](crate::action::Adopt::plan) and
-/// [`ChangeFrom::plan`](crate::action::ChangeFrom::plan).
+/// [`MigrateFromEmbedded::plan`](crate::action::MigrateFromEmbedded::plan), [`MigrateExisting::plan`](crate::action::MigrateExisting::plan) and
+/// [`MigrateLayoutFrom::plan`](crate::action::MigrateLayoutFrom::plan).
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
-/// let plan = products.adopt().plan().await?;
+/// let plan = products.migrate_existing().plan().await?;
 /// for planned in &plan.commands {
 ///     println!("{}: {}", planned.purpose, planned.command);
 /// }
@@ -25,7 +25,7 @@ use crate::repository::Shared;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct MovePlan {
+pub struct MigrationPlan {
     /// How many parents it would look at.
     pub parents: u64,
     /// How many embedded children it would move.
@@ -36,7 +36,7 @@ pub struct MovePlan {
     pub commands: Vec<PlannedCommand>,
 }
 
-impl MovePlan {
+impl MigrationPlan {
     pub(crate) fn read(&mut self, purpose: &'static str, command: Document) {
         self.commands.push(PlannedCommand::read(purpose, command));
     }

@@ -51,7 +51,7 @@ pub(crate) async fn rebuild_stale(shared: &Shared) -> Result<u64> {
         let _locked = shared.locks.exclusive(&document_id::text(&finding.parent_id)).await;
         match refresh(shared, &finding.parent_id, None, None, None).await {
             Ok(refreshed) => one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. })),
-            Err(error) if error.kind() == ErrorKind::NotMoved => drop(not_moved.get_or_insert(error)),
+            Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_moved.get_or_insert(error)),
             Err(error) => return Err(error),
         }
     }

@@ -10,7 +10,7 @@ use crate::migrate::embedding::Embedding;
 use crate::migrate::from_references::FromReferences;
 use crate::migrate::run::check_settings;
 use crate::repository::Shared;
-use crate::{EmbeddedRepository, MovePlan, Moved};
+use crate::{EmbeddedRepository, Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Embeds the children of a collection, where each is a document that holds the `_id` of its parent in a field, in
@@ -20,14 +20,14 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::{Collection, bson::Document};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>) -> mongo_patterns_core::Result<()> {
-    /// let moved = patrons.move_from_references(&addresses, "patron_id").await?;
+    /// let moved = patrons.migrate_from_references(&addresses, "patron_id").await?;
     /// println!("{} addresses of {} patrons, {} of none", moved.children, moved.parents, moved.orphans);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// A child is its document without the reference: `_id`, and all other fields in their order. The children of a parent
-    /// come in the order of their `_id`, or of a [field](MoveFromReferences::sort_by). A parent without children gets an
+    /// come in the order of their `_id`, or of a [field](MigrateFromReferences::sort_by). A parent without children gets an
     /// empty array. Documents that refer to no parent are counted, and [`orphans`](Self::orphans) lists them. The source
     /// is only read, and is yours to drop, when you have looked at its orphans.
     ///
@@ -58,7 +58,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// - [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing): the source has no index on the reference.
     /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many children have no id that can be used, or one that another
     ///   child of their parent has.
-    /// - [`Full`](mongo_patterns_core::ErrorKind::Full): so many parents would have more children than they may.
+    /// - [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached): so many parents would have more children than they may.
     /// - [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge): so many parents would pass 16 MiB.
     /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): so many parents have something else than an array.
     /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): the server is older than MongoDB 5.0.
@@ -70,12 +70,12 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///   because something wrote to one of the collections.
     /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index of your own refused a parent with its children.
     /// - Those of the driver.
-    pub fn move_from_references<D: Send + Sync>(
+    pub fn migrate_from_references<D: Send + Sync>(
         &self,
         source: &Collection<D>,
         reference: impl Into<String>,
-    ) -> MoveFromReferences<'_> {
-        MoveFromReferences {
+    ) -> MigrateFromReferences<'_> {
+        MigrateFromReferences {
             shared: self.shared(),
             source: source.clone_with_type(),
             reference: reference.into(),
@@ -88,7 +88,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 
 const CHUNK_PARENTS: u64 = 1000;
 
-/// Embeds children that are documents of their own; made by [`EmbeddedRepository::move_from_references`].
+/// Embeds children that are documents of their own; made by [`EmbeddedRepository::migrate_from_references`].
 ///
 /// ```no_run
 /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -97,15 +97,15 @@ const CHUNK_PARENTS: u64 = 1000;
 /// #     patrons: EmbeddedRepository<Document, Document>,
 /// #     addresses: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let moving = patrons.move_from_references(&addresses, "patron_id").sort_by("city");
+/// let moving = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city");
 /// let plan = moving.plan().await?; // the checks, and nothing written
 /// println!("{} addresses, {} of no patron", plan.children, plan.orphans);
-/// patrons.move_from_references(&addresses, "patron_id").sort_by("city").await?;
+/// patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct MoveFromReferences<'a> {
+pub struct MigrateFromReferences<'a> {
     shared: &'a Shared,
     source: Collection<RawDocumentBuf>,
     reference: String,
@@ -114,7 +114,7 @@ pub struct MoveFromReferences<'a> {
     on_progress: Option<OnProgress<'a>>,
 }
 
-impl<'a> MoveFromReferences<'a> {
+impl<'a> MigrateFromReferences<'a> {
     /// The field by which the children of a parent are ordered, ascending; where it is equal, by their `_id`.
     pub fn sort_by(mut self, field: impl Into<String>) -> Self {
         self.sort = Some(field.into());
@@ -144,14 +144,14 @@ impl<'a> MoveFromReferences<'a> {
     ///
     /// # Errors
     /// Those of the move with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
-        run(self.shared.operation("move_from_references"), |_| async move {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
+        run(self.shared.operation("migrate_from_references"), |_| async move {
             let (reference, sort) = self.fields()?;
             self.moving(&reference, sort.as_ref()).plan().await
         })
     }
 
-    async fn execute(mut self) -> Result<Moved> {
+    async fn execute(mut self) -> Result<Migrated> {
         let (reference, sort) = self.fields()?;
         let reporter = Reporter::new(self.on_progress.take());
         self.moving(&reference, sort.as_ref()).run(reporter).await
@@ -186,18 +186,18 @@ impl<'a> MoveFromReferences<'a> {
     }
 }
 
-impl<'a> IntoFuture for MoveFromReferences<'a> {
-    type Output = Result<Moved>;
-    type IntoFuture = ActionFuture<'a, Moved>;
+impl<'a> IntoFuture for MigrateFromReferences<'a> {
+    type Output = Result<Migrated>;
+    type IntoFuture = ActionFuture<'a, Migrated>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("move_from_references"), |_| self.execute())
+        run(self.shared.operation("migrate_from_references"), |_| self.execute())
     }
 }
 
-impl fmt::Debug for MoveFromReferences<'_> {
+impl fmt::Debug for MigrateFromReferences<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MoveFromReferences")
+        f.debug_struct("MigrateFromReferences")
             .field("shared", self.shared)
             .field("source", &self.source.namespace())
             .field("reference", &self.reference)

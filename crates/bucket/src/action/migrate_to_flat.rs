@@ -10,7 +10,7 @@ use crate::BucketRepository;
 use crate::migrate::plan::Transcript;
 use crate::migrate::run::{Direction, Move};
 use crate::migrate::to_flat::ToFlat;
-use crate::migrate::{CHUNK_ITEMS, MovePlan, MoveProgress, Moved, OnProgress};
+use crate::migrate::{CHUNK_ITEMS, Migrated, MigrationPlan, MigrationProgress, OnProgress};
 use crate::repository::Shared;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -22,20 +22,20 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongodb::{Collection, bson::Document};
     /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>)
     /// # -> mongo_patterns_core::Result<()> {
-    /// let plan = trades.move_to_flat(&flat).plan().await?; // the checks, and nothing written
+    /// let plan = trades.migrate_to_flat(&flat).plan().await?; // the checks, and nothing written
     /// println!("{} items in {} chunks", plan.items, plan.chunks);
-    /// let moved = trades.move_to_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// let moved = trades.migrate_to_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items of {} keys", moved.items, moved.keys);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is that of the item
-    /// where it has one, as after a move that [kept them](crate::action::MoveFromFlat::keep_ids), and else that of the
+    /// where it has one, as after a move that [kept them](crate::action::MigrateFromFlat::keep_ids), and else that of the
     /// bucket, `_`, and the place in it from 0: `123_1698335223_0`. The buckets are only read, and are yours to drop.
     ///
     /// Before: stop the writers of the buckets and of the flat collection. Both must be in one database. What is said of
-    /// [`move_from_flat`](Self::move_from_flat) on interruptions and cost holds here, too; chunks go by the `_id` of the
+    /// [`migrate_from_flat`](Self::migrate_from_flat) on interruptions and cost holds here, too; chunks go by the `_id` of the
     /// buckets. It needs no index besides, and MongoDB 4.4.
     ///
     /// # Cancel safety
@@ -52,20 +52,20 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many items have an `_id` that another one
     ///   has, or that no document can have.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the flat collection has documents; see
-    ///   [`into_non_empty`](MoveToFlat::into_non_empty).
-    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`move_from_flat`](Self::move_from_flat), and
+    ///   [`allow_non_empty_target`](MigrateToFlat::allow_non_empty_target).
+    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`migrate_from_flat`](Self::migrate_from_flat), and
     ///   `Unsupported` when the flat collection is a view, to which nothing can be written.
     ///
     /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the move is unfinished, and can be run
     /// again, as there.
-    pub fn move_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MoveToFlat<'_> {
-        MoveToFlat {
+    pub fn migrate_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateToFlat<'_> {
+        MigrateToFlat {
             shared: self.shared(),
             options: Options {
                 flat: flat.clone_with_type(),
                 expressions: K::expressions,
                 key: None,
-                into_non_empty: false,
+                allow_non_empty_target: false,
                 chunk_items: CHUNK_ITEMS,
             },
             on_progress: None,
@@ -73,7 +73,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Moves buckets into a flat collection; made by [`BucketRepository::move_to_flat`].
+/// Moves buckets into a flat collection; made by [`BucketRepository::migrate_to_flat`].
 ///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
@@ -82,13 +82,13 @@ impl<K: Key, T> BucketRepository<K, T> {
 /// #     trades: BucketRepository<u32, Document>,
 /// #     flat: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let moving = trades.move_to_flat(&flat).key_field("customer").into_non_empty().chunk_items(10_000);
+/// let moving = trades.migrate_to_flat(&flat).key_field("customer").allow_non_empty_target().chunk_items(10_000);
 /// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct MoveToFlat<'a> {
+pub struct MigrateToFlat<'a> {
     shared: &'a Shared,
     options: Options,
     on_progress: Option<OnProgress<'a>>,
@@ -98,11 +98,11 @@ struct Options {
     flat: Collection<RawDocumentBuf>,
     expressions: fn(&str) -> KeyExpressions,
     key: Option<String>,
-    into_non_empty: bool,
+    allow_non_empty_target: bool,
     chunk_items: u64,
 }
 
-impl<'a> MoveToFlat<'a> {
+impl<'a> MigrateToFlat<'a> {
     /// The key field of the flat documents; that of the buckets by default.
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
         self.options.key = Some(name.into());
@@ -111,8 +111,8 @@ impl<'a> MoveToFlat<'a> {
 
     /// Moves also when the flat collection has documents already. They must be of other keys, and have other `_id`s:
     /// when a key is in both collections, nothing is moved.
-    pub fn into_non_empty(mut self) -> Self {
-        self.options.into_non_empty = true;
+    pub fn allow_non_empty_target(mut self) -> Self {
+        self.options.allow_non_empty_target = true;
         self
     }
 
@@ -123,7 +123,7 @@ impl<'a> MoveToFlat<'a> {
     }
 
     /// Is called after each chunk.
-    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MigrationProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
@@ -138,9 +138,9 @@ impl<'a> MoveToFlat<'a> {
     ///
     /// # Errors
     /// Those of the move with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         let Self { shared, options, .. } = self;
-        run(shared.operation("move_to_flat"), move |_| async move {
+        run(shared.operation("migrate_to_flat"), move |_| async move {
             let key = options.flat_key(shared)?;
             options.moving(shared, &key).plan().await
         })
@@ -164,16 +164,16 @@ impl Options {
             direction: Direction::ToFlat(form),
             flat: &self.flat,
             buckets: &shared.collection,
-            into_non_empty: self.into_non_empty,
+            allow_non_empty_target: self.allow_non_empty_target,
             chunk_items: self.chunk_items,
             transcript: Transcript::default(),
         }
     }
 }
 
-impl<'a> IntoFuture for MoveToFlat<'a> {
-    type Output = Result<Moved>;
-    type IntoFuture = ActionFuture<'a, Moved>;
+impl<'a> IntoFuture for MigrateToFlat<'a> {
+    type Output = Result<Migrated>;
+    type IntoFuture = ActionFuture<'a, Migrated>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -181,20 +181,20 @@ impl<'a> IntoFuture for MoveToFlat<'a> {
             options,
             on_progress,
         } = self;
-        run(shared.operation("move_to_flat"), move |_| async move {
+        run(shared.operation("migrate_to_flat"), move |_| async move {
             let key = options.flat_key(shared)?;
             options.moving(shared, &key).run(on_progress).await
         })
     }
 }
 
-impl fmt::Debug for MoveToFlat<'_> {
+impl fmt::Debug for MigrateToFlat<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MoveToFlat")
+        f.debug_struct("MigrateToFlat")
             .field("shared", self.shared)
             .field("flat", &self.options.flat.namespace())
             .field("key", &self.options.key)
-            .field("into_non_empty", &self.options.into_non_empty)
+            .field("allow_non_empty_target", &self.options.allow_non_empty_target)
             .field("chunk_items", &self.options.chunk_items)
             .finish_non_exhaustive()
     }

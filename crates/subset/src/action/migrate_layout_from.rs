@@ -7,13 +7,13 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 
 use crate::SubsetRepository;
 use crate::migrate::CHUNK;
-use crate::migrate::plan::MovePlan;
+use crate::migrate::plan::MigrationPlan;
 use crate::migrate::run::rebuild_in_chunks;
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Changes the [order](crate::SubsetRepositoryBuilder::order_by), the [size](crate::SubsetRepositoryBuilder::size) or
-    /// the [embedded fields](crate::SubsetRepositoryBuilder::embed) of live collections, from those of an old repository
+    /// Changes the [order](crate::SubsetRepositoryBuilder::order_by), the [size](crate::SubsetRepositoryBuilder::subset_size) or
+    /// the [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) of live collections, from those of an old repository
     /// to those of this one: its index, and the subset of every parent.
     ///
     /// ```no_run
@@ -23,7 +23,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// #     common: SubsetRepositoryBuilder<i32, i32>,
     /// # ) -> mongo_patterns_core::Result<()> {
     /// let by_stars = common.order_by("stars", Direction::Descending).build()?;
-    /// let changed = by_stars.change_from(&by_date).await?;
+    /// let changed = by_stars.migrate_layout_from(&by_date).await?;
     /// println!("{} parents", changed.parents);
     /// # Ok(())
     /// # }
@@ -32,7 +32,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// - Another order: the index of the new one is created, and that of the old one dropped, if it has exactly its
     ///   definition. From then on writers and readers of pages by the old order get
     ///   [`IndexMissing`](ErrorKind::IndexMissing): let them go on with the new one. A transactional write has stored
-    ///   nothing then. An eventual one may have [stored](Error::stored) its child, whose parent is written here. Then every
+    ///   nothing then. An eventual one may have [stored](Error::stored_count) its child, whose parent is written here. Then every
     ///   parent is written, so that nothing which was read by the old order can be written after it.
     /// - Another size, or other fields, with the same order: there is nothing by which writers with the old settings could
     ///   be refused. Each write makes the subset of its parent by its own settings, so replace these writers first. Where
@@ -56,8 +56,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// embedded fields and consistency, with nothing changed. [`IndexMismatch`](ErrorKind::IndexMismatch) when the index
     /// of the old order has another definition: nothing but the new index was created then. Those of
     /// [`ensure_indexes`](Self::ensure_indexes) and [`rebuild_all`](Self::rebuild_all).
-    pub fn change_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> ChangeFrom<'a> {
-        ChangeFrom {
+    pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
+        MigrateLayoutFrom {
             shared: self.shared(),
             old: old.shared(),
             on_progress: None,
@@ -65,7 +65,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-/// Changes order, size or embedded fields; made by [`SubsetRepository::change_from`].
+/// Changes order, size or embedded fields; made by [`SubsetRepository::migrate_layout_from`].
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::SubsetRepository;
@@ -74,13 +74,13 @@ impl<P, C> SubsetRepository<P, C> {
 /// #     products: SubsetRepository<Document, Document>,
 /// #     old: SubsetRepository<Document, Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// println!("{} commands", products.change_from(&old).plan().await?.commands.len());
-/// products.change_from(&old).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// println!("{} commands", products.migrate_layout_from(&old).plan().await?.commands.len());
+/// products.migrate_layout_from(&old).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct ChangeFrom<'a> {
+pub struct MigrateLayoutFrom<'a> {
     shared: &'a Shared,
     old: &'a Shared,
     on_progress: Option<OnProgress<'a>>,
@@ -95,14 +95,14 @@ pub struct ChangeFrom<'a> {
 /// #     products: SubsetRepository<Document, Document>,
 /// #     old: SubsetRepository<Document, Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let changed = products.change_from(&old).await?;
+/// let changed = products.migrate_layout_from(&old).await?;
 /// println!("{} products, index {:?} is gone", changed.parents, changed.dropped_index);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Changed {
+pub struct MigratedLayout {
     /// The names of the indexes that were created.
     pub created_indexes: Vec<String>,
     /// The name of the index of the old order, if this call dropped it.
@@ -113,7 +113,7 @@ pub struct Changed {
     pub one_by_one: u64,
 }
 
-impl<'a> ChangeFrom<'a> {
+impl<'a> MigrateLayoutFrom<'a> {
     /// Is called after each chunk, with numbers of parents.
     pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
@@ -130,10 +130,10 @@ impl<'a> ChangeFrom<'a> {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`IndexMismatch`](ErrorKind::IndexMismatch), as the change.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
-        run(self.shared.operation("change_from"), |_| async move {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
+        run(self.shared.operation("migrate_layout_from"), |_| async move {
             self.check()?;
-            let mut plan = MovePlan::default();
+            let mut plan = MigrationPlan::default();
             plan.indexes(self.shared).await?;
             if let Some(index) = self.old_index() {
                 let mut drop = drop_commands(&self.shared.children, &index).await?;
@@ -181,7 +181,7 @@ impl<'a> ChangeFrom<'a> {
         ))
     }
 
-    async fn execute(self) -> Result<Changed> {
+    async fn execute(self) -> Result<MigratedLayout> {
         self.check()?;
         let Shared {
             parents,
@@ -191,9 +191,9 @@ impl<'a> ChangeFrom<'a> {
         } = self.shared;
         let plan = settings.index_plan(children.name());
         let ensured = plan.ensure_with(children, parents, None).await?;
-        let mut changed = Changed {
+        let mut changed = MigratedLayout {
             created_indexes: ensured.created,
-            ..Changed::default()
+            ..MigratedLayout::default()
         };
         if let Some(index) = self.old_index()
             && drop_exactly(children, &index).await?
@@ -208,18 +208,18 @@ impl<'a> ChangeFrom<'a> {
     }
 }
 
-impl<'a> IntoFuture for ChangeFrom<'a> {
-    type Output = Result<Changed>;
-    type IntoFuture = ActionFuture<'a, Changed>;
+impl<'a> IntoFuture for MigrateLayoutFrom<'a> {
+    type Output = Result<MigratedLayout>;
+    type IntoFuture = ActionFuture<'a, MigratedLayout>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("change_from"), |_| self.execute())
+        run(self.shared.operation("migrate_layout_from"), |_| self.execute())
     }
 }
 
-impl fmt::Debug for ChangeFrom<'_> {
+impl fmt::Debug for MigrateLayoutFrom<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeFrom")
+        f.debug_struct("MigrateLayoutFrom")
             .field("shared", self.shared)
             .field("old", self.old)
             .finish_non_exhaustive()

@@ -6,8 +6,8 @@ use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
 
 use crate::SubsetRepository;
 use crate::migrate::moving::Moving;
-use crate::migrate::plan::MovePlan;
-use crate::migrate::{CHUNK, Moved};
+use crate::migrate::plan::MigrationPlan;
+use crate::migrate::{CHUNK, Migrated};
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -18,9 +18,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
     /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
-    /// let plan = products.move_from_embedded().plan().await?;
+    /// let plan = products.migrate_from_embedded().plan().await?;
     /// println!("{} children of {} parents, by {} commands", plan.children, plan.parents, plan.commands.len());
-    /// let moved = products.move_from_embedded().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// let moved = products.migrate_from_embedded().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} children of {} parents", moved.children, moved.parents);
     /// # Ok(())
     /// # }
@@ -32,8 +32,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Who may write meanwhile
     /// Stop the programs that embed children. Writers of this crate may go on. A write to a parent that is not moved yet,
-    /// or to its children, is refused with [`NotMoved`](mongo_patterns_core::ErrorKind::NotMoved) and nothing stored: try
-    /// it again when the move has come to that parent. With smaller [chunks](MoveFromEmbedded::chunk_children) a parent is
+    /// or to its children, is refused with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) and nothing stored: try
+    /// it again when the move has come to that parent. With smaller [chunks](MigrateFromEmbedded::chunk_children) a parent is
     /// between the two for a shorter time. [`get`](Self::get) finds all children embedded before a parent is moved, and
     /// the first of them after it; [`children`](Self::children) and [`child`](Self::child) find them after it.
     ///
@@ -65,7 +65,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///   value in the parent field, or an array in a field of the order; an unfinished move was begun with other names;
     ///   or a chunk is to be of no child.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): see
-    ///   [`into_non_empty`](MoveFromEmbedded::into_non_empty).
+    ///   [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With these, the move is unfinished, and can be run again:
@@ -75,41 +75,41 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the move over, or an earlier
     ///   one is still at work at the server.
     /// - Those of the driver.
-    pub fn move_from_embedded(&self) -> MoveFromEmbedded<'_> {
-        MoveFromEmbedded {
+    pub fn migrate_from_embedded(&self) -> MigrateFromEmbedded<'_> {
+        MigrateFromEmbedded {
             shared: self.shared(),
-            into_non_empty: false,
+            allow_non_empty_target: false,
             chunk_children: CHUNK,
             on_progress: None,
         }
     }
 }
 
-/// Moves embedded children into their collection; made by [`SubsetRepository::move_from_embedded`].
+/// Moves embedded children into their collection; made by [`SubsetRepository::migrate_from_embedded`].
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// println!("{} commands", products.move_from_embedded().plan().await?.commands.len());
-/// let moving = products.move_from_embedded().into_non_empty().chunk_children(10_000);
+/// println!("{} commands", products.migrate_from_embedded().plan().await?.commands.len());
+/// let moving = products.migrate_from_embedded().allow_non_empty_target().chunk_children(10_000);
 /// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct MoveFromEmbedded<'a> {
+pub struct MigrateFromEmbedded<'a> {
     shared: &'a Shared,
-    into_non_empty: bool,
+    allow_non_empty_target: bool,
     chunk_children: u64,
     on_progress: Option<OnProgress<'a>>,
 }
 
-impl<'a> MoveFromEmbedded<'a> {
+impl<'a> MigrateFromEmbedded<'a> {
     /// Moves also when the collection of the children has documents already. One that has the parent and the id of an
     /// embedded child must have its content, too: otherwise nothing is moved.
-    pub fn into_non_empty(mut self) -> Self {
-        self.into_non_empty = true;
+    pub fn allow_non_empty_target(mut self) -> Self {
+        self.allow_non_empty_target = true;
         self
     }
 
@@ -136,8 +136,8 @@ impl<'a> MoveFromEmbedded<'a> {
     ///
     /// # Errors
     /// Those of the move with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
-        run(self.shared.operation("move_from_embedded"), |_| async move {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
+        run(self.shared.operation("migrate_from_embedded"), |_| async move {
             self.moving().plan().await
         })
     }
@@ -145,29 +145,29 @@ impl<'a> MoveFromEmbedded<'a> {
     fn moving(&self) -> Moving<'a> {
         Moving {
             shared: self.shared,
-            into_non_empty: self.into_non_empty,
+            allow_non_empty_target: self.allow_non_empty_target,
             chunk_children: self.chunk_children,
         }
     }
 }
 
-impl<'a> IntoFuture for MoveFromEmbedded<'a> {
-    type Output = Result<Moved>;
-    type IntoFuture = ActionFuture<'a, Moved>;
+impl<'a> IntoFuture for MigrateFromEmbedded<'a> {
+    type Output = Result<Migrated>;
+    type IntoFuture = ActionFuture<'a, Migrated>;
 
     fn into_future(self) -> Self::IntoFuture {
         let moving = self.moving();
-        run(self.shared.operation("move_from_embedded"), move |_| {
+        run(self.shared.operation("migrate_from_embedded"), move |_| {
             moving.run(Reporter::new(self.on_progress))
         })
     }
 }
 
-impl fmt::Debug for MoveFromEmbedded<'_> {
+impl fmt::Debug for MigrateFromEmbedded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MoveFromEmbedded")
+        f.debug_struct("MigrateFromEmbedded")
             .field("shared", self.shared)
-            .field("into_non_empty", &self.into_non_empty)
+            .field("allow_non_empty_target", &self.allow_non_empty_target)
             .field("chunk_children", &self.chunk_children)
             .finish_non_exhaustive()
     }

@@ -23,7 +23,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # use mongo_patterns_outlier::OutlierRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let adopted = books.adopt().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// let adopted = books.migrate_existing().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// books.ensure_indexes().await?;
     /// # Ok(())
     /// # }
@@ -50,8 +50,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
     /// [`Contention`](mongo_patterns_core::ErrorKind::Contention). At the end, when all other documents are in form, the error of
     /// [`rebalance`](Self::rebalance) for one that could not be written.
-    pub fn adopt(&self) -> Adopt<'_> {
-        Adopt {
+    pub fn migrate_existing(&self) -> MigrateExisting<'_> {
+        MigrateExisting {
             shared: self.shared(),
             concurrency: 4,
             dry_run: false,
@@ -60,20 +60,20 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-/// Brings all documents into form; made by [`OutlierRepository::adopt`].
+/// Brings all documents into form; made by [`OutlierRepository::migrate_existing`].
 ///
 /// ```no_run
 /// # use mongo_patterns_outlier::OutlierRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let would = books.adopt().dry_run().await?;
+/// let would = books.migrate_existing().dry_run().await?;
 /// println!("{} documents are not in form", would.documents);
-/// books.adopt().concurrency(2).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// books.migrate_existing().concurrency(2).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct Adopt<'a> {
+pub struct MigrateExisting<'a> {
     shared: &'a Shared,
     concurrency: usize,
     dry_run: bool,
@@ -86,14 +86,14 @@ pub struct Adopt<'a> {
 /// # use mongo_patterns_outlier::OutlierRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let adopted = books.adopt().await?;
+/// let adopted = books.migrate_existing().await?;
 /// println!("{} documents with {} extras were written anew", adopted.documents, adopted.extras);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Adopted {
+pub struct MigratedExisting {
     /// How many documents were written anew, with their extras.
     pub documents: u64,
     /// How many extras documents were written for them.
@@ -107,7 +107,7 @@ enum Outcome {
     Refused(Error),
 }
 
-impl<'a> Adopt<'a> {
+impl<'a> MigrateExisting<'a> {
     /// How many documents are written at a time, at most; 4 by default. They are held in memory with their extras.
     pub fn concurrency(mut self, documents: usize) -> Self {
         self.concurrency = documents;
@@ -135,7 +135,7 @@ impl<'a> Adopt<'a> {
     /// # use mongo_patterns_outlier::OutlierRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let mut commands = books.adopt().plan();
+    /// let mut commands = books.migrate_existing().plan();
     /// while let Some(planned) = commands.try_next().await? {
     ///     println!("{}", planned.purpose);
     /// }
@@ -154,12 +154,12 @@ impl<'a> Adopt<'a> {
     /// Those of the driver, as the last item of the stream, and
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases.
     pub fn plan(self) -> CommandStream<'a> {
-        let operation = self.shared.operation("adopt");
+        let operation = self.shared.operation("migrate_existing");
         let commands = adopting(self.shared);
         Box::pin(commands.map_err(move |error: Error| operation.name(error)))
     }
 
-    async fn execute(self) -> Result<Adopted> {
+    async fn execute(self) -> Result<MigratedExisting> {
         let Self {
             shared,
             concurrency,
@@ -184,7 +184,7 @@ impl<'a> Adopt<'a> {
             })
             .try_buffer_unordered(concurrency.max(1));
         let mut outcomes = until_error(outcomes);
-        let mut adopted = Adopted::default();
+        let mut adopted = MigratedExisting::default();
         let mut error = None;
         while let Some(outcome) = outcomes.try_next().await? {
             match outcome {
@@ -200,18 +200,18 @@ impl<'a> Adopt<'a> {
     }
 }
 
-impl<'a> IntoFuture for Adopt<'a> {
-    type Output = Result<Adopted>;
-    type IntoFuture = ActionFuture<'a, Adopted>;
+impl<'a> IntoFuture for MigrateExisting<'a> {
+    type Output = Result<MigratedExisting>;
+    type IntoFuture = ActionFuture<'a, MigratedExisting>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("adopt"), |_| self.execute())
+        run(self.shared.operation("migrate_existing"), |_| self.execute())
     }
 }
 
-impl fmt::Debug for Adopt<'_> {
+impl fmt::Debug for MigrateExisting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Adopt")
+        f.debug_struct("MigrateExisting")
             .field("shared", self.shared)
             .finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use mongodb::bson::doc;
 use mongodb::options::FindOneOptions;
 
 use crate::BucketRepository;
-use crate::action::repair::{Left, Repaired, repair};
+use crate::action::repair::{Repaired, Unrepaired, repair};
 use crate::repository::Shared;
 use crate::scan::Scan;
 
@@ -25,7 +25,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
     /// // trades was built with the new page size
-    /// let change = trades.change_page_size_from(10).on_progress(|change| println!("{} keys", change.keys)).await?;
+    /// let change = trades.migrate_page_size_from(10).on_progress(|change| println!("{} keys", change.keys)).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -58,8 +58,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when the old index has another definition, and, to larger pages,
     /// [`Corrupt`](ErrorKind::Corrupt) when a key cannot be rewritten without a guess. To smaller pages this comes at
     /// the end, when all other keys are rewritten. [`repair`](Self::repair) says why.
-    pub fn change_page_size_from(&self, old: u32) -> ChangePageSize<'_, K> {
-        ChangePageSize {
+    pub fn migrate_page_size_from(&self, old: u32) -> MigratePageSize<'_, K> {
+        MigratePageSize {
             shared: self.shared(),
             old,
             concurrency: 4,
@@ -69,22 +69,22 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-type OnProgress<'a> = Box<dyn FnMut(PageSizeChanged) + Send + 'a>;
+type OnProgress<'a> = Box<dyn FnMut(MigratedPageSize) + Send + 'a>;
 
-/// Changes the page size; made by [`BucketRepository::change_page_size_from`].
+/// Changes the page size; made by [`BucketRepository::migrate_page_size_from`].
 ///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
 /// // Two keys at a time, each of which holds a transaction.
-/// let change = trades.change_page_size_from(10).concurrency(2);
+/// let change = trades.migrate_page_size_from(10).concurrency(2);
 /// change.on_progress(|at| println!("{} keys, {} pages", at.keys, at.pages)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct ChangePageSize<'a, K> {
+pub struct MigratePageSize<'a, K> {
     shared: &'a Shared,
     old: u32,
     concurrency: usize,
@@ -98,21 +98,21 @@ pub struct ChangePageSize<'a, K> {
 /// # use mongo_patterns_bucket::BucketRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// let change = trades.change_page_size_from(10).await?;
+/// let change = trades.migrate_page_size_from(10).await?;
 /// println!("{} pages of {} keys were written", change.pages, change.keys);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PageSizeChanged {
+pub struct MigratedPageSize {
     /// How many times the pages of a key were rewritten.
     pub keys: u64,
     /// How many pages were written for them.
     pub pages: u64,
 }
 
-impl<'a, K: Key> ChangePageSize<'a, K> {
+impl<'a, K: Key> MigratePageSize<'a, K> {
     /// How many keys are rewritten at a time, at most; 4 by default. Their buckets are held in memory.
     pub fn concurrency(mut self, keys: usize) -> Self {
         self.concurrency = keys;
@@ -120,12 +120,12 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
     }
 
     /// Is called whenever a key has been rewritten.
-    pub fn on_progress(mut self, call: impl FnMut(PageSizeChanged) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MigratedPageSize) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    async fn execute(mut self) -> Result<PageSizeChanged> {
+    async fn execute(mut self) -> Result<MigratedPageSize> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -138,7 +138,7 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
         check_transactions(self.shared).await?;
         let old_index = settings.open_index_for(self.old);
         let plan = settings.index_plan(collection.name());
-        let mut change = PageSizeChanged::default();
+        let mut change = MigratedPageSize::default();
         if settings.page_size < self.old {
             drop_exactly(collection, &old_index).await?;
             plan.ensure(collection, None).await?;
@@ -163,7 +163,7 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
     }
 
     /// Rewrites all keys whose pages are not of the size, and returns one that could not be.
-    async fn rewrite(&mut self, change: &mut PageSizeChanged) -> Result<Option<Repaired>> {
+    async fn rewrite(&mut self, change: &mut MigratedPageSize) -> Result<Option<Repaired>> {
         let mut keys = repair(
             self.shared,
             Scan::<K>::new(self.shared, None, None),
@@ -174,7 +174,7 @@ impl<'a, K: Key> ChangePageSize<'a, K> {
         while let Some(repaired) = keys.try_next().await? {
             change.keys += u64::from(!repaired.written.is_empty());
             change.pages += repaired.written.len() as u64;
-            if repaired.left.is_some_and(|left| left != Left::NoItemId) {
+            if repaired.left.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if let Some(call) = &mut self.on_progress {
                 call(*change);
@@ -223,18 +223,18 @@ fn not_rewritten(left: Repaired) -> Error {
     }
 }
 
-impl<'a, K: Key> IntoFuture for ChangePageSize<'a, K> {
-    type Output = Result<PageSizeChanged>;
-    type IntoFuture = ActionFuture<'a, PageSizeChanged>;
+impl<'a, K: Key> IntoFuture for MigratePageSize<'a, K> {
+    type Output = Result<MigratedPageSize>;
+    type IntoFuture = ActionFuture<'a, MigratedPageSize>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("change_page_size_from"), |_| self.execute())
+        run(self.shared.operation("migrate_page_size_from"), |_| self.execute())
     }
 }
 
-impl<K> fmt::Debug for ChangePageSize<'_, K> {
+impl<K> fmt::Debug for MigratePageSize<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangePageSize")
+        f.debug_struct("MigratePageSize")
             .field("shared", self.shared)
             .field("old", &self.old)
             .finish_non_exhaustive()

@@ -7,7 +7,7 @@ use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
 use mongodb::bson::doc;
 
 use crate::migrate::CHUNK;
-use crate::migrate::plan::MovePlan;
+use crate::migrate::plan::MigrationPlan;
 use crate::migrate::run::rebuild_in_chunks;
 use crate::query;
 use crate::repository::Shared;
@@ -21,7 +21,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
     /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
-    /// let adopted = products.adopt().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// let adopted = products.migrate_existing().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} parents, {} children of none", adopted.parents, adopted.orphans);
     /// # Ok(())
     /// # }
@@ -31,8 +31,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// written. Programs that keep the subset by hand must be stopped before, since they do not count its version.
     ///
     /// A subset that was kept by hand may hold children that are not in their collection. They are leftovers, or were
-    /// never [moved](Self::move_from_embedded). Such parents are left as they are, and are the error at the end, unless
-    /// you [give them up](Adopt::discard_embedded).
+    /// never [moved](Self::migrate_from_embedded). Such parents are left as they are, and are the error at the end, unless
+    /// you [give them up](MigrateExisting::discard_embedded).
     ///
     /// # Cost
     /// That of [`ensure_indexes`](Self::ensure_indexes), of [`rebuild_all`](Self::rebuild_all), in chunks of 10,000
@@ -45,8 +45,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Errors
     /// Those of [`ensure_indexes`](Self::ensure_indexes), with nothing changed, and of
     /// [`rebuild_all`](Self::rebuild_all).
-    pub fn adopt(&self) -> Adopt<'_> {
-        Adopt {
+    pub fn migrate_existing(&self) -> MigrateExisting<'_> {
+        MigrateExisting {
             shared: self.shared(),
             discard_embedded: false,
             on_progress: None,
@@ -54,20 +54,20 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-/// Brings two collections into the form of the pattern; made by [`SubsetRepository::adopt`].
+/// Brings two collections into the form of the pattern; made by [`SubsetRepository::migrate_existing`].
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// println!("{} commands", products.adopt().plan().await?.commands.len());
-/// let adopt = products.adopt().discard_embedded();
-/// adopt.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+/// println!("{} commands", products.migrate_existing().plan().await?.commands.len());
+/// let migrate_existing = products.migrate_existing().discard_embedded();
+/// migrate_existing.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct Adopt<'a> {
+pub struct MigrateExisting<'a> {
     shared: &'a Shared,
     discard_embedded: bool,
     on_progress: Option<OnProgress<'a>>,
@@ -79,14 +79,14 @@ pub struct Adopt<'a> {
 /// # use mongo_patterns_subset::SubsetRepository;
 /// # use mongodb::bson::Document;
 /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let adopted = products.adopt().await?;
+/// let adopted = products.migrate_existing().await?;
 /// println!("{} products, and {} reviews of none", adopted.parents, adopted.orphans);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Adopted {
+pub struct MigratedExisting {
     /// The names of the indexes that were created.
     pub created_indexes: Vec<String>,
     /// How many parents there are. Their subsets are right.
@@ -98,7 +98,7 @@ pub struct Adopted {
     pub orphans: u64,
 }
 
-impl<'a> Adopt<'a> {
+impl<'a> MigrateExisting<'a> {
     /// Also where children are embedded that are not in their collection, and that no repository embedded. They are gone
     /// then: say so where they are leftovers of subsets that were kept by hand.
     pub fn discard_embedded(mut self) -> Self {
@@ -122,10 +122,10 @@ impl<'a> Adopt<'a> {
     ///
     /// # Errors
     /// Those of [`ensure_indexes`](SubsetRepository::ensure_indexes), but for children that violate them.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
-        run(self.shared.operation("adopt"), |_| async move {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
+        run(self.shared.operation("migrate_existing"), |_| async move {
             let Shared { parents, settings, .. } = self.shared;
-            let mut plan = MovePlan::default();
+            let mut plan = MigrationPlan::default();
             plan.indexes(self.shared).await?;
             if self.discard_embedded {
                 let change = query::count_version(settings).to_vec();
@@ -138,7 +138,7 @@ impl<'a> Adopt<'a> {
         })
     }
 
-    async fn execute(self) -> Result<Adopted> {
+    async fn execute(self) -> Result<MigratedExisting> {
         let Shared {
             parents,
             children,
@@ -151,7 +151,7 @@ impl<'a> Adopt<'a> {
             unwritten::discard(self.shared, None, None).await?;
         }
         let rebuilt = rebuild_in_chunks(self.shared, false, CHUNK, Reporter::new(self.on_progress)).await?;
-        let mut adopted = Adopted {
+        let mut adopted = MigratedExisting {
             created_indexes: ensured.created,
             parents: rebuilt.parents,
             one_by_one: rebuilt.one_by_one,
@@ -167,18 +167,18 @@ impl<'a> Adopt<'a> {
     }
 }
 
-impl<'a> IntoFuture for Adopt<'a> {
-    type Output = Result<Adopted>;
-    type IntoFuture = ActionFuture<'a, Adopted>;
+impl<'a> IntoFuture for MigrateExisting<'a> {
+    type Output = Result<MigratedExisting>;
+    type IntoFuture = ActionFuture<'a, MigratedExisting>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("adopt"), |_| self.execute())
+        run(self.shared.operation("migrate_existing"), |_| self.execute())
     }
 }
 
-impl fmt::Debug for Adopt<'_> {
+impl fmt::Debug for MigrateExisting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Adopt")
+        f.debug_struct("MigrateExisting")
             .field("shared", self.shared)
             .field("discard_embedded", &self.discard_embedded)
             .finish_non_exhaustive()

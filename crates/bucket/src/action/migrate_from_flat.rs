@@ -10,7 +10,7 @@ use crate::BucketRepository;
 use crate::migrate::plan::Transcript;
 use crate::migrate::run::{Direction, Move};
 use crate::migrate::to_buckets::ToBuckets;
-use crate::migrate::{CHUNK_ITEMS, MovePlan, MoveProgress, Moved, OnProgress};
+use crate::migrate::{CHUNK_ITEMS, Migrated, MigrationPlan, MigrationProgress, OnProgress};
 use crate::repository::Shared;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -21,7 +21,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::{Collection, bson::Document};
     /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns_core::Result<()> {
-    /// let moved = trades.move_from_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// let moved = trades.migrate_from_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items in {} buckets", moved.items, moved.buckets);
     /// # Ok(())
     /// # }
@@ -70,7 +70,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///   in a key. The error names one [document](Error::document_id).
     /// - [`TooLarge`](ErrorKind::TooLarge): so many pages would pass 16 MiB.
     /// - [`TargetNotEmpty`](ErrorKind::TargetNotEmpty): the collection of the buckets has documents; see
-    ///   [`into_non_empty`](MoveFromFlat::into_non_empty).
+    ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
     /// - [`Unsupported`](ErrorKind::Unsupported): the server is older than MongoDB 5.0; or keys are UUIDs, and
     ///   server-side JavaScript is switched off.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
@@ -84,15 +84,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`DuplicateKey`](ErrorKind::DuplicateKey): something else opened a bucket of a key before it was moved.
     /// - [`Contention`](ErrorKind::Contention): another call has taken the move over.
     /// - Those of the driver. The items are stored at most once, also where the outcome of the last command is unknown.
-    pub fn move_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MoveFromFlat<'_> {
-        MoveFromFlat {
+    pub fn migrate_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateFromFlat<'_> {
+        MigrateFromFlat {
             shared: self.shared(),
             options: Options {
                 flat: flat.clone_with_type(),
                 expressions: K::expressions,
                 key: None,
                 keep_ids: false,
-                into_non_empty: false,
+                allow_non_empty_target: false,
                 chunk_items: CHUNK_ITEMS,
             },
             on_progress: None,
@@ -100,7 +100,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Moves a flat collection into buckets; made by [`BucketRepository::move_from_flat`].
+/// Moves a flat collection into buckets; made by [`BucketRepository::migrate_from_flat`].
 ///
 /// ```no_run
 /// # use mongo_patterns_bucket::BucketRepository;
@@ -109,16 +109,16 @@ impl<K: Key, T> BucketRepository<K, T> {
 /// #     trades: BucketRepository<u32, Document>,
 /// #     flat: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let plan = trades.move_from_flat(&flat).key_field("customer").plan().await?;
+/// let plan = trades.migrate_from_flat(&flat).key_field("customer").plan().await?;
 /// println!("{} items in {} chunks", plan.items, plan.chunks);
 /// // The trades are stored with their `_id`, beside what the buckets have, and fewer at a time.
-/// let moving = trades.move_from_flat(&flat).key_field("customer").keep_ids().into_non_empty().chunk_items(10_000);
+/// let moving = trades.migrate_from_flat(&flat).key_field("customer").keep_ids().allow_non_empty_target().chunk_items(10_000);
 /// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct MoveFromFlat<'a> {
+pub struct MigrateFromFlat<'a> {
     shared: &'a Shared,
     options: Options,
     on_progress: Option<OnProgress<'a>>,
@@ -129,11 +129,11 @@ struct Options {
     expressions: fn(&str) -> KeyExpressions,
     key: Option<String>,
     keep_ids: bool,
-    into_non_empty: bool,
+    allow_non_empty_target: bool,
     chunk_items: u64,
 }
 
-impl<'a> MoveFromFlat<'a> {
+impl<'a> MigrateFromFlat<'a> {
     /// The key field of the flat documents; that of the buckets by default.
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
         self.options.key = Some(name.into());
@@ -149,8 +149,8 @@ impl<'a> MoveFromFlat<'a> {
 
     /// Moves also when there are buckets already. They must be of other keys: when a key is in both collections,
     /// nothing is moved.
-    pub fn into_non_empty(mut self) -> Self {
-        self.options.into_non_empty = true;
+    pub fn allow_non_empty_target(mut self) -> Self {
+        self.options.allow_non_empty_target = true;
         self
     }
 
@@ -161,7 +161,7 @@ impl<'a> MoveFromFlat<'a> {
     }
 
     /// Is called after each chunk.
-    pub fn on_progress(mut self, call: impl FnMut(MoveProgress) + Send + 'a) -> Self {
+    pub fn on_progress(mut self, call: impl FnMut(MigrationProgress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
@@ -177,9 +177,9 @@ impl<'a> MoveFromFlat<'a> {
     ///
     /// # Errors
     /// Those of the move with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         let Self { shared, options, .. } = self;
-        run(shared.operation("move_from_flat"), move |_| async move {
+        run(shared.operation("migrate_from_flat"), move |_| async move {
             let key = options.flat_key(shared)?;
             options.moving(shared, &key)?.plan().await
         })
@@ -215,16 +215,16 @@ impl Options {
             direction: Direction::ToBuckets(form),
             flat: &self.flat,
             buckets: &shared.collection,
-            into_non_empty: self.into_non_empty,
+            allow_non_empty_target: self.allow_non_empty_target,
             chunk_items: self.chunk_items,
             transcript: Transcript::default(),
         })
     }
 }
 
-impl<'a> IntoFuture for MoveFromFlat<'a> {
-    type Output = Result<Moved>;
-    type IntoFuture = ActionFuture<'a, Moved>;
+impl<'a> IntoFuture for MigrateFromFlat<'a> {
+    type Output = Result<Migrated>;
+    type IntoFuture = ActionFuture<'a, Migrated>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -232,21 +232,21 @@ impl<'a> IntoFuture for MoveFromFlat<'a> {
             options,
             on_progress,
         } = self;
-        run(shared.operation("move_from_flat"), move |_| async move {
+        run(shared.operation("migrate_from_flat"), move |_| async move {
             let key = options.flat_key(shared)?;
             options.moving(shared, &key)?.run(on_progress).await
         })
     }
 }
 
-impl fmt::Debug for MoveFromFlat<'_> {
+impl fmt::Debug for MigrateFromFlat<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MoveFromFlat")
+        f.debug_struct("MigrateFromFlat")
             .field("shared", self.shared)
             .field("flat", &self.options.flat.namespace())
             .field("key", &self.options.key)
             .field("keep_ids", &self.options.keep_ids)
-            .field("into_non_empty", &self.options.into_non_empty)
+            .field("allow_non_empty_target", &self.options.allow_non_empty_target)
             .field("chunk_items", &self.options.chunk_items)
             .finish_non_exhaustive()
     }

@@ -10,18 +10,18 @@ use crate::migrate::referencing::Referencing;
 use crate::migrate::run::check_settings;
 use crate::migrate::to_references::ToReferences;
 use crate::repository::Shared;
-use crate::{EmbeddedRepository, MovePlan, Moved};
+use crate::{EmbeddedRepository, Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Makes a document of its own of each child, with the `_id` of its parent in a field: the way back from
-    /// [`move_from_references`](Self::move_from_references). The server does it, and nothing but the parents' ids passes through the client.
+    /// [`migrate_from_references`](Self::migrate_from_references). The server does it, and nothing but the parents' ids passes through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::{Collection, bson::{Document, doc}};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>)
     /// # -> mongo_patterns_core::Result<()> {
-    /// let moved = patrons.move_to_references(&addresses, "patron_id").await?;
+    /// let moved = patrons.migrate_to_references(&addresses, "patron_id").await?;
     /// println!("{} addresses of {} patrons", moved.children, moved.parents);
     /// // When you have looked at them:
     /// patrons.collection().update_many(doc! {}, doc! { "$unset": { "addresses": "" } }).await?;
@@ -59,7 +59,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many `_id`s would be those of several documents, as children of
     ///   different parents have the same.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the target has documents that are not those children.
-    /// - [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) and [`Collation`](mongo_patterns_core::ErrorKind::Collation) of the target.
+    /// - [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) and [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) of the target.
     ///
     /// With these, the move is unfinished, and can be run again:
     ///
@@ -67,12 +67,12 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///   something wrote to one of the collections.
     /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index of your own refused a document.
     /// - Those of the driver.
-    pub fn move_to_references<D: Send + Sync>(
+    pub fn migrate_to_references<D: Send + Sync>(
         &self,
         target: &Collection<D>,
         reference: impl Into<String>,
-    ) -> MoveToReferences<'_> {
-        MoveToReferences {
+    ) -> MigrateToReferences<'_> {
+        MigrateToReferences {
             shared: self.shared(),
             target: target.clone_with_type(),
             reference: reference.into(),
@@ -84,7 +84,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 
 const CHUNK_CHILDREN: u64 = 100_000;
 
-/// Makes documents of their own of children; made by [`EmbeddedRepository::move_to_references`].
+/// Makes documents of their own of children; made by [`EmbeddedRepository::migrate_to_references`].
 ///
 /// ```no_run
 /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -93,12 +93,12 @@ const CHUNK_CHILDREN: u64 = 100_000;
 /// #     patrons: EmbeddedRepository<Document, Document>,
 /// #     addresses: Collection<Document>,
 /// # ) -> mongo_patterns_core::Result<()> {
-/// let moved = patrons.move_to_references(&addresses, "patron_id").await?;
+/// let moved = patrons.migrate_to_references(&addresses, "patron_id").await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "an action does nothing until it is awaited"]
-pub struct MoveToReferences<'a> {
+pub struct MigrateToReferences<'a> {
     shared: &'a Shared,
     target: Collection<RawDocumentBuf>,
     reference: String,
@@ -106,7 +106,7 @@ pub struct MoveToReferences<'a> {
     on_progress: Option<OnProgress<'a>>,
 }
 
-impl<'a> MoveToReferences<'a> {
+impl<'a> MigrateToReferences<'a> {
     /// About how many children go by one command, at least one parent's; 100,000 by default.
     pub fn chunk_children(mut self, children: u64) -> Self {
         self.chunk_children = children;
@@ -130,14 +130,14 @@ impl<'a> MoveToReferences<'a> {
     ///
     /// # Errors
     /// Those of the move with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MovePlan> {
-        run(self.shared.operation("move_to_references"), |_| async move {
+    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
+        run(self.shared.operation("migrate_to_references"), |_| async move {
             let reference = self.field()?;
             self.moving(&reference).plan().await
         })
     }
 
-    async fn execute(mut self) -> Result<Moved> {
+    async fn execute(mut self) -> Result<Migrated> {
         let reference = self.field()?;
         let reporter = Reporter::new(self.on_progress.take());
         self.moving(&reference).run(reporter).await
@@ -169,18 +169,18 @@ impl<'a> MoveToReferences<'a> {
     }
 }
 
-impl<'a> IntoFuture for MoveToReferences<'a> {
-    type Output = Result<Moved>;
-    type IntoFuture = ActionFuture<'a, Moved>;
+impl<'a> IntoFuture for MigrateToReferences<'a> {
+    type Output = Result<Migrated>;
+    type IntoFuture = ActionFuture<'a, Migrated>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("move_to_references"), |_| self.execute())
+        run(self.shared.operation("migrate_to_references"), |_| self.execute())
     }
 }
 
-impl fmt::Debug for MoveToReferences<'_> {
+impl fmt::Debug for MigrateToReferences<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MoveToReferences")
+        f.debug_struct("MigrateToReferences")
             .field("shared", self.shared)
             .field("target", &self.target.namespace())
             .field("reference", &self.reference)
