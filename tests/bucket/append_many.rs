@@ -1,0 +1,357 @@
+//! Appending batches: order, whole pages, round trips, and what is stored when one fails.
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::*;
+
+fn batch(range: std::ops::Range<i64>, item: fn(i64) -> Trade) -> Vec<Trade> {
+    range.map(item).collect()
+}
+
+/// All items of customer 123, in order, when every page but the last is full.
+async fn history(trades: &Trades, page_size: usize) -> Vec<Trade> {
+    let pages = trades.pages(&123).limit(100_000).await.unwrap().pages;
+    if let Some((_, full)) = pages.split_last() {
+        assert!(
+            full.iter().all(|page| page.items.len() == page_size),
+            "every page but the last is full"
+        );
+    }
+    pages.into_iter().flat_map(|page| page.items).collect()
+}
+
+#[tokio::test]
+async fn a_batch_is_stored_in_order_in_one_or_two_round_trips() {
+    testkit::run(async |db| {
+        for item in [spread, same_second] {
+            for before in [0, 3, 9, 10, 15] {
+                for n in [0, 1, 5, 7, 10, 11, 20, 25, 107] {
+                    plain(db).delete_many(doc! {}).await.unwrap();
+                    let trades = trades(db).await;
+                    for n in 0..before {
+                        trades.append(&123, &item(n)).await.unwrap();
+                    }
+                    db.recorder().clear();
+                    let items = batch(before..before + n, item);
+                    let appended = trades.append_many(&123, &items).await.unwrap();
+                    assert_eq!(appended.items, u64::try_from(n).unwrap());
+                    let round_trips = db.recorder().names();
+                    let first_fit = if before % 10 == 0 { 10 } else { 10 - before % 10 };
+                    let expected = match n {
+                        0 => 0,
+                        n if n <= first_fit => 1,
+                        _ => 2,
+                    };
+                    // A suffix that is taken is found by a collision and a look.
+                    let collisions = if item(0).date == item(1).date { 2 } else { 0 };
+                    assert!(
+                        (expected..=expected + collisions).contains(&round_trips.len()),
+                        "{before}+{n}: {round_trips:?}"
+                    );
+                    assert_eq!(history(&trades, 10).await, batch(0..before + n, item), "{before}+{n}");
+                    let pages = u64::try_from((before + n + 9) / 10 - (before + 9) / 10).unwrap();
+                    assert_eq!(appended.opened, pages, "{before}+{n}");
+                    assert_eq!(violations(&plain(db), 10).await, []);
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_over_seconds_that_are_taken_finds_free_ids_with_one_look() {
+    testkit::run(async |db| {
+        let first = trades(db).await;
+        first.append_many(&123, &batch(0..1000, spread)).await.unwrap();
+        // another process, which knows nothing of the first one's seconds
+        let second = trades(db).await;
+        second.append_many(&123, &batch(0..1000, spread)).await.unwrap();
+        let names = db.recorder().names();
+        assert!(names.len() <= 6, "{names:?}");
+        let counts = second.counts(&123).await.unwrap();
+        assert_eq!((counts.items, counts.pages), (2000, 200));
+        let stored = all(&plain(db)).await;
+        assert!(ids(&stored).contains(&"123_1698335233_000001"));
+        assert_eq!(violations(&plain(db), 10).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_large_batch_goes_out_in_bounded_commands() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append_many(&123, &batch(0..25_000, spread)).await.unwrap();
+        assert_eq!(db.recorder().names(), ["find", "insert", "insert", "insert"]);
+        assert_eq!(history(&trades, 10).await, batch(0..25_000, spread));
+
+        // where a bucket is open it is filled first
+        trades.append(&123, &spread(25_000)).await.unwrap();
+        db.recorder().clear();
+        trades.append_many(&123, &batch(25_001..27_000, spread)).await.unwrap();
+        assert_eq!(db.recorder().names(), ["find", "findAndModify", "insert"]);
+        assert_eq!(history(&trades, 10).await, batch(0..27_000, spread));
+
+        let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("texts"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        texts.ensure_indexes().await.unwrap();
+        db.recorder().clear();
+        let megabytes: Vec<String> = (0..40).map(|n| format!("{n}").repeat(500_000)).collect();
+        texts.append_many(&123, &megabytes).at(at(SECOND)).await.unwrap();
+        let names = db.recorder().names();
+        assert!(names.len() > 3, "{names:?}");
+        let stored: Vec<String> = texts
+            .pages(&123)
+            .limit(10)
+            .await
+            .unwrap()
+            .pages
+            .into_iter()
+            .flat_map(|page| page.items)
+            .collect();
+        assert!(stored == megabytes, "in order");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_monotonic_batch_goes_to_the_end() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
+        trades.append_many(&123, &batch(100..125, spread)).await.unwrap();
+        db.recorder().clear();
+        trades.append_many(&123, &batch(0..35, spread)).await.unwrap();
+        assert_eq!(db.recorder().names(), ["findAndModify", "find", "insert"]);
+        let mut expected = batch(100..125, spread);
+        expected.extend(batch(0..35, spread));
+        assert_eq!(history(&trades, 10).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_in_a_transaction_is_all_or_nothing() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            trades.append_many(&123, &batch(0..25, same_second)).await.unwrap();
+            let mut session = db.client().start_session().await.unwrap();
+            for commit in [false, true] {
+                session.start_transaction().await.unwrap();
+                let items = batch(25..60, same_second);
+                trades.append_many(&123, &items).session(&mut session).await.unwrap();
+                if commit {
+                    session.commit_transaction().await.unwrap();
+                } else {
+                    session.abort_transaction().await.unwrap();
+                    assert_eq!(trades.counts(&123).await.unwrap().items, 25);
+                }
+            }
+            assert_eq!(history(&trades, 10).await, batch(0..60, same_second));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_of_a_batch_are_values_whatever_they_contain() {
+    testkit::run(async |db| {
+        let trades = BucketRepository::<u32, Bson>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .page_size(3)
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        let hostile = [
+            Bson::String("$count".into()),
+            Bson::String("$$ROOT".into()),
+            Bson::Document(doc! { "a": "$history", "b": [{ "c": "$$NOW" }] }),
+            Bson::Array(vec![Bson::Int32(1), Bson::Null]),
+            Bson::Null,
+            Bson::Double(f64::INFINITY),
+            Bson::Document(doc! {}),
+        ];
+        trades.append_many(&123, &hostile).await.unwrap();
+        trades.append_many(&123, &hostile).await.unwrap();
+        let pages = trades.pages(&123).limit(10).await.unwrap().pages;
+        let stored: Vec<Bson> = pages.into_iter().flat_map(|page| page.items).collect();
+        assert_eq!(stored, [hostile.clone(), hostile].concat());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bad_item_anywhere_stores_nothing() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let mut items = batch(0..30, spread);
+        items[27].date = at(-1);
+        let error = trades.append_many(&123, &items).await.unwrap_err();
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::InvalidTime, None));
+
+        let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        let mut items = vec!["small".to_owned(); 30];
+        items[19] = "x".repeat(9 << 20);
+        items[20] = "x".repeat(9 << 20);
+        let error = texts.append_many(&123, &items).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert_eq!(db.recorder().round_trips(), 0);
+
+        plain(db).drop().await.unwrap();
+        let error = builder(db)
+            .build()
+            .unwrap()
+            .append_many(&123, &batch(0..30, spread))
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, Some(0)));
+        let large = batch(0..1000, spread);
+        let error = builder(db)
+            .build()
+            .unwrap()
+            .append_many(&123, &large)
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, Some(0)));
+        assert!(all(&plain(db)).await.is_empty());
+    })
+    .await;
+}
+
+/// A batch fails at each of its commands in turn. What is stored is a prefix, and the error says how long it is.
+#[tokio::test]
+async fn a_batch_that_fails_says_which_prefix_is_stored() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items = batch(3..25_003, spread);
+        for command in 0..4 {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            trades.append_many(&123, &batch(0..3, spread)).await.unwrap();
+            let fault = FailPoint::on(&["findAndModify", "insert"])
+                .skip(command)
+                .close_connection()
+                .enable(db)
+                .await;
+            let error = trades.append_many(&123, &items).await.unwrap_err();
+            fault.disable().await;
+            let stored = [0, 7, 10_007, 20_007][command as usize];
+            assert_eq!(error.stored_count(), Some(stored), "{error:?}");
+            assert!(error.is_outcome_unknown());
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("among the first {stored} are stored")),
+                "{error}"
+            );
+            let prefix = i64::try_from(stored).unwrap();
+            assert_eq!(history(&trades, 10).await, batch(0..3 + prefix, spread));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_and_single_items_from_many_writers() {
+    testkit::run(async |db| {
+        for (item, policy) in [
+            (spread as fn(i64) -> Trade, IdPolicy::ItemTime),
+            (same_second, IdPolicy::ItemTime),
+            (spread, IdPolicy::Monotonic),
+        ] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            let writers = (0..16_i64).map(|writer| {
+                let trades = trades.clone();
+                tokio::spawn(async move {
+                    let mut n = writer * 1000;
+                    for size in [1, 3, 10, 0, 27, 5, 61] {
+                        trades.append_many(&123, &batch(n..n + size, item)).await.unwrap();
+                        trades.append(&123, &item(n + size)).await.unwrap();
+                        n += size + 1;
+                    }
+                    n - writer * 1000
+                })
+            });
+            let mut expected = 0;
+            for written in futures::future::join_all(writers).await {
+                expected += written.unwrap();
+            }
+            check_all_once(db, &trades, expected).await;
+        }
+    })
+    .await;
+}
+
+async fn check_all_once(db: &TestDatabase, trades: &Trades, expected: i64) {
+    let pages = trades.pages(&123).limit(100_000).await.unwrap().pages;
+    let mut numbers: Vec<i64> = pages.iter().flat_map(|page| &page.items).map(|trade| trade.n).collect();
+    assert_eq!(i64::try_from(numbers.len()).unwrap(), expected);
+    numbers.sort_unstable();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "an item is stored twice");
+    assert!(
+        pages.iter().filter(|page| page.items.len() < 10).count() <= 1,
+        "all pages but one are full"
+    );
+    assert_eq!(violations(&plain(db), 10).await, []);
+}
+
+/// The order that the documentation of `append_many` and `items` describes.
+#[tokio::test]
+async fn the_policy_orders_the_buckets_of_a_batch() {
+    testkit::run(async |db| {
+        let descending: Vec<Trade> = (0..40).rev().map(spread).collect();
+        let by_time = |size: usize| descending.chunks(size).rev().flatten().cloned().collect::<Vec<_>>();
+        for (policy, page_size, expected) in [
+            (IdPolicy::ItemTime, 1, by_time(1)),
+            (IdPolicy::ItemTime, 10, by_time(10)),
+            (IdPolicy::Monotonic, 1, descending.clone()),
+            (IdPolicy::Monotonic, 10, descending.clone()),
+        ] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).page_size(page_size).id_policy(policy)).await;
+            trades.append_many(&123, &descending).await.unwrap();
+            let items: Vec<Trade> = trades.items(&123).stream().try_collect().await.unwrap();
+            assert_eq!(items, expected, "{policy:?}, pages of {page_size}");
+        }
+    })
+    .await;
+}
+
+/// A second has 1,000,000 buckets, and with monotonic ids that of the newest one is used until then.
+#[tokio::test]
+async fn a_second_without_free_suffixes_is_an_error() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
+        let mut last = full_bucket(SECOND + 100);
+        last.insert("_id", format!("123_{}_999999", SECOND + 100));
+        plain(db).insert_many([full_bucket(SECOND), last]).await.unwrap();
+        let errors = [
+            trades.append(&123, &spread(7)).await.unwrap_err(),
+            trades.append_many(&123, &[spread(7), spread(100)]).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(
+                (error.kind(), error.key()),
+                (ErrorKind::InvalidTime, Some("123")),
+                "{error:?}"
+            );
+        }
+        assert_eq!(trades.counts(&123).await.unwrap().items, 20);
+        trades.append(&123, &spread(101)).await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,303 @@
+//! Appending a stream of items of many keys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{IdPolicy, Progress};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::IndexModel;
+use mongodb::bson::{Document, doc};
+use mongodb::options::IndexOptions;
+
+use crate::bucket::migration::histories;
+use crate::common::support::*;
+
+/// Items of 50 keys, in an order that jumps between them; a few keys have most of the items.
+fn items(count: i64) -> Vec<(u32, Trade)> {
+    (0..count)
+        .map(|n| (u32::try_from((n * n + n / 7) % 50).unwrap(), spread(n)))
+        .collect()
+}
+
+fn by_key(items: &[(u32, Trade)]) -> BTreeMap<u32, Vec<Trade>> {
+    let mut by_key: BTreeMap<u32, Vec<Trade>> = BTreeMap::new();
+    for (key, trade) in items {
+        by_key.entry(*key).or_default().push(trade.clone());
+    }
+    by_key
+}
+
+async fn history(trades: &Trades, key: u32) -> Vec<Trade> {
+    let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
+    pages.into_iter().flat_map(|page| page.items).collect()
+}
+
+#[tokio::test]
+async fn a_stream_is_stored_by_key_in_its_order() {
+    testkit::run(async |db| {
+        for (policy, concurrency, buffer) in [
+            (IdPolicy::ItemTime, 8, 64 << 20),
+            (IdPolicy::ItemTime, 1, 4_000),
+            (IdPolicy::Monotonic, 16, 20_000),
+            (IdPolicy::ItemTime, 4, 1),
+        ] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            let items = items(if buffer == 1 { 200 } else { 5000 });
+            let mut last = Progress::default();
+            let appended = trades
+                .append_stream(stream::iter(items.clone()))
+                .concurrency(concurrency)
+                .buffer_bytes(buffer)
+                .on_progress(|progress| {
+                    assert!(progress.read >= last.read && progress.stored > last.stored);
+                    // an item takes more than 40 bytes
+                    let held = progress.read - progress.stored;
+                    assert!(
+                        held <= buffer as u64 / 40 + 1,
+                        "{held} items are held in {buffer} bytes"
+                    );
+                    last = progress;
+                })
+                .await
+                .unwrap();
+            let count = items.len() as u64;
+            assert_eq!((appended.items, last.read, last.stored), (count, count, count));
+            for (key, expected) in by_key(&items) {
+                assert_eq!(history(&trades, key).await, expected, "key {key}");
+            }
+            assert_eq!(violations(&plain(db), 10).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_takes_two_round_trips_a_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append_stream(stream::iter(items(5000))).await.unwrap();
+        assert!(db.recorder().round_trips() <= 2 * 50, "{}", db.recorder().round_trips());
+        db.recorder().clear();
+        let nothing = trades.append_stream(stream::empty()).await.unwrap();
+        assert_eq!((nothing.items, nothing.opened, db.recorder().round_trips()), (0, 0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_the_first_command_of_a_key_looks_for_an_open_bucket() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).page_size(5)).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        db.recorder().clear();
+        // Twice what goes out at once. The first four fill the open bucket, and the last ones stay in one.
+        let items: Vec<_> = (1..3002).map(|n| (1, spread(n))).collect();
+        let appended = trades.append_stream(stream::iter(items)).await.unwrap();
+        assert_eq!((appended.items, appended.opened), (3001, 600));
+        let names = db.recorder().names();
+        assert_eq!(names[..2], ["find", "findAndModify"], "{names:?}");
+        assert!(
+            names.len() > 3 && names[2..].iter().all(|name| name == "insert"),
+            "{names:?}"
+        );
+        assert_eq!(violations(&plain(db), 5).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).item_id_field("n").page_size(5)).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        // All but a few are of one key, and the first of them is stored already.
+        let key_of = |n: i64| u32::from(n % 50 == 7) + 1;
+        let items: Vec<_> = (0..6003).map(|n| (key_of(n), spread(n))).collect();
+        let others = items.iter().filter(|(key, _)| *key == 2).count();
+        for repeated in [1, items.len() as u64] {
+            db.recorder().clear();
+            let mut seen = Vec::new();
+            let (told, is_told) = tokio::sync::watch::channel(false);
+            let read = stream::iter(items.clone()).enumerate().then(async |(place, item)| {
+                if place == 1700 {
+                    // The rest comes when something is stored.
+                    is_told.clone().wait_for(|told| *told).await.unwrap();
+                }
+                item
+            });
+            let appended = trades.append_stream(read).on_progress(|progress| {
+                seen.push(progress);
+                told.send_replace(true);
+            });
+            let appended = tokio::time::timeout(Duration::from_secs(60), appended.into_future());
+            let appended = appended.await.expect("it goes out while the stream is read").unwrap();
+            assert_eq!(appended.already_there, repeated);
+            assert_eq!(appended.items, items.len() as u64 - repeated);
+            assert!(
+                (1500..=1600).contains(&seen[0].stored),
+                "what is worth a command goes out: {:?}",
+                seen[0]
+            );
+            assert_eq!(seen.last().unwrap().stored, items.len() as u64);
+            for (key, expected) in by_key(&items) {
+                let stored: Vec<i64> = history(&trades, key).await.iter().map(|trade| trade.n).collect();
+                let expected: Vec<i64> = expected.iter().map(|trade| trade.n).collect();
+                let differ = stored
+                    .iter()
+                    .zip(&expected)
+                    .position(|(stored, expected)| stored != expected);
+                assert_eq!((stored.len(), differ), (expected.len(), None), "key {key}");
+            }
+            assert_eq!(violations(&plain(db), 5).await, []);
+        }
+        let pages = plain(db).count_documents(doc! { "customerId": 1 }).await.unwrap();
+        assert_eq!(pages, (items.len() - others).div_ceil(5) as u64);
+    })
+    .await;
+}
+
+/// What is stored of every key is a prefix of its items, and of the key that failed as long as the error says.
+async fn check_prefixes(trades: &Trades, items: &[(u32, Trade)], failed: u32, place: u64) {
+    for (key, expected) in by_key(items) {
+        let stored = history(trades, key).await;
+        assert_eq!(stored, expected[..stored.len()], "key {key}");
+        if key == failed {
+            let before = usize::try_from(place).unwrap();
+            let expected = items[..before].iter().filter(|(key, _)| *key == failed).count();
+            assert_eq!(stored.len(), expected, "up to place {place}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_leaves_a_prefix_of_every_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let unique = IndexOptions::builder().unique(true).build();
+        let index = IndexModel::builder()
+            .keys(doc! { "history.n": 1 })
+            .options(unique)
+            .build();
+        plain(db).create_index(index).await.unwrap();
+        let items = items(5000);
+        let taken = items[4321].clone();
+        let elsewhere = 1_000_000;
+        trades.append(&elsewhere, &taken.1).await.unwrap();
+        let stream = stream::iter(items.clone());
+        let error = trades.append_stream(stream).buffer_bytes(50_000).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
+        assert_eq!(error.key(), Some(taken.0.to_string().as_str()));
+        check_prefixes(&trades, &items, taken.0, error.stored_count().unwrap()).await;
+        assert!(error.stored_count().unwrap() <= 4321);
+
+        plain(db).delete_many(doc! {}).await.unwrap();
+        let fault = FailPoint::on(&["findAndModify", "insert", "update"])
+            .skip(70)
+            .close_connection()
+            .enable(db)
+            .await;
+        let stream = stream::iter(items.clone());
+        let error = trades.append_stream(stream).buffer_bytes(50_000).await.unwrap_err();
+        fault.disable().await;
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        let failed = error.key().unwrap().parse().unwrap();
+        check_prefixes(&trades, &items, failed, error.stored_count().unwrap()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bad_item_ends_a_stream_with_its_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let mut items = items(3000);
+        items[2500].1.date = at(-1);
+        let stream = stream::iter(items.clone());
+        let error = trades.append_stream(stream).buffer_bytes(20_000).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTime);
+        assert_eq!(error.key(), Some(items[2500].0.to_string().as_str()));
+        for (key, expected) in by_key(&items) {
+            let stored = history(&trades, key).await;
+            assert_eq!(stored, expected[..stored.len()], "key {key}");
+        }
+        for action in [
+            trades.append_stream(stream::empty()).concurrency(0),
+            trades.append_stream(stream::empty()).buffer_bytes(0),
+        ] {
+            assert_eq!(action.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    })
+    .await;
+}
+
+/// The error of a bad item says how much of the stream is stored, so that the rest can be sent again.
+#[tokio::test]
+async fn a_bad_item_ends_a_stream_with_the_number_of_stored_items() {
+    testkit::run(async |db| {
+        let dated = |n: i64| doc! { "n": n, "date": at(SECOND + n) };
+        for (keys, buffer) in [(1_u32, 100), (1, 64 << 20), (3, 100), (3, 400)] {
+            plain(db).drop().await.unwrap();
+            let trades = histories::<u32>(db).build().unwrap();
+            trades.ensure_indexes().await.unwrap();
+            let key_of = |n: i64| u32::try_from(n).unwrap() % keys;
+            let mut items: Vec<(u32, Document)> = (0..20).map(|n| (key_of(n), dated(n))).collect();
+            items[15].1.remove("date");
+            let appended = trades.append_stream(stream::iter(items.clone())).buffer_bytes(buffer);
+            let error = appended.await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidTime, "{error:?}");
+            assert_eq!(error.key(), Some(key_of(15).to_string().as_str()));
+            assert_eq!(error.stored_count(), Some(15), "{error:?}");
+            assert!(!error.to_string().contains("nothing was stored"), "{error}");
+
+            items[15].1 = dated(15);
+            let rest = items[15..].to_vec();
+            trades.append_stream(stream::iter(rest)).await.unwrap();
+            for key in 0..keys {
+                let stored: Vec<Document> = trades.items(&key).stream().try_collect().await.unwrap();
+                let expected: Vec<Document> = (0..20).filter(|n| key_of(*n) == key).map(dated).collect();
+                assert_eq!(stored, expected, "each item once");
+            }
+        }
+    })
+    .await;
+}
+
+/// Of the other errors that the client finds: a key that cannot be encoded, an item id of a bad type, an item that is too
+/// large for a page.
+#[tokio::test]
+async fn each_error_of_the_client_says_how_much_of_a_stream_is_stored() {
+    testkit::run(async |db| {
+        let item = |n: i32| doc! { "n": n, "date": at(SECOND) };
+        let large = doc! { "n": 7, "date": at(SECOND), "text": "x".repeat(16 << 20) };
+        let bad: [(String, Document, ErrorKind); 3] = [
+            ("x".repeat(5000), item(7), ErrorKind::InvalidKey),
+            (
+                "a".into(),
+                doc! { "n": 1.5, "date": at(SECOND) },
+                ErrorKind::InvalidItemId,
+            ),
+            ("a".into(), large, ErrorKind::TooLarge),
+        ];
+        for (key, document, kind) in bad {
+            plain(db).drop().await.unwrap();
+            let names = histories::<String>(db).item_id_field("n").build().unwrap();
+            names.ensure_indexes().await.unwrap();
+            let mut items: Vec<(String, Document)> = (0..7).map(|n| ("a".to_owned(), item(n))).collect();
+            items.push((key, document));
+            let error = names
+                .append_stream(stream::iter(items))
+                .buffer_bytes(100)
+                .await
+                .unwrap_err();
+            assert!(!error.to_string().contains("nothing was stored"), "{error}");
+            let stored = names.counts("a").await.unwrap().items;
+            assert_eq!((error.kind(), error.stored_count()), (kind, Some(stored)), "{error:?}");
+            // A page that is too large does not go out, nor do those that would go out with it.
+            assert!(stored == 7 || kind == ErrorKind::TooLarge && stored > 0);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,184 @@
+//! Errors say what to do, and carry no user values.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit as testkit;
+use mongodb::Client;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::ClientOptions;
+use serde::{Deserialize, Serialize};
+
+use crate::common::support::*;
+
+/// Everything that a log could get to see.
+fn shown(error: &Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(" {cause} {cause:?}"));
+        source = cause.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_named_as_such() {
+    let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut options = ClientOptions::parse(format!("mongodb://{closed}/")).await.unwrap();
+    options.server_selection_timeout = Some(Duration::from_millis(300));
+    let collection = Client::with_options(options)
+        .unwrap()
+        .database("test")
+        .collection::<Document>("trades");
+    let trades = Trades::builder(collection)
+        .key_field("customerId")
+        .items_field("history")
+        .build()
+        .unwrap();
+    let errors = [
+        trades.append(&123, &spread(0)).await.unwrap_err(),
+        trades.page(&123, 1).await.unwrap_err(),
+        trades.pages(&123).await.unwrap_err(),
+        trades.newest(&123, 1).await.unwrap_err(),
+        trades.counts(&123).await.unwrap_err(),
+        trades.count_pages(&123).await.unwrap_err(),
+        trades.ensure_indexes().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.is_server_selection() && !error.is_outcome_unknown(), "{error:?}");
+        assert_eq!(error.namespace().unwrap().to_string(), "test.trades");
+        assert!(error.as_driver_error().is_some());
+        assert!(
+            error.to_string().contains("no MongoDB server could be reached"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn documents_that_break_the_rules_are_named_with_id_and_field() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let broken = [
+            ("_id", "_id", Bson::String("123_x".into())),
+            ("_id", "_id", Bson::String("123_1_2".into())),
+            ("customerId", "customerId", Bson::Int32(124)),
+            ("customerId", "customerId", Bson::String("123".into())),
+            ("count", "count", Bson::Int32(9)),
+            ("count", "count", Bson::Int32(11)),
+            ("count", "count", Bson::String("10".into())),
+            ("history", "history", Bson::String("none".into())),
+            ("history", "history", Bson::Null),
+            ("history", "count", Bson::Array(vec![])),
+        ];
+        for (changed, field, value) in broken {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            let mut bucket = full_bucket(SECOND);
+            bucket.insert(changed, value.clone());
+            plain(db).insert_one(&bucket).await.unwrap();
+            let error = trades.page(&123, 1).await.unwrap_err();
+            assert!(error.is_corrupt(), "{changed} {value}: {error:?}");
+            assert_eq!(error.field(), Some(field), "{changed} {value}");
+            assert_eq!(error.document_id(), bucket.get("_id"));
+            assert_eq!(error.key(), Some("123"));
+        }
+        plain(db).delete_many(doc! {}).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_item_of_another_type_is_named_by_its_place() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let mut bucket = full_bucket(SECOND);
+        bucket.get_array_mut("history").unwrap()[3] = doc! { "n": "a secret", "date": at(SECOND) }.into();
+        plain(db).insert_one(bucket).await.unwrap();
+        let errors = [
+            trades.page(&123, 1).await.unwrap_err(),
+            trades.pages(&123).await.unwrap_err(),
+            trades.newest(&123, 10).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Decode, "{error:?}");
+            assert_eq!(error.field(), Some("history.3"));
+            assert!(!shown(&error).contains("secret"), "{}", shown(&error));
+            let driver = error.as_driver_error().unwrap().to_string();
+            assert!(
+                driver.contains("secret"),
+                "the reason is there for who asks for it: {driver}"
+            );
+        }
+    })
+    .await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Unwritable {
+    number: u64,
+}
+
+#[tokio::test]
+async fn no_error_shows_a_key_or_an_item() {
+    testkit::run(async |db| {
+        let names = BucketRepository::<String, Document>::builder(db.collection::<Document>("trades"))
+            .key_field("customer")
+            .items_field("history")
+            .time_field("date")
+            .retry(mongo_patterns::RetryPolicy::default().with_max_attempts(3))
+            .build()
+            .unwrap();
+        let key = "secret@example.com";
+        let item = doc! { "date": at(SECOND), "note": "secret" };
+        let mut errors = vec![names.append(key, &item).await.unwrap_err()];
+        names.ensure_indexes().await.unwrap();
+        errors.push(names.append(key, &doc! { "date": "secret" }).await.unwrap_err());
+        errors.push(names.append(&key.repeat(100), &item).await.unwrap_err());
+
+        // a bucket of the key under a foreign id
+        let foreign = doc! { "_id": "secret", "customer": key, "count": 1, "history": [&item] };
+        plain(db).insert_one(foreign).await.unwrap();
+        errors.push(names.append(key, &item).await.unwrap_err());
+        plain(db).delete_many(doc! {}).await.unwrap();
+
+        // the server's text for a duplicate key quotes it
+        let duplicates =
+            (0..2).map(|n| doc! { "_id": format!("{key}_{n}"), "customer": key, "count": 1, "history": [] });
+        plain(db).drop_index("customer_1_count_lt_10").await.unwrap();
+        plain(db).insert_many(duplicates).await.unwrap();
+        let error = names.ensure_indexes().await.unwrap_err();
+        assert!(error.as_driver_error().unwrap().to_string().contains("secret"));
+        errors.push(error);
+        errors.push(names.page(key, 1).await.unwrap_err());
+
+        let numbers = BucketRepository::<String, Unwritable>::builder(db.collection::<Document>("numbers"))
+            .key_field("customer")
+            .items_field("history")
+            .build()
+            .unwrap();
+        let error = numbers
+            .append(
+                key,
+                &Unwritable {
+                    number: 18_446_744_073_709_551_557,
+                },
+            )
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Encode);
+        assert!(!shown(&error).contains("18446744073709551557"));
+        errors.push(error);
+
+        for error in errors {
+            assert!(!shown(&error).contains("secret"), "{}", shown(&error));
+            assert_eq!(error.pattern(), Some("bucket"));
+        }
+    })
+    .await;
+}

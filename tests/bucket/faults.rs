@@ -1,0 +1,229 @@
+//! Connections that break, write concerns that are not met, and races that are always lost.
+
+use std::time::Duration;
+
+use mongo_patterns::bucket::IdPolicy;
+use mongo_patterns::{ErrorKind, RetryPolicy};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::bson::doc;
+
+use crate::common::support::*;
+
+#[tokio::test]
+async fn a_broken_connection_is_retried_by_the_driver_and_stored_once() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            for n in 0..12 {
+                let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
+                trades.append(&123, &spread(n)).await.unwrap();
+                fault.disable().await;
+            }
+            assert_eq!(trades.counts(&123).await.unwrap().items, 12);
+            assert_eq!(violations(&plain(db), 10).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let fault = FailPoint::on(&["update"]).close_connection().enable(db).await;
+        let error = trades.append(&123, &spread(0)).await.unwrap_err();
+        fault.disable().await;
+        assert_eq!(error.kind(), ErrorKind::Network, "{error:?}");
+        assert!(error.is_outcome_unknown() && !error.is_transient());
+        assert_eq!(trades.counts(&123).await.unwrap().items, 0);
+        trades.append(&123, &spread(0)).await.unwrap();
+        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_primary_that_steps_down_is_retried_by_the_driver() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let fault = FailPoint::on(&["update"])
+            .times(1)
+            .error_code(10107)
+            .error_labels(&["RetryableWriteError"])
+            .enable(db)
+            .await;
+        trades.append(&123, &spread(0)).await.unwrap();
+        fault.disable().await;
+        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+/// A server that is no primary refuses what may have been done by the first of the driver's two attempts.
+#[tokio::test]
+async fn what_may_be_tried_again_is_told_from_what_may_be_stored() {
+    const RETRYABLE: &str = "RetryableWriteError";
+    const NOTHING: &str = "NoWritesPerformed";
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        for (command, code, labels, transient, unknown) in [
+            ("update", 10107, &[RETRYABLE, NOTHING][..], true, false),
+            ("update", 10107, &[RETRYABLE], false, true),
+            ("update", 11602, &[RETRYABLE, NOTHING], true, false),
+            ("update", 11602, &[RETRYABLE], false, true),
+            ("update", 50, &[], false, true),
+            ("update", 8000, &[], false, false),
+            ("update", 10107, &[], false, true),
+            ("find", 13435, &[], true, false),
+            ("find", 13436, &[], true, false),
+        ] {
+            let fault = FailPoint::on(&[command]).error_code(code).error_labels(labels);
+            let fault = fault.enable(db).await;
+            let error = match command {
+                "find" => trades.page(&123, 1).await.unwrap_err(),
+                _ => trades.append(&123, &spread(0)).await.unwrap_err(),
+            };
+            fault.disable().await;
+            assert_eq!(error.kind(), ErrorKind::Driver, "{code}: {error:?}");
+            assert_eq!(error.is_transient(), transient, "{command} {code} {labels:?}");
+            assert_eq!(error.is_outcome_unknown(), unknown, "{command} {code} {labels:?}");
+        }
+        // A transaction that was aborted, and is to be run again.
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let fault = FailPoint::on(&["update"]).error_code(251);
+        let fault = fault.error_labels(&["TransientTransactionError"]).enable(db).await;
+        let error = trades.append(&123, &spread(0)).session(&mut session).await.unwrap_err();
+        fault.disable().await;
+        assert!(error.is_transient() && !error.is_outcome_unknown(), "{error:?}");
+        session.abort_transaction().await.unwrap();
+        assert_eq!(trades.counts(&123).await.unwrap().items, 0);
+    })
+    .await;
+}
+
+/// The item is stored, and the error says so: trying again would store it twice.
+#[tokio::test]
+async fn a_write_concern_that_is_not_met_is_reported_and_not_retried() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let fault = FailPoint::on(&["update"]).write_concern_error(64).enable(db).await;
+        let error = trades.append(&123, &spread(0)).await.unwrap_err();
+        fault.disable().await;
+        assert_eq!(error.kind(), ErrorKind::WriteConcern, "{error:?}");
+        assert!(error.is_outcome_unknown() && !error.is_transient());
+        assert_eq!(db.recorder().names(), ["update"]);
+        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+fn always_a_collision_on(field: &str) -> FailPoint {
+    FailPoint::on(&["update"]).error_code(11000).with(
+        "errorExtraInfo",
+        doc! { "keyPattern": { field: 1 }, "keyValue": { field: 1 } },
+    )
+}
+
+#[tokio::test]
+async fn a_race_that_is_always_lost_ends_by_count_or_by_time() {
+    testkit::run(async |db| {
+        let by_count = RetryPolicy::default().with_max_attempts(7);
+        let by_time = RetryPolicy::default().with_max_elapsed(Duration::from_millis(100));
+        for field in ["_id", "customerId"] {
+            for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+                plain(db).drop().await.unwrap();
+                let trades = ready(db, builder(db).id_policy(policy).retry(by_count.clone())).await;
+                let hurried = builder(db).id_policy(policy).retry(by_time.clone()).build().unwrap();
+                // A monotonic append fails at its first update, which opens nothing, and is not tried again.
+                let fault = always_a_collision_on(field).enable(db).await;
+                let error = trades.append(&123, &spread(0)).await.unwrap_err();
+                let hurried = hurried.append(&123, &spread(0)).await.unwrap_err();
+                fault.disable().await;
+                for error in [&error, &hurried] {
+                    assert!(error.is_contention() && error.is_transient(), "{error:?}");
+                    assert!(!error.is_outcome_unknown(), "{error:?}");
+                    assert!(error.as_driver_error().is_some());
+                }
+                if policy == IdPolicy::ItemTime {
+                    assert_eq!(error.attempts(), Some(7));
+                    assert!(error.to_string().contains("tried 7 times"), "{error}");
+                    assert!(hurried.elapsed().unwrap() <= Duration::from_secs(10));
+                }
+                assert_eq!(trades.counts(&123).await.unwrap().items, 0);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_read_is_retried_by_the_driver() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append(&123, &spread(0)).await.unwrap();
+        let fault = FailPoint::on(&["find", "aggregate"])
+            .times(1)
+            .close_connection()
+            .enable(db)
+            .await;
+        assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 1);
+        fault.disable().await;
+    })
+    .await;
+}
+
+/// Another program can drop the open bucket between two attempts; the append goes on.
+#[tokio::test]
+async fn an_append_survives_a_bucket_that_goes_away() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        for n in 0..15 {
+            trades.append(&123, &same_second(n)).await.unwrap();
+        }
+        plain(db).delete_many(doc! {}).await.unwrap();
+        trades.append(&123, &same_second(15)).await.unwrap();
+        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_a_standalone_everything_but_transactions_works() {
+    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
+        .await
+        .unwrap();
+    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
+    let collection = client.database("test").collection::<mongodb::bson::Document>("trades");
+    for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        collection.drop().await.unwrap();
+        let trades = Trades::builder(collection.clone())
+            .key_field("customerId")
+            .items_field("history")
+            .id_policy(policy)
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        for n in 0..25 {
+            trades.append(&123, &same_second(n)).at(at(SECOND)).await.unwrap();
+        }
+        assert_eq!(trades.counts(&123).await.unwrap().pages, 3);
+        assert_eq!(trades.newest(&123, 25).await.unwrap().len(), 25);
+        assert_eq!(trades.page(&123, 3).await.unwrap().unwrap().items.len(), 5);
+        let mut session = client.start_session().await.unwrap();
+        trades
+            .append(&123, &same_second(25))
+            .session(&mut session)
+            .await
+            .unwrap();
+        session.start_transaction().await.unwrap();
+        let error = trades
+            .append(&123, &same_second(26))
+            .session(&mut session)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Driver, "{error:?}");
+        assert_eq!(trades.counts(&123).await.unwrap().items, 26);
+    }
+}

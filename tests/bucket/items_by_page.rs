@@ -1,0 +1,451 @@
+//! Pages of items of any size over buckets of any size: tokens, growth, cost and bad input.
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{BucketRepository, ItemPage, ItemToken};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+use serde::{Deserialize, Serialize};
+
+use crate::common::support::*;
+
+const HOUR: i64 = 3600;
+
+fn numbers(items: &[Trade]) -> Vec<i64> {
+    items.iter().map(|item| item.n).collect()
+}
+
+/// A thousand full pages, one in two hours, and what is examined in them since then, all commands together.
+async fn thousand_pages(db: &TestDatabase) -> Trades {
+    let trades = trades(db).await;
+    let pages = (0..1000).map(|page| full_bucket(SECOND + page * 2 * HOUR));
+    plain(db).insert_many(pages).await.unwrap();
+    trades
+}
+
+async fn examined(db: &TestDatabase) -> (usize, i64) {
+    let commands = db.recorder().commands();
+    let mut documents = 0;
+    for command in &commands {
+        documents += explain(db, command).await.documents;
+    }
+    db.recorder().clear();
+    (commands.len(), documents)
+}
+
+#[tokio::test]
+async fn pages_of_items_follow_each_other_in_both_directions() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items: Vec<Trade> = (0..57).map(spread).collect();
+        trades.append_many(&123, &items).await.unwrap();
+        trades.append_many(&12, &[spread(1000)]).await.unwrap();
+        for limit in [1, 7, 10, 20, 56, 57, 58, u64::MAX] {
+            for newest_first in [false, true] {
+                let asked = || {
+                    let items = trades.items(&123).limit(limit);
+                    if newest_first { items.newest_first() } else { items }
+                };
+                db.recorder().clear();
+                let mut slices: Vec<ItemPage<Trade>> = vec![asked().page().await.unwrap()];
+                while let Some(next) = slices.last().unwrap().next.clone() {
+                    slices.push(asked().after(next).page().await.unwrap());
+                }
+                let sizes: Vec<u64> = slices.iter().map(|slice| slice.items.len() as u64).collect();
+                assert!(sizes.iter().rev().skip(1).all(|size| *size == limit), "{sizes:?}");
+                assert_eq!(db.recorder().names(), vec!["find"; slices.len()], "one round trip each");
+                // The same pages, on the way back.
+                db.recorder().clear();
+                assert_eq!(slices[0].previous, None);
+                let mut previous = slices.last().unwrap().previous.clone();
+                for slice in slices.iter().rev().skip(1) {
+                    let back = asked().page().before(previous).await.unwrap();
+                    assert_eq!(back.items, slice.items);
+                    let on = asked().after(back.next).page().await.unwrap();
+                    assert_eq!(asked().after(slice.next.clone()).page().await.unwrap(), on);
+                    previous = back.previous;
+                }
+                assert_eq!(previous, None);
+                // One round trip each, and one more where a place at the end of a page leads to an open one.
+                let (calls, sent) = (3 * (slices.len() - 1), db.recorder().round_trips());
+                assert!((calls..=calls + 1).contains(&sent), "{sent} for {calls} calls");
+                let mut read: Vec<Trade> = slices.into_iter().flat_map(|slice| slice.items).collect();
+                if newest_first {
+                    read.reverse();
+                }
+                assert_eq!(read, items);
+            }
+        }
+        let default = trades.items(&123).page().await.unwrap();
+        assert_eq!(default.items.len(), 25);
+        assert_eq!(default.next.unwrap().to_string(), format!("{}.5", SECOND + 20));
+        let none = trades.items(&99).page().await.unwrap();
+        assert_eq!((none.items, none.next, none.previous), (vec![], None, None));
+        // What was skipped is before the page.
+        let skipped = trades.items(&123).skip(13).limit(5).page().await.unwrap();
+        let back = trades
+            .items(&123)
+            .limit(5)
+            .page()
+            .before(skipped.previous)
+            .await
+            .unwrap();
+        assert_eq!(numbers(&back.items), [8, 9, 10, 11, 12]);
+        let further = trades
+            .items(&123)
+            .skip(2)
+            .limit(5)
+            .page()
+            .before(back.previous)
+            .await
+            .unwrap();
+        assert_eq!(numbers(&further.items), [1, 2, 3, 4, 5]);
+        let on = trades.items(&123).limit(2).after(further.next).page().await.unwrap();
+        assert_eq!(numbers(&on.items), [6, 7]);
+    })
+    .await;
+}
+
+/// A range of time is the same from both sides, and what is appended meanwhile is on its side of the place.
+#[tokio::test]
+async fn a_page_goes_back_within_a_range_while_the_history_grows() {
+    testkit::run(async |db| {
+        for newest_first in [false, true] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db)).await;
+            let items: Vec<Trade> = (0..45).map(spread).collect();
+            trades.append_many(&123, &items).await.unwrap();
+            let asked = || {
+                let items = trades
+                    .items(&123)
+                    .from(at(SECOND + 7).to_system_time())
+                    .until(at(SECOND + 40).to_system_time())
+                    .limit(6);
+                if newest_first { items.newest_first() } else { items }
+            };
+            let mut slices = vec![asked().page().await.unwrap()];
+            while let Some(next) = slices.last().unwrap().next.clone() {
+                slices.push(asked().after(next).page().await.unwrap());
+            }
+            let read: usize = slices.iter().map(|slice| slice.items.len()).sum();
+            assert_eq!(read, 33);
+            let mut previous = slices.last().unwrap().previous.clone();
+            for (n, slice) in (45..).zip(slices.iter().rev().skip(1)) {
+                trades.append(&123, &spread(n)).await.unwrap();
+                let back = asked().page().before(previous).await.unwrap();
+                assert_eq!(back.items, slice.items, "newest first: {newest_first}");
+                previous = back.previous;
+            }
+            assert_eq!(previous, None);
+        }
+    })
+    .await;
+}
+
+/// What is appended between two pages is after the place, or in front of where the reading began: nothing comes twice,
+/// and nothing that was there is missed.
+#[tokio::test]
+async fn a_page_goes_on_while_the_history_grows() {
+    testkit::run(async |db| {
+        for newest_first in [false, true] {
+            for ranged in [false, true] {
+                plain(db).drop().await.unwrap();
+                let trades = ready(db, builder(db)).await;
+                trades
+                    .append_many(&123, &(0..33).map(spread).collect::<Vec<_>>())
+                    .await
+                    .unwrap();
+                let asked = || {
+                    let mut items = trades.items(&123).limit(4);
+                    if newest_first {
+                        items = items.newest_first();
+                    }
+                    if ranged { items.from(at(SECOND + 1)) } else { items }
+                };
+                let mut read = Vec::new();
+                let mut next = None;
+                let mut n = 33;
+                loop {
+                    let slice = asked().after(next).page().await.unwrap();
+                    read.extend(numbers(&slice.items));
+                    if slice.next.is_none() {
+                        break;
+                    }
+                    next = slice.next;
+                    for _ in 0..3 {
+                        trades.append(&123, &spread(n)).await.unwrap();
+                        n += 1;
+                    }
+                }
+                let first = i64::from(ranged);
+                let expected: Vec<i64> = if newest_first {
+                    (first..33).rev().collect()
+                } else {
+                    (first..n).collect()
+                };
+                assert_eq!(read, expected, "newest first: {newest_first}, with a range: {ranged}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_narrow_range_examines_few_documents() {
+    testkit::run(async |db| {
+        let trades = thousand_pages(db).await;
+        let of_day = |page: i64| {
+            let items = trades.items(&123).from(at(SECOND + page * 2 * HOUR));
+            items.until(at(SECOND + (page + 12) * 2 * HOUR))
+        };
+        for newest_first in [false, true] {
+            let asked = |page| {
+                if newest_first {
+                    of_day(page).newest_first()
+                } else {
+                    of_day(page)
+                }
+            };
+            for page in [0, 500, 988] {
+                let read: Vec<Trade> = asked(page).stream().try_collect().await.unwrap();
+                assert_eq!(read.len(), 120, "of page {page}");
+                let (round_trips, documents) = examined(db).await;
+                // Twelve hold the range, four are around it, and four are looked at.
+                assert!(round_trips <= 3 && documents <= 20, "{round_trips} and {documents}");
+            }
+            let slice = asked(500).limit(20).page().await.unwrap();
+            let (round_trips, documents) = examined(db).await;
+            assert!(round_trips <= 2 && documents <= 11, "{round_trips} and {documents}");
+            asked(500).limit(20).after(slice.next).page().await.unwrap();
+            let (round_trips, documents) = examined(db).await;
+            assert!(round_trips == 1 && documents <= 4, "{round_trips} and {documents}");
+        }
+    })
+    .await;
+}
+
+/// A page a minute, of which the hours around a range are many.
+#[tokio::test]
+async fn how_late_items_can_be_is_what_a_range_costs() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let pages = (0..1000).map(|page| full_bucket(SECOND + page * 60));
+        plain(db).insert_many(pages).await.unwrap();
+        for (allowed_lateness, around) in [(60, 4), (HOUR, 4 * 60)] {
+            for newest_first in [false, true] {
+                let items = trades
+                    .items(&123)
+                    .allowed_lateness(Duration::from_secs(allowed_lateness.unsigned_abs()));
+                let items = items.from(at(SECOND + 800 * 60)).until(at(SECOND + 810 * 60));
+                let items = if newest_first { items.newest_first() } else { items };
+                let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+                assert_eq!(read.len(), 100);
+                let (round_trips, documents) = examined(db).await;
+                assert!(documents <= 10 + around + 8 + 5, "{documents} for {allowed_lateness} s");
+                assert!(round_trips <= 6, "{round_trips}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_skip_counts_pages_and_reads_few() {
+    testkit::run(async |db| {
+        let trades = thousand_pages(db).await;
+        for newest_first in [false, true] {
+            let asked = || {
+                let items = trades.items(&123).limit(5);
+                if newest_first { items.newest_first() } else { items }
+            };
+            let read: Vec<Trade> = asked().skip(5003).stream().try_collect().await.unwrap();
+            let expected: Vec<i64> = if newest_first {
+                vec![6, 5, 4, 3, 2]
+            } else {
+                vec![3, 4, 5, 6, 7]
+            };
+            assert_eq!(numbers(&read), expected);
+            let counting = db.recorder().commands()[0].clone();
+            let reply = counting.reply.unwrap();
+            let counted = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+            assert!(
+                counted
+                    .iter()
+                    .all(|page| page.as_document().unwrap().get_i32("history").unwrap() == 10)
+            );
+            let (round_trips, documents) = examined(db).await;
+            assert_eq!(
+                (round_trips, documents),
+                (2, 504),
+                "502 pages are counted, and two are read"
+            );
+
+            let slice = asked().skip(9).page().await.unwrap();
+            assert_eq!(slice.items.len(), 5);
+            assert_eq!(examined(db).await.0, 1, "within a page nothing is counted");
+            let slice = asked().skip(20).after(slice.next).page().await.unwrap();
+            assert_eq!(
+                numbers(&slice.items),
+                if newest_first { [5, 4, 3, 2, 1] } else { [4, 5, 6, 7, 8] }
+            );
+            db.recorder().clear();
+            for skip in [10_000, 1_000_000, u64::MAX] {
+                let slice = asked().skip(skip).page().await.unwrap();
+                assert_eq!((slice.items, slice.next), (vec![], None));
+            }
+            assert!(db.recorder().round_trips() <= 6);
+            db.recorder().clear();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bad_input_sends_nothing() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let without_time = BucketRepository::<u32, Trade>::builder(trades.collection().clone())
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        let cases = [
+            (trades.items(&123).limit(0), ErrorKind::InvalidArgument),
+            (trades.items(&123).from(at(5)).until(at(5)), ErrorKind::InvalidArgument),
+            (trades.items(&123).from(at(5)).until(at(4)), ErrorKind::InvalidArgument),
+            (without_time.items(&123).from(at(5)), ErrorKind::Configuration),
+            (without_time.items(&123).until(at(5)), ErrorKind::Configuration),
+        ];
+        for (number, (items, kind)) in cases.into_iter().enumerate() {
+            let error = if number % 2 == 0 {
+                items.page().await.unwrap_err()
+            } else {
+                items.stream().try_next().await.unwrap_err()
+            };
+            assert_eq!((error.kind(), error.operation()), (kind, Some("items")), "{number}");
+        }
+        let error = trades.items(&123).limit(0).stream().try_next().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(db.recorder().round_trips(), 0);
+        // Extremes are no errors.
+        trades.append(&123, &spread(1)).await.unwrap();
+        let (first, last) = (mongodb::bson::DateTime::MIN, mongodb::bson::DateTime::MAX);
+        for allowed_lateness in [Duration::ZERO, Duration::MAX] {
+            let items = trades.items(&123).allowed_lateness(allowed_lateness);
+            let read = items.from(first).until(last).page().await.unwrap();
+            assert_eq!(numbers(&read.items), [1]);
+            let read = trades
+                .items(&123)
+                .allowed_lateness(allowed_lateness)
+                .from(last)
+                .page()
+                .await
+                .unwrap();
+            assert_eq!(read.items, []);
+            let read = trades
+                .items(&123)
+                .allowed_lateness(allowed_lateness)
+                .until(first)
+                .page()
+                .await
+                .unwrap();
+            assert_eq!(read.items, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_from_outside_is_a_place_in_the_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades
+            .append_many(&123, &(0..30).map(spread).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        trades
+            .append_many(&12, &(100..130).map(spread).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        let of_other = trades.items(&12).page().await.unwrap().next.unwrap();
+        let forged = [
+            "0.0",
+            "-1.5",
+            "99999999999999999999.0",
+            "1698335223.4294967295",
+            "1698335233_000007.3",
+        ];
+        let tokens = forged.map(|text| text.parse::<ItemToken>().unwrap());
+        for token in tokens.into_iter().chain([of_other]) {
+            for ranged in [false, true] {
+                let asked = || {
+                    let items = trades.items(&123).after(token.clone()).limit(100);
+                    if ranged { items.from(at(SECOND + 5)) } else { items }
+                };
+                let after = numbers(&asked().page().await.unwrap().items);
+                let before = numbers(&asked().newest_first().page().await.unwrap().items);
+                let both: Vec<i64> = before.into_iter().rev().chain(after).collect();
+                let first = if ranged { 5 } else { 0 };
+                assert_eq!(both, (first..30).collect::<Vec<_>>(), "{token}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_reads_in_a_transaction() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let items: Vec<Trade> = (0..45).map(spread).collect();
+        trades.append_many(&123, &items).session(&mut session).await.unwrap();
+        let asked = || trades.items(&123).from(at(SECOND + 5)).skip(12).limit(3).newest_first();
+        let slice = asked().session(&mut session).page().await.unwrap();
+        assert_eq!(numbers(&slice.items), [32, 31, 30]);
+        let read: Vec<Trade> = asked().session(&mut session).stream().try_collect().await.unwrap();
+        assert_eq!(read, slice.items);
+        session.abort_transaction().await.unwrap();
+        assert_eq!(asked().page().await.unwrap().items, []);
+    })
+    .await;
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Odd {
+    n: i64,
+    #[serde(rename = "a$b date")]
+    date: mongodb::bson::DateTime,
+}
+
+#[tokio::test]
+async fn fields_may_have_dollars_in_their_names() {
+    testkit::run(async |db| {
+        let odd = BucketRepository::<String, Odd>::builder(db.collection::<Document>("odd"))
+            .key_field("k$ey")
+            .items_field("i$tems$")
+            .count_field("n$")
+            .time_field("a$b date")
+            .build()
+            .unwrap();
+        odd.ensure_indexes().await.unwrap();
+        let items: Vec<Odd> = (0..1000)
+            .map(|n| Odd {
+                n,
+                date: at(SECOND + n * 600),
+            })
+            .collect();
+        odd.append_many("a.b|c$_`", &items).await.unwrap();
+        odd.append_many("a.b|c$", &items[..1]).await.unwrap();
+        let asked = || odd.items("a.b|c$_`").from(at(SECOND + 600 * 600)).skip(30).limit(2);
+        let read = asked().page().await.unwrap().items;
+        assert_eq!(read, items[630..632]);
+        let read = asked().newest_first().page().await.unwrap().items;
+        assert_eq!(read, [items[969].clone(), items[968].clone()]);
+        assert_eq!(odd.items("a.b|c$").page().await.unwrap().items, items[..1]);
+    })
+    .await;
+}

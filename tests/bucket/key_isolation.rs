@@ -1,0 +1,320 @@
+//! No key reads or writes another's buckets.
+
+use std::collections::BTreeMap;
+
+use futures::{TryStreamExt, stream};
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::key::EncodeKey;
+use mongo_patterns::{AsKey, ErrorKind, Key};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Document, Uuid, doc};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Handle;
+
+use crate::common::support::*;
+
+fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, i32> {
+    BucketRepository::<K, i32>::builder(db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .page_size(2)
+        .build()
+        .unwrap()
+}
+
+/// The last read had the bounds of the key, from this tail on.
+async fn assert_bounds(db: &TestDatabase, text: &str, bracket: &str, tail: &str) {
+    let examined = explain_last(db).await;
+    assert_eq!(examined.index, "_id_");
+    let bound = examined.bounds.get_array("_id").unwrap()[0].as_str().unwrap();
+    let tight = format!("{bracket}\"{text}_{tail}\", \"{text}`\")");
+    // The server shortens the text of long bounds.
+    assert!(
+        bound == tight || text.len() > 100,
+        "bounds {bound} of a read of {text:?}"
+    );
+}
+
+/// Appends to each key, reads every key back by every way, and checks that the bounds of the reads are those of the
+/// key alone.
+async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
+    plain(db).drop().await.unwrap();
+    let repository = repository::<K>(db);
+    repository.ensure_indexes().await.unwrap();
+    let mut model: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    for (n, key) in (0..).zip(keys.iter().chain(keys).chain(keys)) {
+        repository.append(key, &n).at(at(SECOND + i64::from(n))).await.unwrap();
+        let text = key.encode_key().unwrap().text().to_owned();
+        model.entry(text).or_default().push(n);
+    }
+    for key in keys {
+        let text = key.encode_key().unwrap().text().to_owned();
+        let expected = &model[&text];
+        let page = repository.page(key, 1).await.unwrap().unwrap();
+        assert_eq!(&page.key, key);
+        assert_bounds(db, &text, "[", "").await;
+        let token = page.token().clone();
+        let after = repository.pages(key).after(token.clone()).await.unwrap();
+        assert_bounds(db, &text, "(", &token.to_string()).await;
+        assert!(after.pages.iter().all(|page| &page.key == key));
+        let slice = repository.items(key).limit(1000).page().await.unwrap();
+        assert_bounds(db, &text, "[", "").await;
+        assert_eq!(&slice.items, expected);
+        let slice = repository.pages(key).limit(1000).await.unwrap();
+        let items: Vec<i32> = slice.pages.into_iter().flat_map(|page| page.items).collect();
+        assert_eq!(&items, expected);
+        let counts = repository.counts(key).await.unwrap();
+        assert_eq!(counts.items, expected.len() as u64);
+        assert_eq!(counts.pages, repository.count_pages(key).await.unwrap());
+        let examined = u64::try_from(explain_last(db).await.keys).unwrap();
+        assert!(
+            examined <= counts.pages + 1,
+            "{examined} index entries examined for {} pages",
+            counts.pages
+        );
+        let newest = repository.newest(key, 1).await.unwrap();
+        assert_eq!(newest.first(), expected.last());
+    }
+    assert_eq!(violations(&plain(db), 2).await, []);
+}
+
+fn hostile() -> impl Strategy<Value = Vec<String>> {
+    let text = prop_oneof![
+        4 => r"[12_%.*+|(\\^$\[\]a\x00]{0,4}",
+        1 => "\\PC{0,6}",
+        1 => any::<String>(),
+        1 => "[a_]{300,341}",
+    ];
+    prop::collection::vec(text, 1..12)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_hostile_strings() {
+    testkit::run(async |db| {
+        let runtime = Handle::current();
+        let mut runner = TestRunner::new(Config {
+            cases: 24,
+            failure_persistence: None,
+            ..Config::default()
+        });
+        let ran = tokio::task::block_in_place(|| {
+            runner.run(&hostile(), |keys| {
+                runtime.block_on(check(db, &keys));
+                Ok(())
+            })
+        });
+        ran.unwrap_or_else(|failure| panic!("{failure}"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn chosen_hostile_strings() {
+    let long = "k".repeat(1024);
+    let texts = [
+        "",
+        "_",
+        "__",
+        "12",
+        "12_3",
+        "12_",
+        "_12",
+        "12_1698335223",
+        "%",
+        "%5F",
+        "%255F",
+        "a.b",
+        "a.*",
+        "a|b",
+        "|",
+        "\\|",
+        "\\\\|",
+        "|\\",
+        "(",
+        "[",
+        "\\",
+        "\\E",
+        "\\Q",
+        "^",
+        "$",
+        "$where",
+        "{2}",
+        "a\nb",
+        "a\0b",
+        "\0",
+        "日本",
+        "é",
+        "e\u{301}",
+        "\u{10FFFF}",
+        "\u{feff}",
+        " ",
+        "A",
+        "a",
+        "`",
+        "#",
+        "(?i)a",
+        long.as_str(),
+    ];
+    testkit::run(async |db| check(db, &texts.map(str::to_owned)).await).await;
+}
+
+#[tokio::test]
+async fn integers() {
+    testkit::run(async |db| {
+        check(db, &[0, 1, 12, 123, -1, -12, i32::MAX, i32::MIN]).await;
+        check(db, &[0, 1, 1 << 40, i64::MAX, i64::MIN]).await;
+        check(db, &[0, 1, u32::MAX]).await;
+        check(db, &[0, 1, (1 << 63) - 1_u64]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn object_ids_and_uuids() {
+    testkit::run(async |db| {
+        let oids: Vec<ObjectId> = (0..4).map(|_| ObjectId::new()).collect();
+        check(db, &oids).await;
+        let uuids: Vec<Uuid> = (0..4).map(|_| Uuid::new()).collect();
+        check(db, &uuids).await;
+        let stored = all(&plain(db)).await;
+        assert_eq!(stored[0].get("customerId").unwrap().element_type() as u8, 5, "binary");
+    })
+    .await;
+}
+
+macro_rules! newtype {
+    ($name:ident, $of:ty) => {
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        struct $name($of);
+
+        impl AsKey for $name {
+            type Key = $of;
+
+            fn to_key(&self) -> $of {
+                self.0.clone()
+            }
+
+            fn from_key(key: $of) -> Option<Self> {
+                // The one that no user has.
+                (key.encode_key().ok()?.text() != "nobody").then_some(Self(key))
+            }
+        }
+    };
+}
+
+newtype!(CustomerId, u32);
+newtype!(UserName, String);
+newtype!(OrderId, Uuid);
+
+#[tokio::test]
+async fn types_of_the_users_are_keys() {
+    testkit::run(async |db| {
+        check(db, &[0, 1, 12, 123, u32::MAX].map(CustomerId)).await;
+        check(
+            db,
+            &["", "12", "12_3", "_", "%5F", "a|b", "\\|", "a.*"].map(|text| UserName(text.to_owned())),
+        )
+        .await;
+        check(db, &[1, 2, 3].map(|n| OrderId(Uuid::from_bytes([n; 16])))).await;
+
+        plain(db).drop().await.unwrap();
+        let users = repository::<UserName>(db);
+        users.ensure_indexes().await.unwrap();
+        let name = |n: i32| UserName(format!("user_{n}"));
+        let items = stream::iter((0..30).map(|n| (name(n % 3), n)));
+        users.append_stream(items).await.unwrap();
+        users.batching_writer().append(&name(0), &30).await.unwrap();
+        let of_user: Vec<i32> = users.items(&name(0)).stream().try_collect().await.unwrap();
+        assert_eq!(of_user, (0..=30).step_by(3).collect::<Vec<_>>());
+        let findings: Vec<_> = users.verify().stream().try_collect().await.unwrap();
+        assert!(findings.is_empty(), "{findings:?}");
+        users
+            .verify()
+            .key(&name(1))
+            .stream()
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap();
+
+        // To a flat collection and back, by the same keys.
+        let flat = db.collection::<Document>("flat");
+        let before = users.items(&name(1)).page().await.unwrap().items;
+        let documents = repository_of_documents(db);
+        let as_documents: Vec<(UserName, Document)> = (0..9).map(|n| (name(n % 3), doc! { "n": n })).collect();
+        plain(db).delete_many(doc! {}).await.unwrap();
+        documents.append_stream(stream::iter(as_documents)).await.unwrap();
+        assert_eq!(documents.migrate_to_flat(&flat).await.unwrap().items, 9);
+        assert_eq!(before.len(), 10);
+
+        // A key that the type refuses is one that breaks the rules.
+        let strings = repository::<String>(db);
+        strings.append("nobody", &1).await.unwrap();
+        let nobody = UserName("nobody".to_owned());
+        assert!(users.page(&nobody, 1).await.unwrap_err().is_corrupt());
+        let findings: Vec<_> = documents.verify().stream().try_collect().await.unwrap();
+        let ids = findings.iter().map(|finding| finding.document_id.as_str());
+        let of_nobody = ids.map(|id| id.is_some_and(|id| id.starts_with("nobody_")));
+        assert_eq!(of_nobody.collect::<Vec<_>>(), [true; 2], "{findings:?}");
+    })
+    .await;
+}
+
+fn repository_of_documents(db: &TestDatabase) -> BucketRepository<UserName, Document> {
+    BucketRepository::<UserName, Document>::builder(db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .page_size(2)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn keys_out_of_range_are_refused_by_every_call() {
+    testkit::run(async |db| {
+        let strings = repository::<String>(db);
+        strings.ensure_indexes().await.unwrap();
+        db.recorder().clear();
+        let long = "k".repeat(1025);
+        let errors = [
+            strings.append(&long, &1).await.unwrap_err(),
+            strings.page(&long, 1).await.unwrap_err(),
+            strings.pages(&long).await.unwrap_err(),
+            strings.newest(&long, 1).await.unwrap_err(),
+            strings.counts(&long).await.unwrap_err(),
+            strings.count_pages(&long).await.unwrap_err(),
+            repository::<u64>(db).append(&u64::MAX, &1).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::InvalidKey);
+            assert!(error.operation().is_some());
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// The number 123 and the string "123" have the same text. In one collection they stay apart all the same, but for
+/// `page`, which says so.
+#[tokio::test]
+async fn keys_of_two_types_in_one_collection_do_not_mix() {
+    testkit::run(async |db| {
+        let numbers = repository::<u32>(db);
+        let strings = repository::<String>(db);
+        numbers.ensure_indexes().await.unwrap();
+        for n in 0..6 {
+            numbers.append(&123, &n).at(at(SECOND)).await.unwrap();
+            strings.append("123", &(100 + n)).at(at(SECOND)).await.unwrap();
+        }
+        let all_of_number = numbers.newest(&123, 10).await.unwrap();
+        assert_eq!(all_of_number, [5, 4, 3, 2, 1, 0]);
+        let all_of_string = strings.newest("123", 10).await.unwrap();
+        assert_eq!(all_of_string, [105, 104, 103, 102, 101, 100]);
+        let other_type = numbers.page(&123, 2).await.unwrap_err();
+        assert!(other_type.is_corrupt());
+        assert_eq!(other_type.field(), Some("customerId"));
+        plain(db).delete_many(doc! {}).await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,402 @@
+//! The keys that have buckets, and deleting all of a key.
+
+use futures::{StreamExt, TryStreamExt};
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, Uuid, doc};
+
+use crate::bucket::damage::{bucket, bucket_at, named, with};
+use crate::common::support::*;
+
+async fn all_keys(trades: &Trades) -> Vec<u32> {
+    trades.keys().stream().try_collect().await.unwrap()
+}
+
+/// Full buckets of these keys, so many each, without the repository.
+async fn plant(db: &TestDatabase, keys: impl Iterator<Item = u32>, buckets: i64) {
+    let bucket = |key: u32, n: i64| {
+        let id = format!("{key}_{}", SECOND + n);
+        doc! { "_id": id, "customerId": i64::from(key), "count": 10, "history": vec![doc! { "n": n }; 10] }
+    };
+    let documents: Vec<Document> = keys.flat_map(|key| (0..buckets).map(move |n| bucket(key, n))).collect();
+    plain(db).insert_many(documents).await.unwrap();
+}
+
+/// By the `_id` index alone: no documents are examined, and few entries.
+#[tokio::test]
+async fn each_key_is_returned_once_in_few_round_trips() {
+    testkit::run(async |db| {
+        for (keys, buckets, round_trips) in [(0, 1, 1), (5, 1, 1), (3000, 1, 6), (300, 10, 40), (20, 300, 30)] {
+            plain(db).drop().await.unwrap();
+            let trades = trades(db).await;
+            if keys > 0 {
+                plant(db, 1..=keys, buckets).await;
+            }
+            let mut expected: Vec<u32> = (1..=keys).collect();
+            expected.sort_by_key(|key| format!("{key}_"));
+            db.recorder().clear();
+            assert_eq!(all_keys(&trades).await, expected, "{keys} keys of {buckets} buckets");
+            let commands = db.recorder().commands();
+            assert!(commands.iter().all(|command| command.name == "find"));
+            assert!(
+                commands.len() <= round_trips,
+                "{} for {keys} keys of {buckets}",
+                commands.len()
+            );
+            let (mut entries, mut documents) = (0, 0);
+            for command in &commands {
+                let examined = explain(db, command).await;
+                entries += examined.keys;
+                documents += examined.documents;
+            }
+            assert_eq!(documents, 0);
+            let few = 16 * i64::from(keys) + 200;
+            assert!(entries <= few, "{entries} entries for {keys} keys of {buckets}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_of_each_type_are_returned_as_they_are() {
+    async fn check<K: mongo_patterns::Key + std::fmt::Debug>(db: &TestDatabase, keys: &[K]) {
+        plain(db).drop().await.unwrap();
+        let histories = BucketRepository::<K, i32>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .page_size(2)
+            .build()
+            .unwrap();
+        histories.ensure_indexes().await.unwrap();
+        for key in keys {
+            histories.append_many(key, &[1, 2, 3]).await.unwrap();
+        }
+        let text = |key: &K| key.encode_key().unwrap().text().to_owned();
+        let found: Vec<K> = histories.keys().stream().try_collect().await.unwrap();
+        let mut expected: Vec<String> = keys.iter().map(text).collect();
+        expected.sort_by_key(|key| format!("{key}_"));
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected);
+        for (place, key) in found.iter().enumerate() {
+            let rest: Vec<K> = histories.keys().after(key).stream().try_collect().await.unwrap();
+            assert_eq!(rest.iter().map(text).collect::<Vec<_>>(), expected[place + 1..]);
+        }
+    }
+    testkit::run(async |db| {
+        check::<u32>(db, &[0, 7, 10, 9, 100, u32::MAX]).await;
+        check::<i64>(db, &[-1, 0, 1, -100, i64::from(i32::MAX) + 1]).await;
+        let names = [
+            "a",
+            "a_3",
+            "a%",
+            "A",
+            "",
+            "ä",
+            "a`b",
+            "a.b",
+            "`",
+            "~",
+            "\u{10ffff}",
+            "a b",
+            "a_",
+            "_",
+        ];
+        check::<String>(db, &names.map(str::to_owned)).await;
+        check::<ObjectId>(db, &[ObjectId::new(), ObjectId::new()]).await;
+        check::<Uuid>(db, &[Uuid::new(), Uuid::new()]).await;
+    })
+    .await;
+}
+
+/// They are named, one by one, and the keys after them are returned all the same.
+#[tokio::test]
+async fn a_bucket_that_names_no_key_is_an_error_that_names_it() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        plant(db, [5, 123].into_iter(), 2).await;
+        let object_id = ObjectId::new();
+        let ids: [Bson; 7] = [
+            7.into(),
+            8.5.into(),
+            "".into(),
+            "007_1698335223".into(),
+            "12x_1698335223".into(),
+            "what".into(),
+            object_id.into(),
+        ];
+        for id in &ids {
+            plain(db)
+                .insert_one(doc! { "_id": id, "customerId": 5, "count": 10 })
+                .await
+                .unwrap();
+        }
+        plain(db).insert_one(doc! { "_id": true, "count": 10 }).await.unwrap();
+        let found: Vec<_> = trades.keys().stream().collect().await;
+        let mut keys = Vec::new();
+        let mut named = Vec::new();
+        for key in found {
+            match key {
+                Ok(key) => keys.push(key),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}");
+                    assert_eq!((error.operation(), error.field()), (Some("keys"), Some("_id")));
+                    named.push(error.document_id().unwrap().clone());
+                }
+            }
+        }
+        assert_eq!(keys, [123, 5]);
+        // Of each side of the strings, the first.
+        let expected: [Bson; 6] = [
+            ids[0].clone(),
+            ids[2].clone(),
+            ids[3].clone(),
+            ids[4].clone(),
+            ids[5].clone(),
+            ids[6].clone(),
+        ];
+        assert_eq!(named, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_are_read_in_the_callers_session() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        until_seen(db, &["trades"]).await;
+        let mut session = db.database().client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        trades.append(&2, &spread(0)).session(&mut session).await.unwrap();
+        let keys: Vec<u32> = trades
+            .keys()
+            .session(&mut session)
+            .stream()
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!(keys, [1, 2]);
+        assert_eq!(all_keys(&trades).await, [1]);
+        session.abort_transaction().await.unwrap();
+        let error = BucketRepository::<String, Trade>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        let error = error
+            .keys()
+            .after(&"x".repeat(5000))
+            .stream()
+            .try_next()
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidKey, Some("keys")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
+    testkit::run(async |db| {
+        let names = named(db).build().unwrap();
+        let others = [
+            bucket("a_4", 0..3),
+            bucket("b", 0..3),
+            with(bucket("a", 0..3), "_id", "aa_1698335223"),
+            // These have an id of the key, and are another's.
+            with(bucket("b", 0..3), "_id", "a_5"),
+            with(bucket("b", 0..3), "_id", "a%5F3_5"),
+        ];
+        // It is a's by its key field, and looks like one of a_3.
+        let of_a = with(bucket("a", 0..3), "_id", "a_3_7");
+        for (key, encoded) in [("a", "a"), ("a_3", "a%5F3")] {
+            plain(db).drop().await.unwrap();
+            let mut expected = others.to_vec();
+            if key != "a" {
+                expected.push(of_a.clone());
+            }
+            expected.sort_by_key(|other| other.get_str("_id").unwrap().to_owned());
+            plain(db).insert_many(&expected).await.unwrap();
+            let own: Vec<Document> = (0..5_i64)
+                .map(|n| {
+                    with(
+                        bucket_at(key, SECOND, n * 3..n * 3 + 3),
+                        "_id",
+                        format!("{encoded}_{}", SECOND + n),
+                    )
+                })
+                .chain([with(bucket(key, 90..92), "_id", format!("{key}_1698335399"))])
+                .collect();
+            plain(db).insert_many(own).await.unwrap();
+            db.recorder().clear();
+            let deleted = names.delete_key(key).await.unwrap();
+            assert_eq!((deleted.found, deleted.buckets), (true, 6));
+            assert_eq!(db.recorder().names(), ["delete", "find"]);
+            assert_eq!(all(&plain(db)).await, expected, "{key}");
+            db.recorder().clear();
+            let again = names.delete_key(key).await.unwrap();
+            assert_eq!((again.found, again.buckets, db.recorder().round_trips()), (false, 0, 2));
+            assert_eq!(all(&plain(db)).await, expected);
+        }
+        let error = names.delete_key(&"x".repeat(5000)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidKey);
+    })
+    .await;
+}
+
+/// By the `_id` index, however many buckets there are.
+#[tokio::test]
+async fn a_deletion_examines_the_buckets_of_its_key() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        plant(db, 100..200, 5).await;
+        assert_eq!(trades.delete_key(&150).await.unwrap().buckets, 5);
+        let examined = explain_last(db).await;
+        assert_eq!((examined.index.as_str(), examined.documents), ("_id_", 0));
+        assert_eq!(all_keys(&trades).await.len(), 99);
+        trades.append(&150, &spread(0)).await.unwrap();
+        assert_eq!(trades.counts(&150).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deletion_in_a_transaction_is_whole() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items: Vec<Trade> = (0..35).map(spread).collect();
+        trades.append_many(&123, &items).await.unwrap();
+        until_seen(db, &["trades"]).await;
+        let mut session = db.database().client().start_session().await.unwrap();
+        for commits in [false, true] {
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            let deleted = trades.delete_key(&123).session(&mut session).await.unwrap();
+            assert_eq!((deleted.buckets, db.recorder().round_trips()), (4, 1));
+            assert_eq!(trades.counts(&123).await.unwrap().items, 35, "until it commits");
+            match commits {
+                true => session.commit_transaction().await.unwrap(),
+                false => session.abort_transaction().await.unwrap(),
+            }
+        }
+        assert_eq!(trades.counts(&123).await.unwrap().items, 0);
+        trades.append(&123, &spread(0)).await.unwrap();
+        let deleted = trades.delete_key(&123).session(&mut session).await.unwrap();
+        assert_eq!(deleted.buckets, 1, "also where no transaction is under way");
+    })
+    .await;
+}
+
+/// Appends, batches and removals of two processes go on while the key is deleted again and again.
+#[tokio::test]
+async fn what_is_appended_meanwhile_is_deleted_or_stored() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).item_id_field("n").page_size(3)).await;
+        let other = builder(db).item_id_field("n").page_size(3).build().unwrap();
+        let batches = async {
+            for batch in 0..30_i64 {
+                let items: Vec<Trade> = (0..7).map(|n| spread(batch * 7 + n)).collect();
+                assert_eq!(trades.append_many(&1, &items).await.unwrap().items, 7);
+            }
+        };
+        let appends = async {
+            for n in 1000..1100 {
+                other.append(&1, &spread(n)).await.unwrap();
+                other.remove_item(&1, n - 3).await.unwrap();
+                trades.append(&12, &spread(n)).await.unwrap();
+            }
+        };
+        let deletes = async {
+            let mut buckets = 0;
+            for _ in 0..20 {
+                buckets += trades.delete_key(&1).await.unwrap().buckets;
+            }
+            buckets
+        };
+        let (_, _, buckets) = tokio::join!(batches, appends, deletes);
+        assert!(buckets > 0);
+        let left: Vec<Trade> = trades.items(&1).stream().try_collect().await.unwrap();
+        let of_batch = |batch: i64| left.iter().filter(|item| item.n < 1000 && item.n / 7 == batch).count();
+        for batch in 0..30 {
+            assert!(
+                [0, 7].contains(&of_batch(batch)),
+                "batch {batch} has {} items",
+                of_batch(batch)
+            );
+        }
+        let findings: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+        assert_eq!(violations(&plain(db), 3).await, []);
+        assert_eq!(
+            trades.counts(&12).await.unwrap().items,
+            100,
+            "another key loses nothing"
+        );
+        trades.delete_key(&1).await.unwrap();
+        assert_eq!(all_keys(&trades).await, [12]);
+    })
+    .await;
+}
+
+/// A policy of one attempt allows the deletion, which takes two passes by itself.
+#[tokio::test]
+async fn a_deletion_needs_no_retries() {
+    testkit::run(async |db| {
+        let once = mongo_patterns::RetryPolicy::default().with_max_attempts(1);
+        let trades = ready(db, builder(db).retry(once)).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        assert_eq!(trades.delete_key(&1).await.unwrap().buckets, 1);
+        assert!(all(&plain(db)).await.is_empty());
+    })
+    .await;
+}
+
+/// Waits until a deletion of the test's client on the server waits for a transaction.
+async fn until_a_deletion_waits(db: &TestDatabase) {
+    let of_test = doc! {
+        "currentOp": true,
+        "appName": db.app_name(),
+        "op": "remove",
+        "writeConflicts": { "$gt": 0 },
+    };
+    let admin = db.plain_client().database("admin");
+    let waits = async {
+        loop {
+            let found = admin.run_command(of_test.clone()).await.unwrap();
+            if !found.get_array("inprog").unwrap().is_empty() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = tokio::time::timeout(std::time::Duration::from_secs(20), waits).await;
+    waits.expect("the deletion waits for the transaction");
+}
+
+/// A `deleteMany` that waits for a transaction skips a bucket that the transaction deletes and inserts again with the same
+/// `_id`.
+#[tokio::test]
+async fn a_deletion_finds_a_bucket_that_a_transaction_writes_at_that_moment() {
+    testkit::run(async |db| {
+        let trades = ready(db, builder(db).item_id_field("n").page_size(3)).await;
+        let other_process = builder(db).item_id_field("n").page_size(3).build().unwrap();
+        for pages in 1..=2 {
+            let items: Vec<Trade> = (0..pages * 3).map(spread).collect();
+            trades.append_many(&1, &items).await.unwrap();
+            until_seen(db, &["trades"]).await;
+            let mut session = db.database().client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            let removed = other_process.remove_item(&1, 0_i64).session(&mut session);
+            assert!(removed.await.unwrap().found);
+            let commits = async {
+                until_a_deletion_waits(db).await;
+                session.commit_transaction().await.unwrap();
+            };
+            let (deleted, ()) = tokio::join!(trades.delete_key(&1), commits);
+            assert_eq!(all(&plain(db)).await, Vec::<Document>::new(), "{pages} pages");
+            assert!(deleted.unwrap().found);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,116 @@
+//! The key codec as a server runs it says what the client's does.
+
+use mongo_patterns::Key;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, DateTime, Document, Uuid, doc};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Handle;
+
+use crate::bucket::migration::raw;
+
+/// The server's text of a key is the client's, and its verdict on what is none, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_encodes_keys_as_the_client_does() {
+    async fn check<K: Key>(db: &TestDatabase, values: &[Bson]) {
+        let values: Vec<Document> = (0..)
+            .zip(values)
+            .map(|(n, value)| doc! { "_id": n, "k": value })
+            .collect();
+        let collection = db.plain_collection::<Document>("keys");
+        collection.drop().await.unwrap();
+        collection.insert_many(&values).await.unwrap();
+        let on_server = K::expressions("$k");
+        let encoded = doc! { "t": on_server.text, "v": on_server.value };
+        let project = doc! { "e": { "$cond": [on_server.is_key, encoded, null] } };
+        let stages = [doc! { "$sort": { "_id": 1 } }, doc! { "$project": project }];
+        let mut cursor = collection.aggregate(stages).await.unwrap();
+        for value in &values {
+            assert!(cursor.advance().await.unwrap());
+            let found = cursor.deserialize_current().unwrap();
+            let found = found.get_document("e").ok().map(raw);
+            let stored = raw(value);
+            let key = K::from_stored(stored.get("k").unwrap().unwrap()).and_then(|key| key.encode_key().ok());
+            let expected = key.map(|key| raw(&doc! { "t": key.text(), "v": key.value() }));
+            assert_eq!(found, expected, "{value}");
+        }
+    }
+    let number = prop_oneof![
+        any::<i64>().prop_map(Bson::from),
+        any::<i32>().prop_map(Bson::from),
+        any::<i32>().prop_map(|n| Bson::from(f64::from(n))),
+        any::<u64>().prop_map(|n| Bson::from(f64::from_bits(n))),
+        prop::sample::select(vec![
+            0.0,
+            -0.0,
+            0.5,
+            f64::NAN,
+            f64::INFINITY,
+            2_f64.powi(53),
+            -(2_f64.powi(53)),
+            2_f64.powi(54),
+            2_f64.powi(63)
+        ])
+        .prop_map(Bson::from),
+        prop::sample::select(vec![
+            -1,
+            0,
+            i64::MIN,
+            i64::MAX,
+            1 << 31,
+            1 << 32,
+            (1 << 32) - 1,
+            (1 << 53) + 1
+        ])
+        .prop_map(Bson::from),
+    ];
+    let text = prop_oneof![
+        4 => r"[12_%.*+|(\\^$\[\]a\x00]{0,8}",
+        1 => "\\PC{0,12}",
+        1 => any::<String>(),
+        1 => "[a_]{300,1100}",
+    ];
+    let other = prop_oneof![
+        any::<[u8; 16]>().prop_map(|bytes| Bson::from(Uuid::from_bytes(bytes))),
+        any::<[u8; 12]>().prop_map(|bytes| Bson::from(ObjectId::from_bytes(bytes))),
+        prop::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Bson::Binary(Binary {
+            subtype: BinarySubtype::Generic,
+            bytes
+        })),
+        any::<[u8; 16]>().prop_map(|bytes| Bson::Binary(Binary {
+            subtype: BinarySubtype::UuidOld,
+            bytes: bytes.to_vec()
+        })),
+        Just(Bson::Null),
+        Just(Bson::Array(vec![])),
+        Just(Bson::from(doc! {})),
+        Just(Bson::from(DateTime::from_millis(0))),
+    ];
+    let values = prop::collection::vec(prop_oneof![number, text.prop_map(Bson::from), other], 60);
+    testkit::run(async |db| {
+        let runtime = Handle::current();
+        let mut runner = TestRunner::new(Config {
+            cases: 12,
+            failure_persistence: None,
+            ..Config::default()
+        });
+        let ran = tokio::task::block_in_place(|| {
+            runner.run(&values, |values| {
+                runtime.block_on(async {
+                    check::<i32>(db, &values).await;
+                    check::<i64>(db, &values).await;
+                    check::<u32>(db, &values).await;
+                    check::<u64>(db, &values).await;
+                    check::<String>(db, &values).await;
+                    check::<ObjectId>(db, &values).await;
+                    check::<Uuid>(db, &values).await;
+                });
+                Ok(())
+            })
+        });
+        ran.unwrap_or_else(|failure| panic!("{failure}"));
+    })
+    .await;
+}

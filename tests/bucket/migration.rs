@@ -1,0 +1,393 @@
+//! Moves from a flat collection to buckets and back: what is stored.
+
+use std::collections::BTreeMap;
+
+use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
+use mongo_patterns::{ErrorKind, Key};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Uuid, doc};
+use mongodb::options::Collation;
+
+use crate::common::support::*;
+
+pub type Histories<K> = BucketRepository<K, Document>;
+
+pub fn histories<K: Key>(db: &TestDatabase) -> BucketRepositoryBuilder<K, Document> {
+    Histories::<K>::builder(db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+}
+
+/// The flat collection, by the client that is not recorded.
+pub fn flat(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("flat")
+}
+
+/// Replaces the flat collection, and drops the buckets.
+pub async fn fill(db: &TestDatabase, documents: &[Document]) {
+    plain(db).drop().await.unwrap();
+    flat(db).drop().await.unwrap();
+    flat(db).insert_many(documents).await.unwrap();
+    let index = mongodb::IndexModel::builder()
+        .keys(doc! { "customerId": 1, "date": -1 })
+        .build();
+    flat(db).create_index(index).await.unwrap();
+}
+
+/// Whether the server can move; an older one must say that it cannot, and store nothing.
+pub async fn can_move(db: &TestDatabase) -> bool {
+    if at_least(db, 5) {
+        return true;
+    }
+    fill(db, &[doc! { "customerId": 1, "date": at(SECOND) }]).await;
+    let trades = histories::<u32>(db).build().unwrap();
+    let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    nothing_is_stored(db).await;
+    false
+}
+
+/// No buckets, and no record of a move.
+pub async fn nothing_is_stored(db: &TestDatabase) {
+    assert_eq!(all(&plain(db)).await, []);
+    assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, []);
+}
+
+/// All documents by `_id`, with the order of their fields and the types of their numbers.
+pub async fn stored(collection: &Collection<Document>) -> Vec<RawDocumentBuf> {
+    all(collection).await.iter().map(raw).collect()
+}
+
+pub fn raw(document: &Document) -> RawDocumentBuf {
+    mongodb::bson::serialize_to_raw_document_buf(document).unwrap()
+}
+
+/// The buckets that a flat collection must become, made without a server.
+pub fn buckets<K: Key>(flat: &[Document], key_field: &str, page_size: usize, keep_ids: bool) -> Vec<RawDocumentBuf> {
+    let mut by_key: BTreeMap<String, (Bson, Vec<&Document>)> = BTreeMap::new();
+    for document in flat {
+        let raw = raw(document);
+        let key = K::from_stored(raw.get(key_field).unwrap().unwrap())
+            .unwrap()
+            .encode_key()
+            .unwrap();
+        let group = by_key.entry(key.text().to_owned());
+        group
+            .or_insert_with(|| (key.value().clone(), Vec::new()))
+            .1
+            .push(document);
+    }
+    let mut made: Vec<Document> = Vec::new();
+    for (text, (value, mut documents)) in by_key {
+        documents.sort_by_key(|document| {
+            (
+                *document.get_datetime("date").unwrap(),
+                document.get_i32("_id").unwrap_or(0),
+            )
+        });
+        let mut in_second: BTreeMap<i64, u32> = BTreeMap::new();
+        for page in documents.chunks(page_size) {
+            let second = page[0]
+                .get_datetime("date")
+                .unwrap()
+                .timestamp_millis()
+                .div_euclid(1000);
+            let number = in_second.entry(second).or_default();
+            let suffix = if *number == 0 {
+                String::new()
+            } else {
+                format!("_{number:06}")
+            };
+            *number += 1;
+            let items = page.iter().map(|document| {
+                let mut item = (*document).clone();
+                item.remove(key_field);
+                if !keep_ids {
+                    item.remove("_id");
+                }
+                Bson::Document(item)
+            });
+            let items: Vec<Bson> = items.collect();
+            let count = i32::try_from(items.len()).unwrap();
+            let id = format!("{text}_{second:010}{suffix}");
+            made.push(doc! { "_id": id, "customerId": value.clone(), "count": count, "history": items });
+        }
+    }
+    made.sort_by(|a, b| a.get_str("_id").unwrap().cmp(b.get_str("_id").unwrap()));
+    made.iter().map(raw).collect()
+}
+
+/// The flat documents as they come back: `_id` and key first, and the key as the repository stores it.
+fn back<K: Key>(flat: &[Document], key_field: &str) -> Vec<RawDocumentBuf> {
+    let document = |document: &Document| {
+        let stored = raw(document);
+        let key = K::from_stored(stored.get(key_field).unwrap().unwrap())
+            .unwrap()
+            .encode_key()
+            .unwrap();
+        let mut back = doc! { "_id": document.get("_id"), key_field: key.value() };
+        back.extend(
+            document
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .filter(|(name, _)| name != key_field),
+        );
+        raw(&back)
+    };
+    flat.iter().map(document).collect()
+}
+
+/// Flat documents for some keys: their times neither in the order in which they are inserted, nor all different.
+pub fn documents(keys: &[Bson], items: i32) -> Vec<Document> {
+    let mut made = Vec::new();
+    for n in 0..items {
+        for (place, key) in (0..).zip(keys) {
+            let millis = (SECOND + i64::from(n * 7 % 5) + i64::from(place)) * 1000 + i64::from(n * 13 % 1000);
+            let id = n * 1000 + place;
+            made.push(
+                doc! { "_id": id, "customerId": key, "n": n, "date": DateTime::from_millis(millis), "note": "$n" },
+            );
+        }
+    }
+    made
+}
+
+/// Moves there, compares with what must come out, appends and pages, moves back to another collection, and compares
+/// with what was there.
+async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32) {
+    let documents = documents(keys, 23);
+    fill(db, &documents).await;
+    let trades = histories::<K>(db).page_size(page_size).build().unwrap();
+    let moved = trades
+        .migrate_from_flat(&flat(db))
+        .keep_ids()
+        .chunk_items(40)
+        .await
+        .unwrap();
+    let expected = buckets::<K>(&documents, "customerId", page_size as usize, true);
+    assert_eq!(stored(&plain(db)).await, expected);
+    assert_eq!(
+        (moved.items, moved.buckets),
+        (documents.len() as u64, expected.len() as u64)
+    );
+    assert_eq!((moved.keys, moved.resumed), (keys.len() as u64, false));
+    assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []);
+
+    let back = db.plain_collection("back");
+    back.drop().await.unwrap();
+    let moved = trades.migrate_to_flat(&back).chunk_items(40).await.unwrap();
+    assert_eq!(
+        (moved.items, moved.buckets),
+        (documents.len() as u64, expected.len() as u64)
+    );
+    assert!(stored(&back).await == self::back::<K>(&all(&flat(db)).await, "customerId"));
+
+    for key in keys {
+        let key = K::from_stored(raw(&doc! { "k": key }).get("k").unwrap().unwrap()).unwrap();
+        let pages = 23_u64.div_ceil(page_size.into());
+        let appended = trades
+            .append(&key, &doc! { "n": 23, "date": at(SECOND + 100) })
+            .await
+            .unwrap();
+        assert_eq!(
+            appended.opened.is_some(),
+            23 % page_size == 0,
+            "the open bucket is found"
+        );
+        let slice = trades.pages(&key).limit(100).await.unwrap();
+        assert_eq!(slice.pages.len() as u64, pages + u64::from(23 % page_size == 0));
+        assert_eq!(slice.pages.iter().map(|page| page.items.len()).sum::<usize>(), 24);
+        assert_eq!(
+            trades.newest(&key, 1).await.unwrap()[0].get("n"),
+            Some(&Bson::Int32(23))
+        );
+    }
+}
+
+#[tokio::test]
+async fn keys_of_all_types_and_pages_of_all_sizes() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let strings: Vec<Bson> = ["", "12", "12_3", "%5F", "a.b|c", "\\|", "\0", "$n", "日本"]
+            .map(Bson::from)
+            .to_vec();
+        let oids: Vec<Bson> = (0..5).map(|_| Bson::ObjectId(ObjectId::new())).collect();
+        let uuids: Vec<Bson> = (0..5).map(|_| Bson::from(Uuid::new())).collect();
+        for page_size in [1, 3, 10, 50] {
+            let numbers: [Bson; 5] = [0.into(), 7.into(), 12.0.into(), 123_i64.into(), i32::MAX.into()];
+            there_and_back::<i32>(db, &numbers, page_size).await;
+            there_and_back::<u32>(db, &[0.into(), i64::from(u32::MAX).into(), 4e9.into()], page_size).await;
+            there_and_back::<i64>(
+                db,
+                &[i64::MIN.into(), (-5).into(), i64::MAX.into(), (1_i64 << 40).into()],
+                page_size,
+            )
+            .await;
+            there_and_back::<u64>(db, &[0.into(), i64::MAX.into()], page_size).await;
+            there_and_back::<String>(db, &strings, page_size).await;
+            there_and_back::<ObjectId>(db, &oids, page_size).await;
+            there_and_back::<Uuid>(db, &uuids, page_size).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fifty_items_of_one_second_are_all_there_in_order() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let of_second = |n: i32| doc! { "_id": 50 - n, "customerId": 123, "n": n, "date": at(SECOND) };
+        let documents: Vec<Document> = (0..50).map(of_second).collect();
+        fill(db, &documents).await;
+        let trades = histories::<u32>(db).build().unwrap();
+        trades.migrate_from_flat(&flat(db)).await.unwrap();
+        let made = all(&plain(db)).await;
+        let suffixes = ["", "_000001", "_000002", "_000003", "_000004"].map(|suffix| format!("123_{SECOND}{suffix}"));
+        assert_eq!(ids(&made), suffixes);
+        let slice = trades.pages(&123).limit(10).await.unwrap();
+        let items = slice.pages.iter().flat_map(|page| &page.items);
+        let order: Vec<i32> = items.map(|item| item.get_i32("n").unwrap()).collect();
+        assert_eq!(
+            order,
+            (0..50).rev().collect::<Vec<_>>(),
+            "by `_id` where times are equal"
+        );
+        let appended = trades.append(&123, &doc! { "date": at(SECOND) }).await.unwrap();
+        assert_eq!(
+            appended.opened,
+            Some(format!("123_{SECOND}_000005")),
+            "the suffixes go on"
+        );
+    })
+    .await;
+}
+
+/// Fields with names and values that an expression would read, and numbers that are written as doubles.
+#[tokio::test]
+async fn items_come_through_unchanged() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let hostile = doc! {
+            "_id": 1, "$x": 2, "customer": 7.0, "a.b": 1, "date": at(SECOND), "k": "$k", "o": { "$set": { "c.d": "$$ROOT" } },
+            "i": ["$count"], "n": null, "s": "$$REMOVE", "count": "$count", "history": [[]], "customerId": "own", "": 5,
+        };
+        let documents = [hostile, doc! { "_id": 2, "date": at(SECOND + 1), "customer": 7 }];
+        fill(db, &documents).await;
+        for keep_ids in [false, true] {
+            plain(db).drop().await.unwrap();
+            let trades = histories::<u32>(db).build().unwrap();
+            let collection = flat(db);
+            let moving = trades.migrate_from_flat(&collection).key_field("customer");
+            let moved = if keep_ids { moving.keep_ids().await } else { moving.await };
+            assert_eq!(moved.unwrap().items, 2);
+            let expected = buckets::<u32>(&documents, "customer", 10, keep_ids);
+            assert_eq!(stored(&plain(db)).await, expected);
+        }
+        let trades = histories::<u32>(db).build().unwrap();
+        let back = db.plain_collection("back");
+        trades.migrate_to_flat(&back).key_field("customer").await.unwrap();
+        assert_eq!(stored(&back).await, self::back::<u32>(&documents, "customer"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_without_an_id_get_one_that_tells_their_place() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        for n in 0..12 {
+            trades.append(&123, &same_second(n)).await.unwrap();
+        }
+        let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
+        assert_eq!((moved.keys, moved.items, moved.buckets), (1, 12, 2));
+        let documents = all(&flat(db)).await;
+        let first = doc! { "_id": format!("123_{SECOND}_0"), "customerId": 123, "n": 0_i64, "date": at(SECOND) };
+        assert_eq!(raw(&documents[0]), raw(&first));
+        assert_eq!(ids(&documents).last(), Some(&format!("123_{SECOND}_9").as_str()));
+        assert!(ids(&documents).contains(&format!("123_{SECOND}_000001_1").as_str()));
+    })
+    .await;
+}
+
+/// Under a collation without case, `a` and `A` would be one key.
+#[tokio::test]
+async fn a_flat_collection_with_a_collation_of_its_own_is_moved_by_bytes() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let documents = documents(&["a".into(), "A".into(), "b".into()], 12);
+        flat(db).drop().await.unwrap();
+        let without_case = Collation::builder()
+            .locale("en")
+            .strength(mongodb::options::CollationStrength::Primary)
+            .build();
+        let database = db.plain_client().database(db.database().name());
+        database
+            .create_collection("flat")
+            .collation(without_case)
+            .await
+            .unwrap();
+        flat(db).insert_many(&documents).await.unwrap();
+        let index = mongodb::IndexModel::builder().keys(doc! { "customerId": 1 }).build();
+        flat(db).create_index(index).await.unwrap();
+        let trades = histories::<String>(db).build().unwrap();
+        let moved = trades.migrate_from_flat(&flat(db)).chunk_items(5).await.unwrap();
+        assert_eq!((moved.keys, moved.items), (3, 36));
+        assert_eq!(
+            stored(&plain(db)).await,
+            buckets::<String>(&documents, "customerId", 10, false)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_goes_in_chunks_of_whole_keys_where_an_index_allows_it() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let keys: Vec<Bson> = (0..10).map(Bson::Int32).collect();
+        let documents = documents(&keys, 5);
+        for indexed in [true, false] {
+            fill(db, &documents).await;
+            if !indexed {
+                flat(db).drop_indexes().await.unwrap();
+            }
+            let mut progress = Vec::new();
+            let trades = histories::<u32>(db).build().unwrap();
+            let source = db.collection::<Document>("flat");
+            db.recorder().clear();
+            let moving = trades.migrate_from_flat(&source).chunk_items(12);
+            moving
+                .on_progress(|at| progress.push((at.done, at.total)))
+                .await
+                .unwrap();
+            // Three keys have the first 12 items, and so on.
+            let in_chunks = [(15, 50), (30, 50), (45, 50), (50, 50)];
+            assert_eq!(progress, if indexed { &in_chunks[..] } else { &in_chunks[3..] });
+            let merges = db
+                .recorder()
+                .commands()
+                .into_iter()
+                .filter(|command| command.command.to_string().contains("$merge"));
+            assert_eq!(
+                merges.count(),
+                progress.len(),
+                "and nothing of them passes through the client"
+            );
+            assert!(!db.recorder().names().contains(&"insert".to_owned()));
+        }
+    })
+    .await;
+}

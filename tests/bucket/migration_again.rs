@@ -1,0 +1,432 @@
+//! Moves that are interrupted, and run again.
+
+use mongo_patterns::bucket::Migrated;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::bucket::migration::*;
+use crate::common::support::*;
+
+/// All that a move sends.
+const COMMANDS: [&str; 6] = [
+    "aggregate",
+    "createIndexes",
+    "find",
+    "listCollections",
+    "listIndexes",
+    "update",
+];
+const INTERRUPTED: i32 = 11_601;
+const ITEMS: u64 = 6 * 15;
+
+fn six_keys() -> Vec<Document> {
+    documents(&[0, 1, 2, 3, 4, 5].map(Bson::Int32), 15)
+}
+
+pub fn trades(db: &TestDatabase) -> Histories<u32> {
+    histories::<u32>(db).build().unwrap()
+}
+
+fn records(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("mongo_patterns_moves")
+}
+
+/// Which way, by the client that fail points hit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    There,
+    Back,
+}
+
+impl Way {
+    pub async fn go(self, db: &TestDatabase) -> Result<Migrated, Error> {
+        let trades = trades(db);
+        match self {
+            Self::There => {
+                trades
+                    .migrate_from_flat(&db.collection::<Document>("flat"))
+                    .chunk_items(40)
+                    .await
+            }
+            Self::Back => {
+                trades
+                    .migrate_to_flat(&db.collection::<Document>("back"))
+                    .chunk_items(40)
+                    .await
+            }
+        }
+    }
+
+    fn target(self, db: &TestDatabase) -> Collection<Document> {
+        db.plain_collection(if self == Self::There { "trades" } else { "back" })
+    }
+
+    /// Empties the target, and returns what must come into it.
+    pub async fn prepare(self, db: &TestDatabase) -> Vec<RawDocumentBuf> {
+        if self == Self::Back {
+            // Some items have ids of their own, and others have none.
+            let id = doc! { "$concat": ["own_", "$_id", "_", { "$toString": "$$this.n" }] };
+            let with_id = doc! { "$mergeObjects": ["$$this", { "_id": id }] };
+            let items = doc! { "$map": { "input": "$history", "in": with_id } };
+            let update = [doc! { "$set": { "history": items } }];
+            let some = doc! { "customerId": { "$lt": 3 } };
+            plain(db).update_many(some, update.to_vec()).await.unwrap();
+        }
+        let expected = self.expected(db).await;
+        self.target(db).drop().await.unwrap();
+        records(db).drop().await.unwrap();
+        expected
+    }
+
+    async fn expected(self, db: &TestDatabase) -> Vec<RawDocumentBuf> {
+        if self == Self::There {
+            return buckets::<u32>(&six_keys(), "customerId", 10, false);
+        }
+        let mut flat = Vec::new();
+        for bucket in all(&plain(db)).await {
+            for (n, item) in bucket.get_array("history").unwrap().iter().enumerate() {
+                let id = format!("{}_{n}", bucket.get_str("_id").unwrap());
+                let mut document = doc! { "_id": id, "customerId": bucket.get("customerId") };
+                document.extend(item.as_document().unwrap().clone());
+                flat.push(document);
+            }
+        }
+        flat.sort_by(|a, b| a.get_str("_id").unwrap().cmp(b.get_str("_id").unwrap()));
+        flat.iter().map(raw).collect()
+    }
+
+    /// As if a chunk had come less far.
+    async fn delete_one_behind(self, db: &TestDatabase, last: Option<&Bson>) {
+        let bound = match last {
+            None => Bson::MinKey,
+            Some(Bson::String(bucket)) => bucket[..1].parse::<i32>().unwrap().into(),
+            Some(key) => key.clone(),
+        };
+        let behind = doc! { "customerId": { "$gt": bound } };
+        self.target(db).delete_one(behind).await.unwrap();
+    }
+
+    pub async fn check(self, db: &TestDatabase, moved: Migrated, expected: &[RawDocumentBuf]) {
+        assert_eq!((moved.keys, moved.items, moved.buckets), (6, ITEMS, 12));
+        assert!(stored(&self.target(db)).await == expected, "{self:?}");
+        let records = all(&records(db)).await;
+        assert!(
+            records
+                .iter()
+                .all(|record| record.contains_key("finished") && !record.contains_key("last"))
+        );
+    }
+}
+
+/// The flat collection, and for the way back the buckets.
+pub async fn begin(db: &TestDatabase) -> bool {
+    if !can_move(db).await {
+        return false;
+    }
+    fill(db, &six_keys()).await;
+    trades(db).migrate_from_flat(&flat(db)).await.unwrap();
+    true
+}
+
+/// Each of the commands in turn fails, and all after it. A broken connection takes a while, so most are interrupted.
+#[tokio::test]
+async fn it_ends_at_every_command_and_goes_on() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        for way in [Way::There, Way::Back] {
+            let mut resumed = 0;
+            let mut interrupted = 0;
+            loop {
+                let expected = way.prepare(db).await;
+                let broken = interrupted % 8 == 0;
+                let fault = FailPoint::on(&COMMANDS).skip(interrupted);
+                let fault = if broken {
+                    fault.close_connection()
+                } else {
+                    fault.error_code(INTERRUPTED)
+                };
+                let fault = fault.enable(db).await;
+                let outcome = way.go(db).await;
+                fault.disable().await;
+                let Err(error) = outcome else { break };
+                let kind = if broken { ErrorKind::Network } else { ErrorKind::Driver };
+                assert!(error.kind() == kind && error.is_outcome_unknown(), "{error:?}");
+                interrupted += 1;
+                let moved = way.go(db).await.unwrap();
+                resumed += u32::from(moved.resumed);
+                way.check(db, moved, &expected).await;
+            }
+            // Three chunks, of a find, an aggregate, a count and an update each, and what is before and after.
+            assert!(interrupted > 15 && resumed > 8, "{way:?}: {interrupted}, {resumed}");
+        }
+    })
+    .await;
+}
+
+/// The server does each command in turn and says that it failed, and of a chunk that was under way any part is there.
+#[tokio::test]
+async fn it_ends_after_every_write_and_goes_on() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        for way in [Way::There, Way::Back] {
+            let mut failed = 0;
+            loop {
+                let expected = way.prepare(db).await;
+                let fault = FailPoint::on(&["aggregate", "update"])
+                    .skip(failed)
+                    .write_concern_error(64)
+                    .enable(db)
+                    .await;
+                let outcome = way.go(db).await;
+                fault.disable().await;
+                let Err(_) = outcome else { break };
+                failed += 1;
+                // Behind the place that is noted, some documents may be there and others not.
+                let record = records(db).find_one(doc! {}).await.unwrap();
+                let unfinished = record.filter(|record| !record.contains_key("finished"));
+                if let Some(record) = unfinished {
+                    way.delete_one_behind(db, record.get("last")).await;
+                }
+                let moved = way.go(db).await.unwrap();
+                way.check(db, moved, &expected).await;
+            }
+            assert!(failed > 5, "{way:?}: {failed}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_finished_move_is_known_to_be() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        let expected = stored(&plain(db)).await;
+        db.recorder().clear();
+        let moved = Way::There.go(db).await.unwrap();
+        assert!(moved.resumed);
+        Way::There.check(db, moved, &expected).await;
+        assert_eq!(db.recorder().names(), ["find", "aggregate"], "its record, and a count");
+
+        // It is no move into what others have written to since.
+        trades(db)
+            .append(&3, &doc! { "n": 15, "date": at(SECOND + 60) })
+            .await
+            .unwrap();
+        let error = Way::There.go(db).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+        assert_eq!(trades(db).counts(&3).await.unwrap().items, 16);
+
+        plain(db).drop().await.unwrap();
+        let moved = Way::There.go(db).await.unwrap();
+        assert!(!moved.resumed, "an empty target is filled anew");
+        Way::There.check(db, moved, &expected).await;
+    })
+    .await;
+}
+
+/// Leaves a move after its first chunk, of three keys.
+async fn interrupt(db: &TestDatabase) {
+    Way::There.prepare(db).await;
+    // The find of the record, and that of the first chunk.
+    let fault = FailPoint::on(&["find"]).skip(2).close_connection().enable(db).await;
+    Way::There.go(db).await.unwrap_err();
+    fault.disable().await;
+    let record = records(db).find_one(doc! {}).await.unwrap().unwrap();
+    assert_eq!(record.get("last"), Some(&Bson::Int32(2)));
+}
+
+#[tokio::test]
+async fn it_does_not_go_on_with_other_settings() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        interrupt(db).await;
+        let before = stored(&plain(db)).await;
+        let flat = flat(db);
+        let others = [
+            histories::<u32>(db)
+                .page_size(5)
+                .build()
+                .unwrap()
+                .migrate_from_flat(&flat)
+                .await
+                .unwrap_err(),
+            trades(db).migrate_from_flat(&flat).keep_ids().await.unwrap_err(),
+            trades(db)
+                .migrate_from_flat(&flat)
+                .keep_ids()
+                .allow_non_empty_target()
+                .await
+                .unwrap_err(),
+        ];
+        for error in others {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+        }
+        assert_eq!(stored(&plain(db)).await, before);
+
+        let moved = trades(db).migrate_from_flat(&flat).chunk_items(7).await.unwrap();
+        assert!(moved.resumed, "chunks may be of another size");
+        Way::There.check(db, moved, &Way::There.expected(db).await).await;
+
+        interrupt(db).await;
+        plain(db).delete_many(doc! {}).await.unwrap();
+        let moved = trades(db).migrate_from_flat(&flat).keep_ids().await.unwrap();
+        assert_eq!(
+            (moved.items, moved.resumed),
+            (ITEMS, false),
+            "an empty target is begun anew"
+        );
+        assert_eq!(
+            stored(&plain(db)).await,
+            buckets::<u32>(&six_keys(), "customerId", 10, true)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_appended_meanwhile_stays() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        interrupt(db).await;
+        // Key 0 is moved, and a service is there too early. Its item is not lost when its chunk runs again.
+        trades(db)
+            .append(&0, &doc! { "n": 99, "date": at(SECOND + 60) })
+            .await
+            .unwrap();
+        records(db)
+            .update_one(doc! {}, doc! { "$unset": { "last": 1 } })
+            .await
+            .unwrap();
+        let error = Way::There.go(db).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error:?}");
+        assert!(error.to_string().contains("1 of 6 keys"), "{error}");
+        assert_eq!(trades(db).counts(&0).await.unwrap().items, 16);
+        assert_eq!(
+            trades(db).newest(&0, 1).await.unwrap()[0].get("n"),
+            Some(&Bson::Int32(99))
+        );
+
+        // Without that item all is well, and the next call finds it so.
+        let undo = doc! { "$pop": { "history": 1 }, "$inc": { "count": -1 } };
+        plain(db)
+            .update_one(doc! { "customerId": 0, "count": { "$lt": 10 } }, undo)
+            .await
+            .unwrap();
+        let moved = Way::There.go(db).await.unwrap();
+        assert!(moved.resumed);
+        Way::There.check(db, moved, &Way::There.expected(db).await).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_source_that_is_written_to_is_a_mismatch() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        interrupt(db).await;
+        flat(db)
+            .insert_one(doc! { "_id": -1, "customerId": 0, "date": at(SECOND) })
+            .await
+            .unwrap();
+        for _ in 0..2 {
+            let error = Way::There.go(db).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error:?}");
+        }
+        plain(db).delete_many(doc! {}).await.unwrap();
+        assert_eq!(Way::There.go(db).await.unwrap().items, ITEMS + 1);
+        assert_eq!(violations(&plain(db), 10).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_writer_of_a_key_is_named() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        interrupt(db).await;
+        trades(db)
+            .append(&5, &doc! { "n": 99, "date": at(SECOND - 60) })
+            .await
+            .unwrap();
+        let error = Way::There.go(db).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
+        let theirs = plain(db).count_documents(doc! { "history.n": 99 }).await.unwrap();
+        assert_eq!(theirs, 1, "and their item stays");
+    })
+    .await;
+}
+
+/// A chunk that ran before is not inserted but merged, and a merge may take names of fields for paths.
+#[tokio::test]
+async fn names_of_fields_come_through_when_a_chunk_runs_again() {
+    testkit::run(async |db| {
+        let hostile = doc! { "_id": "3", "customerId": 3, "z": 1, "a.b": 1, "$set": { "$x": "$a" }, "a": 2 };
+        let large = |key: i32| doc! { "_id": key.to_string(), "customerId": key, "text": "x".repeat(9_000_000) };
+        let trades = trades(db);
+        trades.ensure_indexes().await.unwrap();
+        for (key, mut document) in [(1, large(1)), (2, large(2)), (3, hostile.clone())] {
+            document.remove("customerId");
+            let history = vec![Bson::Document(document)];
+            let bucket = doc! { "_id": format!("{key}_{SECOND}"), "customerId": key, "count": 1, "history": history };
+            match plain(db).insert_one(bucket).await {
+                Ok(_) => {}
+                Err(_) => assert!(!at_least(db, 5), "older servers do not store such names"),
+            }
+        }
+        if !at_least(db, 5) {
+            return;
+        }
+        for run in 0..2 {
+            // The large documents go first, in a batch of their own, at which an insert of this chunk ends.
+            let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
+            assert_eq!((moved.items, moved.resumed), (3, run == 1));
+            assert_eq!(raw(&all(&flat(db)).await[2]), raw(&hostile));
+            flat(db).delete_one(doc! { "_id": "3" }).await.unwrap();
+            let unfinished = doc! { "$unset": { "finished": 1 } };
+            records(db).update_one(doc! {}, unfinished).await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// Two calls at a time do no harm, and at least one of them ends well.
+#[tokio::test]
+async fn of_two_calls_one_goes_on() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        let expected = Way::There.prepare(db).await;
+        let mut contended = 0;
+        for _ in 0..5 {
+            Way::There.prepare(db).await;
+            let (one, other) = futures::join!(Way::There.go(db), Way::There.go(db));
+            let errors = [&one, &other].into_iter().filter_map(|outcome| outcome.as_ref().err());
+            for error in errors {
+                let race = [ErrorKind::Contention, ErrorKind::TargetNotEmpty];
+                assert!(race.contains(&error.kind()), "{error:?}");
+                contended += 1;
+            }
+            let moved = one.or(other).unwrap();
+            Way::There.check(db, moved, &expected).await;
+        }
+        assert!(contended > 0);
+    })
+    .await;
+}

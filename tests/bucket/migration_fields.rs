@@ -1,0 +1,107 @@
+//! Moves of documents whose fields look like extended JSON, and of views.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+
+use crate::bucket::migration::*;
+use crate::common::support::*;
+
+/// The driver's `Document` takes such a field for extended JSON, and cannot be read where it is none.
+#[tokio::test]
+async fn fields_that_look_like_extended_json_are_moved() {
+    testkit::run(async |db| {
+        for field in ["$date", "$oid", "$numberLong", "$uuid"] {
+            flat(db).drop().await.unwrap();
+            plain(db).drop().await.unwrap();
+            let item = doc! { "date": at(SECOND), field: "what" };
+            let bucket = doc! {
+                "_id": format!("7_{SECOND}"), "customerId": 7, "count": 2, "history": [&item, &item],
+            };
+            plain(db).insert_one(&bucket).await.unwrap();
+            let trades = histories::<u32>(db).build().unwrap();
+            trades.migrate_to_flat(&flat(db)).plan().await.unwrap();
+            let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
+            assert_eq!((moved.keys, moved.items), (1, 2), "{field}");
+            let mut first = doc! { "_id": format!("7_{SECOND}_0"), "customerId": 7 };
+            first.extend(item.clone());
+            let flat_raw = db.plain_collection::<RawDocumentBuf>("flat");
+            let found = flat_raw.find_one(doc! { "_id": first.get("_id") });
+            assert_eq!(found.await.unwrap(), Some(raw(&first)));
+
+            if can_move(db).await {
+                plain(db).drop().await.unwrap();
+                flat(db).drop().await.unwrap();
+                let document = doc! { "_id": 1, "customerId": 7, "date": at(SECOND), field: 5 };
+                flat(db).insert_one(&document).await.unwrap();
+                assert_eq!(trades.migrate_from_flat(&flat(db)).await.unwrap().items, 1);
+            }
+        }
+    })
+    .await;
+}
+
+/// The document that an error names can have such an `_id`.
+#[tokio::test]
+async fn a_document_whose_id_looks_like_extended_json_is_named() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        flat(db).drop().await.unwrap();
+        plain(db).drop().await.unwrap();
+        let id = doc! { "$oid": 5 };
+        let document = doc! { "_id": &id, "customerId": 7, "date": "none" };
+        // An older server refuses such an id.
+        if flat(db).insert_one(document).await.is_err() {
+            return;
+        }
+        let trades = histories::<u32>(db).build().unwrap();
+        let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTime, "{error:?}");
+        assert_eq!(error.document_id(), Some(&id.into()));
+    })
+    .await;
+}
+
+/// A view has no indexes, so it is moved in one chunk; nothing can be written to one.
+#[tokio::test]
+async fn a_view_is_moved_from_and_refused_as_a_target() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let documents: Vec<Document> = (0..25)
+            .map(|n| doc! { "_id": n, "customerId": n % 2, "date": at(SECOND + i64::from(n)) })
+            .collect();
+        fill(db, &documents).await;
+        let database = db.plain_client().database(db.database().name());
+        let even = vec![doc! { "$match": { "customerId": 0 } }];
+        database
+            .create_collection("view")
+            .view_on("flat")
+            .pipeline(even)
+            .await
+            .unwrap();
+        let view = db.plain_collection::<RawDocumentBuf>("view");
+        let trades = histories::<u32>(db).build().unwrap();
+        let plan = trades.migrate_from_flat(&view).plan().await.unwrap();
+        assert_eq!((plan.items, plan.chunks), (13, 1));
+        let moved = trades.migrate_from_flat(&view).chunk_items(5).await.unwrap();
+        assert_eq!((moved.keys, moved.items, moved.buckets), (1, 13, 2));
+        assert_eq!(trades.counts(&0).await.unwrap().items, 13);
+
+        database
+            .create_collection("empty_view")
+            .view_on("nothing")
+            .await
+            .unwrap();
+        let before = all(&db.plain_collection("mongo_patterns_moves")).await;
+        let target = db.plain_collection::<RawDocumentBuf>("empty_view");
+        let error = trades.migrate_to_flat(&target).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.to_string().contains("view"), "{error}");
+        assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, before);
+    })
+    .await;
+}

@@ -1,0 +1,37 @@
+//! Tests of the bucket pattern.
+
+pub(crate) mod append;
+pub(crate) mod append_many;
+pub(crate) mod append_stream;
+pub(crate) mod batching_writer;
+pub(crate) mod concurrency;
+pub(crate) mod counts;
+pub(crate) mod damage;
+pub(crate) mod errors;
+pub(crate) mod faults;
+pub(crate) mod items;
+pub(crate) mod items_by_page;
+pub(crate) mod items_range;
+pub(crate) mod key_isolation;
+pub(crate) mod keys;
+pub(crate) mod keys_on_server;
+pub(crate) mod manual;
+pub(crate) mod migration;
+pub(crate) mod migration_again;
+pub(crate) mod migration_fields;
+pub(crate) mod migration_killed;
+pub(crate) mod migration_plan;
+pub(crate) mod migration_refused;
+pub(crate) mod mixed;
+pub(crate) mod model;
+pub(crate) mod naive;
+pub(crate) mod one_item;
+pub(crate) mod page_size;
+pub(crate) mod pages;
+pub(crate) mod poll;
+pub(crate) mod repair;
+pub(crate) mod repair_live;
+pub(crate) mod tampered_tokens;
+pub(crate) mod transactions;
+pub(crate) mod update_item;
+pub(crate) mod verify;

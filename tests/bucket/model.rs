@@ -1,0 +1,439 @@
+//! The bucket repository against a model in memory.
+
+use futures::{TryStreamExt, stream};
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::IdPolicy;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, deserialize_from_bson, doc};
+use proptest::prelude::*;
+
+use crate::common::model::{Sequence, check_random};
+use crate::common::support::*;
+
+const PAGE: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Call {
+    /// New items, in these seconds.
+    Append(i64),
+    Combine(i64),
+    AppendMany(Vec<i64>),
+    /// Items to either of the keys.
+    Stream(Vec<(usize, i64)>),
+    /// What is there already, and something new.
+    AppendAgain(usize, i64),
+    Replace(usize, i64),
+    Remove(usize),
+    Item(usize),
+    Page(u64),
+    Pages(u32, bool),
+    PagesBack(u32),
+    Newest(u32),
+    Items {
+        skip: u64,
+        limit: u64,
+        newest_first: bool,
+    },
+    PagesOfItems(u64, bool),
+    Range {
+        from: i64,
+        until: i64,
+        newest_first: bool,
+    },
+    Counts,
+    Verify,
+}
+
+fn call() -> impl Strategy<Value = (usize, Call)> {
+    let second = || 0..6_i64;
+    let item = || 0..30_usize;
+    let call = prop_oneof![
+        12 => second().prop_map(Call::Append),
+        2 => second().prop_map(Call::Combine),
+        4 => prop::collection::vec(second(), 0..12).prop_map(Call::AppendMany),
+        2 => prop::collection::vec((0..2_usize, second()), 0..12).prop_map(Call::Stream),
+        2 => (item(), second()).prop_map(|(item, second)| Call::AppendAgain(item, second)),
+        2 => (item(), second()).prop_map(|(item, second)| Call::Replace(item, second)),
+        8 => item().prop_map(Call::Remove),
+        1 => item().prop_map(Call::Item),
+        1 => (1..8_u64).prop_map(Call::Page),
+        1 => (1..4_u32, any::<bool>()).prop_map(|(limit, newest_first)| Call::Pages(limit, newest_first)),
+        1 => (1..4_u32).prop_map(Call::PagesBack),
+        1 => (1..12_u32).prop_map(Call::Newest),
+        2 => (0..20_u64, 1..20_u64, any::<bool>())
+            .prop_map(|(skip, limit, newest_first)| Call::Items { skip, limit, newest_first }),
+        1 => (1..7_u64, any::<bool>()).prop_map(|(limit, newest_first)| Call::PagesOfItems(limit, newest_first)),
+        2 => (second(), 0..7_i64, any::<bool>())
+            .prop_map(|(from, until, newest_first)| Call::Range { from, until, newest_first }),
+        1 => Just(Call::Counts),
+        1 => Just(Call::Verify),
+    ];
+    (0..2_usize, call)
+}
+
+/// The pages of a key, each with its `_id`: an empty one is not known yet.
+#[derive(Clone, Debug, Default)]
+struct History(Vec<(String, Vec<Trade>)>);
+
+impl History {
+    fn items(&self) -> Vec<Trade> {
+        self.0.iter().flat_map(|(_, items)| items.clone()).collect()
+    }
+
+    fn in_order(&self, newest_first: bool) -> Vec<Trade> {
+        let mut items = self.items();
+        if newest_first {
+            items.reverse();
+        }
+        items
+    }
+
+    /// The item of this rank, or one that there never was.
+    fn pick(&self, rank: usize) -> i64 {
+        let items = self.items();
+        match items.len() {
+            0 => -1,
+            count => items[rank % count].n,
+        }
+    }
+
+    fn item(&mut self, n: i64) -> Option<&mut Trade> {
+        self.0.iter_mut().flat_map(|(_, items)| items).find(|item| item.n == n)
+    }
+
+    /// Stores those that are not there: in the open page, and in new ones. Returns how many it stored.
+    fn append(&mut self, items: &[Trade]) -> u64 {
+        let mut stored = 0;
+        let mut opened: Vec<(String, Vec<Trade>)> = Vec::new();
+        for item in items {
+            let is_there = |(_, items): &(String, Vec<Trade>)| items.iter().any(|other| other.n == item.n);
+            if self.0.iter().chain(&opened).any(is_there) {
+                continue;
+            }
+            stored += 1;
+            let mut pages = self.0.iter_mut().chain(&mut opened);
+            match pages.find(|(_, items)| items.len() < PAGE) {
+                Some((_, items)) => items.push(item.clone()),
+                None => opened.push((String::new(), vec![item.clone()])),
+            }
+        }
+        self.0.extend(opened);
+        stored
+    }
+
+    /// Takes an item out. Where its page was full, the items after it move up; pages keep the names of their first items.
+    fn remove(&mut self, n: i64) -> bool {
+        let Some(page) = self
+            .0
+            .iter()
+            .position(|(_, items)| items.iter().any(|item| item.n == n))
+        else {
+            return false;
+        };
+        if self.0[page].1.len() < PAGE {
+            self.0[page].1.retain(|item| item.n != n);
+            self.0.retain(|(_, items)| !items.is_empty());
+            return true;
+        }
+        let open = self.0.iter().position(|(_, items)| items.len() < PAGE);
+        let moved = self.0.split_off(open.map_or(page, |open| open.min(page)));
+        let items = moved
+            .into_iter()
+            .flat_map(|(id, items)| items.into_iter().map(move |item| (id.clone(), item)));
+        let items: Vec<(String, Trade)> = items.filter(|(_, item)| item.n != n).collect();
+        for page in items.chunks(PAGE) {
+            let items = page.iter().map(|(_, item)| item.clone()).collect();
+            self.0.push((page[0].0.clone(), items));
+        }
+        true
+    }
+
+    /// What is stored must be this, page by page. Takes over how new pages are named.
+    async fn compare(&mut self, db: &TestDatabase, key: u32, policy: IdPolicy) {
+        let collection = plain(db);
+        let find = collection.find(doc! { "customerId": key }).sort(doc! { "_id": 1 });
+        let documents: Vec<Document> = find.await.unwrap().try_collect().await.unwrap();
+        let stored: Vec<(String, Vec<Trade>)> = documents.iter().map(page).collect();
+        let mut expected = std::mem::take(&mut self.0);
+        for (id, items) in &stored {
+            let is_this = |(known, page): &(String, Vec<Trade>)| (known.is_empty() || known == id) && page == items;
+            let at = expected.iter().position(is_this);
+            let at = at.unwrap_or_else(|| panic!("{id} has {items:?} instead of one of {expected:?}"));
+            let (known, _) = expected.remove(at);
+            if policy == IdPolicy::Monotonic {
+                assert_eq!(at, 0, "{id} is not in its place");
+            } else if known.is_empty() {
+                let second = items[0].date.timestamp_millis() / 1000;
+                assert!(id.starts_with(&format!("{key}_{second}")), "{id} has {items:?}");
+            }
+        }
+        assert_eq!(expected, [], "pages that are not stored");
+        self.0 = stored;
+    }
+}
+
+fn page(document: &Document) -> (String, Vec<Trade>) {
+    let items = document.get_array("history").unwrap().iter();
+    let items: Vec<Trade> = items.map(|item| deserialize_from_bson(item.clone()).unwrap()).collect();
+    assert_eq!(document.get_i32("count").unwrap(), i32::try_from(items.len()).unwrap());
+    assert!(items.len() <= PAGE);
+    (document.get_str("_id").unwrap().to_owned(), items)
+}
+
+/// A repository, and what it should have stored for two keys.
+struct Model<'a> {
+    db: &'a TestDatabase,
+    trades: &'a Trades,
+    policy: IdPolicy,
+    keys: [u32; 2],
+    histories: [History; 2],
+    next: i64,
+}
+
+impl Model<'_> {
+    fn new_items(&mut self, seconds: impl IntoIterator<Item = i64>) -> Vec<Trade> {
+        let items = seconds.into_iter().map(|second| {
+            self.next += 1;
+            Trade {
+                n: self.next,
+                date: at(SECOND + second),
+            }
+        });
+        items.collect()
+    }
+
+    async fn run(&mut self, of: usize, call: Call) {
+        let (trades, key) = (self.trades, self.keys[of]);
+        let is_of_both = matches!(call, Call::Stream(_));
+        match call {
+            Call::Append(second) => {
+                let items = self.new_items([second]);
+                let appended = trades.append(&key, &items[0]).await.unwrap();
+                let pages = self.histories[of].0.len();
+                self.histories[of].append(&items);
+                assert_eq!(appended.opened.is_some(), self.histories[of].0.len() > pages);
+                assert!(!appended.already_there);
+            }
+            Call::Combine(second) => {
+                let items = self.new_items([second]);
+                trades.batching_writer().append(&key, &items[0]).await.unwrap();
+                self.histories[of].append(&items);
+            }
+            Call::AppendMany(seconds) => {
+                let items = self.new_items(seconds);
+                let appended = trades.append_many(&key, &items).await.unwrap();
+                let pages = self.histories[of].0.len();
+                assert_eq!(appended.items, self.histories[of].append(&items));
+                assert_eq!(appended.opened, (self.histories[of].0.len() - pages) as u64);
+            }
+            Call::Stream(seconds) => {
+                let items = self.new_items(seconds.iter().map(|(_, second)| *second));
+                let keys = seconds.iter().map(|(of, _)| *of);
+                let items: Vec<(usize, Trade)> = keys.zip(items).collect();
+                let keyed = items.iter().map(|(of, item)| (self.keys[*of], item.clone()));
+                let appended = trades
+                    .append_stream(stream::iter(keyed.collect::<Vec<_>>()))
+                    .await
+                    .unwrap();
+                assert_eq!(appended.items, items.len() as u64);
+                for (of, item) in items {
+                    self.histories[of].append(&[item]);
+                }
+            }
+            Call::AppendAgain(rank, second) => {
+                let n = self.histories[of].pick(rank);
+                let again = Trade {
+                    n,
+                    date: at(SECOND + second),
+                };
+                let is_there = n >= 0;
+                if is_there {
+                    assert!(trades.append(&key, &again).await.unwrap().already_there);
+                }
+                let mut items = self.new_items([second, second]);
+                if is_there {
+                    items.insert(1, again);
+                }
+                let appended = trades.append_many(&key, &items).await.unwrap();
+                assert_eq!(appended.items, self.histories[of].append(&items));
+                assert_eq!(appended.already_there, u64::from(is_there));
+            }
+            Call::Replace(rank, second) => {
+                let n = self.histories[of].pick(rank);
+                let item = Trade {
+                    n,
+                    date: at(SECOND + second),
+                };
+                let stored = self.histories[of].item(n);
+                let replaced = trades.replace_item(&key, &item).await;
+                match stored {
+                    Some(stored) => {
+                        assert_eq!(replaced.unwrap().modified, *stored != item);
+                        *stored = item.clone();
+                    }
+                    None => assert_eq!(replaced.unwrap_err().kind(), ErrorKind::NotFound),
+                }
+            }
+            Call::Remove(rank) => {
+                let n = self.histories[of].pick(rank);
+                let removed = trades.remove_item(&key, n).await.unwrap();
+                assert_eq!(removed.found, self.histories[of].remove(n));
+                assert!(!trades.remove_item(&key, n).await.unwrap().found);
+            }
+            read => return self.read(of, read).await,
+        }
+        match is_of_both {
+            true => self.compare().await,
+            false => self.histories[of].compare(self.db, key, self.policy).await,
+        }
+    }
+
+    async fn compare(&mut self) {
+        for (key, history) in self.keys.into_iter().zip(&mut self.histories) {
+            history.compare(self.db, key, self.policy).await;
+        }
+    }
+
+    async fn read(&mut self, of: usize, call: Call) {
+        let (trades, key, history) = (self.trades, self.keys[of], &mut self.histories[of]);
+        match call {
+            Call::Item(rank) => {
+                let n = history.pick(rank);
+                assert_eq!(trades.item(&key, n).await.unwrap(), history.item(n).cloned());
+            }
+            Call::Page(number) => {
+                let page = trades.page(&key, number).await.unwrap();
+                let expected = history.0.get(usize::try_from(number).unwrap() - 1);
+                assert_eq!(page.map(|page| (page.id, page.items)).as_ref(), expected);
+            }
+            Call::Pages(limit, newest_first) => {
+                let (mut walked, mut token) = (Vec::new(), None);
+                loop {
+                    let mut pages = trades.pages(&key).limit(limit).after(token);
+                    if newest_first {
+                        pages = pages.newest_first();
+                    }
+                    let slice = pages.await.unwrap();
+                    walked.extend(slice.pages.into_iter().map(|page| (page.id, page.items)));
+                    token = slice.next;
+                    if token.is_none() {
+                        break;
+                    }
+                }
+                let mut expected = history.0.clone();
+                if newest_first {
+                    expected.reverse();
+                }
+                assert_eq!(walked, expected);
+            }
+            Call::PagesBack(limit) => {
+                let mut slice = trades.pages(&key).newest_first().limit(1).await.unwrap();
+                let mut walked: Vec<Trade> = slice.pages.drain(..).flat_map(|page| page.items).collect();
+                let mut token = slice.next;
+                while let Some(place) = token {
+                    let slice = trades.pages(&key).before(place).limit(limit).await.unwrap();
+                    let mut items: Vec<Trade> = slice.pages.into_iter().flat_map(|page| page.items).collect();
+                    items.append(&mut walked);
+                    walked = items;
+                    token = slice.previous;
+                }
+                assert_eq!(walked, history.items());
+            }
+            Call::Newest(count) => {
+                let mut expected = history.in_order(true);
+                expected.truncate(count as usize);
+                assert_eq!(trades.newest(&key, count).await.unwrap(), expected);
+            }
+            Call::Items {
+                skip,
+                limit,
+                newest_first,
+            } => {
+                let items = trades.items(&key).skip(skip).limit(limit);
+                let items = if newest_first { items.newest_first() } else { items };
+                let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+                let (skip, limit) = (usize::try_from(skip).unwrap(), usize::try_from(limit).unwrap());
+                let expected = history.in_order(newest_first).into_iter().skip(skip).take(limit);
+                assert_eq!(read, expected.collect::<Vec<_>>());
+            }
+            Call::PagesOfItems(limit, newest_first) => {
+                let (mut read, mut token) = (Vec::new(), None);
+                loop {
+                    let items = trades.items(&key).limit(limit).after(token);
+                    let items = if newest_first { items.newest_first() } else { items };
+                    let slice = items.page().await.unwrap();
+                    read.extend(slice.items);
+                    token = slice.next;
+                    if token.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(read, history.in_order(newest_first));
+            }
+            Call::Range {
+                from,
+                until,
+                newest_first,
+            } => {
+                let (from, until) = (at(SECOND + from), at(SECOND + until));
+                let items = trades.items(&key).from(from).until(until);
+                let items = if newest_first { items.newest_first() } else { items };
+                let read: mongo_patterns::Result<Vec<Trade>> = items.stream().try_collect().await;
+                if from >= until {
+                    assert_eq!(read.unwrap_err().kind(), ErrorKind::InvalidArgument);
+                    return;
+                }
+                let mut expected = history.in_order(newest_first);
+                expected.retain(|item| (from..until).contains(&item.date));
+                assert_eq!(read.unwrap(), expected);
+            }
+            Call::Counts => {
+                let counts = trades.counts(&key).await.unwrap();
+                let (items, pages) = (history.items().len() as u64, history.0.len() as u64);
+                assert_eq!((counts.items, counts.pages), (items, pages));
+                assert_eq!(trades.count_pages(&key).await.unwrap(), pages);
+            }
+            _ => {
+                let findings: Vec<_> = trades.verify().key(&key).stream().try_collect().await.unwrap();
+                assert_eq!(findings, []);
+                let repaired: Vec<_> = trades.repair().key(&key).stream().try_collect().await.unwrap();
+                assert!(repaired.is_empty(), "{repaired:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_calls() {
+    testkit::run(async |db| {
+        let identified = || {
+            let trades = Trades::builder(plain(db))
+                .key_field("customerId")
+                .items_field("history");
+            trades.time_field("date").item_id_field("n").page_size(PAGE as u32)
+        };
+        let by_time = ready(db, identified()).await;
+        let monotonic = ready(db, identified().id_policy(IdPolicy::Monotonic)).await;
+        check_random(call(), async |Sequence { number, variant, calls }| {
+            let (trades, policy) = match variant % 2 {
+                0 => (&by_time, IdPolicy::ItemTime),
+                _ => (&monotonic, IdPolicy::Monotonic),
+            };
+            let mut model = Model {
+                db,
+                trades,
+                policy,
+                keys: [number * 2, number * 2 + 1],
+                histories: Default::default(),
+                next: 0,
+            };
+            for (of, call) in calls {
+                model.run(of, call).await;
+            }
+            model.compare().await;
+        })
+        .await;
+        assert_eq!(violations(&plain(db), PAGE as i32).await, Vec::<Document>::new());
+    })
+    .await;
+}

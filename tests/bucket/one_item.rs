@@ -1,0 +1,425 @@
+//! Single items, found, changed and removed by their ids.
+
+use std::time::Duration;
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::*;
+
+fn identified(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Trade> {
+    builder(db).item_id_field("n")
+}
+
+/// Trades 0 to `count` of customer 123.
+async fn filled(db: &TestDatabase, page_size: u32, count: i64) -> Trades {
+    let trades = ready(db, identified(db).page_size(page_size)).await;
+    let items: Vec<Trade> = (0..count).map(spread).collect();
+    trades.append_many(&123, &items).await.unwrap();
+    db.recorder().clear();
+    trades
+}
+
+/// The ids of the items of customer 123, page by page.
+async fn pages(trades: &Trades) -> Vec<Vec<i64>> {
+    let slice = trades.pages(&123).limit(10_000).await.unwrap();
+    let ids = |page: Vec<Trade>| page.into_iter().map(|trade| trade.n).collect();
+    slice.pages.into_iter().map(|page| ids(page.items)).collect()
+}
+
+fn chunks(items: &[i64], page_size: u32) -> Vec<Vec<i64>> {
+    items.chunks(page_size as usize).map(<[i64]>::to_vec).collect()
+}
+
+#[tokio::test]
+async fn an_item_is_found_by_its_id_in_one_round_trip() {
+    testkit::run(async |db| {
+        let trades = filled(db, 10, 1005).await;
+        trades.append(&12, &same_second(5000)).await.unwrap();
+        for n in [0, 9, 10, 777, 1004] {
+            db.recorder().clear();
+            assert_eq!(trades.item(&123, n).await.unwrap(), Some(spread(n)));
+            assert_eq!(db.recorder().names(), ["find"]);
+            assert_eq!(explain_last(db).await.documents, 1);
+        }
+        assert_eq!(trades.item(&123, 5000).await.unwrap(), None, "it is another customer's");
+        assert_eq!(trades.item(&123, "0").await.unwrap(), None, "a string is no number");
+        assert_eq!(trades.item(&4, 0).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replaced_item_keeps_its_place() {
+    testkit::run(async |db| {
+        let trades = filled(db, 10, 25).await;
+        for n in [0, 9, 10, 24] {
+            db.recorder().clear();
+            let changed = Trade {
+                n,
+                date: at(SECOND + 900),
+            };
+            assert!(trades.replace_item(&123, &changed).await.unwrap().modified);
+            assert_eq!(db.recorder().names(), ["update"]);
+            assert!(!trades.replace_item(&123, &changed).await.unwrap().modified);
+            assert_eq!(trades.item(&123, n).await.unwrap(), Some(changed));
+        }
+        for (customer, n) in [(123, 25), (12, 0)] {
+            db.recorder().clear();
+            let error = trades.replace_item(&customer, &spread(n)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+            assert_eq!(db.recorder().names(), ["update", "find"]);
+        }
+        assert_eq!(pages(&trades).await, chunks(&(0..25).collect::<Vec<_>>(), 10));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_looks_like_an_operator_is_stored_as_it_is() {
+    testkit::run(async |db| {
+        let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .item_id_field("_id")
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        // MongoDB 4.4 refuses names with a dollar inside of items, and stores the rest.
+        let dollars = at_least(db, 5);
+        let hostile = |id: i32| {
+            let mut item = doc! { "_id": id, "value": "$count", "a.b": 1, "in": { "c.d": "$$ROOT" } };
+            if dollars {
+                item.insert("literal", doc! { "$literal": 1 });
+                item.insert("deep", doc! { "e": { "$x": "$$ROOT" } });
+            }
+            item
+        };
+        let batch: Vec<Document> = (0..25).map(hostile).collect();
+        trades.append(&1, &hostile(0)).await.unwrap();
+        trades.append_many(&1, &batch).await.unwrap();
+        let mut changed = hostile(7);
+        changed.insert("changed", "$history");
+        if dollars {
+            changed.insert("$each", vec![1, 2]);
+        }
+        assert!(trades.replace_item(&1, &changed).await.unwrap().modified);
+        let update = doc! { "value": "$in", "in": { "c.d": "$$NOW" }, "new": "$history" };
+        changed.extend(update.clone());
+        assert!(trades.update_item(&1, 7, update).await.unwrap().modified);
+        assert_eq!(trades.item(&1, 7).await.unwrap(), Some(changed));
+        assert!(trades.remove_item(&1, 7).await.unwrap().found);
+        for id in (0..25).filter(|id| *id != 7) {
+            assert_eq!(trades.item(&1, id).await.unwrap(), Some(hostile(id)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn after_a_removal_every_page_but_the_last_is_full() {
+    testkit::run(async |db| {
+        for page_size in [1, 3, 10] {
+            for count in [1, 3, 10, 30, 34] {
+                for n in [0, count / 2, count - 1] {
+                    plain(db).drop().await.unwrap();
+                    let trades = filled(db, page_size, count).await;
+                    assert!(trades.remove_item(&123, n).await.unwrap().found);
+                    assert!(!trades.remove_item(&123, n).await.unwrap().found);
+                    let mut left: Vec<i64> = (0..count).filter(|item| *item != n).collect();
+                    assert_eq!(pages(&trades).await, chunks(&left, page_size), "{n} of {count}");
+                    assert_eq!(trades.item(&123, n).await.unwrap(), None);
+                    // The key can be appended to, and the item is new again.
+                    assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
+                    left.push(n);
+                    assert_eq!(trades.counts(&123).await.unwrap().items, left.len() as u64);
+                    assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []);
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_items_can_be_removed_from_either_end() {
+    testkit::run(async |db| {
+        for from_the_end in [false, true] {
+            let trades = filled(db, 3, 10).await;
+            for round in 0..10 {
+                let n = if from_the_end { 9 - round } else { round };
+                assert!(trades.remove_item(&123, n).await.unwrap().found);
+                let left: Vec<i64> = if from_the_end {
+                    (0..n).collect()
+                } else {
+                    (n + 1..10).collect()
+                };
+                assert_eq!(pages(&trades).await, chunks(&left, 3));
+            }
+            assert_eq!(all(&plain(db)).await, Vec::<Document>::new());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_open_bucket_in_the_middle_is_filled_by_a_removal_behind_it() {
+    testkit::run(async |db| {
+        // A late item opened the bucket in the middle, and it is the open one.
+        let bucket = |second: i64, items: &[i64]| {
+            let history: Vec<Document> = items.iter().map(|n| doc! { "n": n, "date": at(second) }).collect();
+            let count = i32::try_from(items.len()).unwrap();
+            doc! { "_id": format!("123_{second:010}"), "customerId": 123, "count": count, "history": history }
+        };
+        let trades = ready(db, identified(db).page_size(3)).await;
+        let buckets = [
+            bucket(100, &[0, 1, 2]),
+            bucket(200, &[3]),
+            bucket(300, &[4, 5, 6]),
+            bucket(400, &[7, 8, 9]),
+        ];
+        plain(db).insert_many(buckets).await.unwrap();
+        assert!(trades.remove_item(&123, 8).await.unwrap().found);
+        assert_eq!(pages(&trades).await, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 9]]);
+        assert!(trades.remove_item(&123, 9).await.unwrap().found);
+        assert_eq!(pages(&trades).await, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7]]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removal_in_the_open_bucket_takes_two_round_trips() {
+    testkit::run(async |db| {
+        let trades = filled(db, 10, 25).await;
+        trades.remove_item(&123, 21).await.unwrap();
+        assert_eq!(db.recorder().names(), ["find", "update"]);
+        db.recorder().clear();
+        trades.remove_item(&123, 3).await.unwrap();
+        assert_eq!(
+            db.recorder().names(),
+            ["find", "find", "find", "delete", "insert", "commitTransaction"]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removal_that_fails_anywhere_is_whole_or_not_at_all() {
+    testkit::run(async |db| {
+        for command in ["find", "delete", "insert", "commitTransaction"] {
+            for (code, labels) in [(96, &[][..]), (112, &["TransientTransactionError"][..])] {
+                plain(db).drop().await.unwrap();
+                let trades = filled(db, 3, 10).await;
+                let skip = u32::from(command == "find");
+                let fault = if skip > 0 {
+                    FailPoint::on(&[command]).skip(skip)
+                } else {
+                    FailPoint::on(&[command]).times(1)
+                };
+                // A commit that was not done leaves the transaction to the server, which ends it after a minute.
+                if skip > 0 && code == 112 || command == "commitTransaction" && code == 96 {
+                    continue;
+                }
+                let fault = fault.error_code(code).error_labels(labels).enable(db).await;
+                let removed = trades.remove_item(&123, 4).await;
+                fault.disable().await;
+                let whole: Vec<i64> = (0..10).collect();
+                let without: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
+                match removed {
+                    Ok(removed) => {
+                        assert!(removed.found && code == 112, "{command} {code}");
+                        assert_eq!(pages(&trades).await, chunks(&without, 3));
+                    }
+                    Err(error) => {
+                        assert_eq!(code, 96, "{command}: {error}");
+                        assert_eq!(pages(&trades).await, chunks(&whole, 3), "{command}");
+                        assert!(trades.remove_item(&123, 4).await.unwrap().found);
+                        assert_eq!(pages(&trades).await, chunks(&without, 3));
+                    }
+                }
+            }
+        }
+    })
+    .await;
+}
+
+/// As when the process is killed: nothing is sent after the command that was under way.
+#[tokio::test]
+async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
+    testkit::run(async |db| {
+        let mut dropped = 0;
+        for skip in 0.. {
+            plain(db).drop().await.unwrap();
+            let trades = filled(db, 3, 10).await;
+            let fault = FailPoint::on(&["find", "delete", "insert", "commitTransaction"])
+                .skip(skip)
+                .block(Duration::from_millis(30))
+                .enable(db)
+                .await;
+            let sent = db.recorder().sent(skip as usize + 1);
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                removed = trades.remove_item(&123, 4) => removed.unwrap().found,
+            };
+            dropped += u32::from(!done);
+            fault.disable().await;
+            end_transactions(db).await;
+            let there = trades.item(&123, 4).await.unwrap().is_some();
+            let left: Vec<i64> = (0..10).filter(|n| *n != 4 || there).collect();
+            assert_eq!(pages(&trades).await, chunks(&left, 3), "after {skip} commands");
+            assert_eq!(trades.remove_item(&123, 4).await.unwrap().found, there);
+            let left: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
+            assert_eq!(pages(&trades).await, chunks(&left, 3));
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 5, "{dropped}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_a_callers_transaction_it_is_part_of_that() {
+    testkit::run(async |db| {
+        let trades = filled(db, 3, 10).await;
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        assert!(trades.remove_item(&123, 1).session(&mut session).await.unwrap().found);
+        assert!(trades.remove_item(&123, 9).session(&mut session).await.unwrap().found);
+        let changed = Trade { n: 5, date: at(1) };
+        let replaced = trades.replace_item(&123, &changed).session(&mut session).await.unwrap();
+        assert!(replaced.modified);
+        let update = trades.update_item(&123, 6, doc! { "date": at(2) });
+        assert!(update.session(&mut session).await.unwrap().modified);
+        assert_eq!(trades.item(&123, 1).session(&mut session).await.unwrap(), None);
+        assert_eq!(
+            trades.item(&123, 1).await.unwrap(),
+            Some(spread(1)),
+            "outside it is still there"
+        );
+        session.abort_transaction().await.unwrap();
+        assert_eq!(pages(&trades).await, chunks(&(0..10).collect::<Vec<_>>(), 3));
+        // A session without a transaction gets one.
+        assert!(trades.remove_item(&123, 1).session(&mut session).await.unwrap().found);
+        let left: Vec<i64> = (0..10).filter(|n| *n != 1).collect();
+        assert_eq!(pages(&trades).await, chunks(&left, 3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_a_standalone_only_a_removal_from_a_full_page_is_refused() {
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let client = Client::with_uri_str(mongod.uri()).await.unwrap();
+    let trades = Trades::builder(client.database("test").collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .item_id_field("n")
+        .page_size(3)
+        .build()
+        .unwrap();
+    trades.ensure_indexes().await.unwrap();
+    let items: Vec<Trade> = (0..8).map(spread).collect();
+    trades.append_many(&123, &items).await.unwrap();
+    let error = trades.remove_item(&123, 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(pages(&trades).await, chunks(&(0..8).collect::<Vec<_>>(), 3));
+    assert!(trades.remove_item(&123, 6).await.unwrap().found);
+    assert!(trades.remove_item(&123, 7).await.unwrap().found);
+    assert_eq!(pages(&trades).await, chunks(&(0..6).collect::<Vec<_>>(), 3));
+}
+
+#[tokio::test]
+async fn bad_input_and_set_up_are_named() {
+    testkit::run(async |db| {
+        let without = trades(db).await;
+        for error in [
+            without.item(&123, 1).await.unwrap_err(),
+            without.remove_item(&123, 1).await.unwrap_err(),
+            without.replace_item(&123, &spread(1)).await.unwrap_err(),
+            without.update_item(&123, 1, doc! { "a": 1 }).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            assert!(error.to_string().contains("item_id_field"));
+        }
+        let trades = identified(db).build().unwrap();
+        for error in [
+            trades.item(&123, 1).await.unwrap_err(),
+            trades.remove_item(&123, 1).await.unwrap_err(),
+            trades.replace_item(&123, &spread(1)).await.unwrap_err(),
+            trades.update_item(&123, 1, doc! { "a": 1 }).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
+            assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");
+        }
+        trades.ensure_indexes().await.unwrap();
+        for id in [mongodb::bson::Bson::Null, 1.5.into(), doc! { "$gt": 0 }.into()] {
+            assert_eq!(
+                trades.item(&123, id.clone()).await.unwrap_err().kind(),
+                ErrorKind::InvalidItemId
+            );
+            assert_eq!(
+                trades.remove_item(&123, id).await.unwrap_err().kind(),
+                ErrorKind::InvalidItemId
+            );
+        }
+    })
+    .await;
+}
+
+/// As an append does for an item that it cannot store.
+#[tokio::test]
+async fn the_error_of_a_bad_item_or_id_names_the_key() {
+    testkit::run(async |db| {
+        let items = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .time_field("date")
+            .item_id_field("n")
+            .build()
+            .unwrap();
+        items.ensure_indexes().await.unwrap();
+        let (bad_id, timeless) = (doc! { "n": 1.5, "date": at(SECOND) }, doc! { "n": 1 });
+        let good = doc! { "n": 1, "date": at(SECOND) };
+        let writer = items.batching_writer();
+        let errors = [
+            items.append(&123, &bad_id).await.unwrap_err(),
+            items.append(&123, &timeless).await.unwrap_err(),
+            items.append(&123, &doc! { "date": at(SECOND) }).await.unwrap_err(),
+            items.append(&123, &good).at(at(-1)).await.unwrap_err(),
+            items
+                .append_many(&123, &[good.clone(), bad_id.clone()])
+                .await
+                .unwrap_err(),
+            items
+                .append_many(&123, &[good.clone(), timeless.clone()])
+                .await
+                .unwrap_err(),
+            items
+                .append_stream(futures::stream::iter([(123, bad_id.clone())]))
+                .await
+                .unwrap_err(),
+            writer.append(&123, &bad_id).await.unwrap_err(),
+            writer.append(&123, &timeless).await.unwrap_err(),
+            items.item(&123, 1.5).await.unwrap_err(),
+            items.remove_item(&123, 1.5).await.unwrap_err(),
+            items.replace_item(&123, &bad_id).await.unwrap_err(),
+            items.replace_item(&123, &timeless).await.unwrap_err(),
+            items.update_item(&123, 1.5, doc! { "qty": 1 }).await.unwrap_err(),
+            items.update_item(&123, 1, doc! { "date": 1 }).await.unwrap_err(),
+            items.update_item(&123, 1, doc! { "n": 1 }).await.unwrap_err(),
+        ];
+        for (number, error) in errors.iter().enumerate() {
+            assert!(error.is_invalid_input(), "{number}: {error:?}");
+            assert_eq!(error.key(), Some("123"), "{number}: {error:?}");
+        }
+        assert!(all(&plain(db)).await.is_empty());
+    })
+    .await;
+}

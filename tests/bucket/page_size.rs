@@ -1,0 +1,266 @@
+//! The page size of a live collection changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::bucket::damage::problems;
+use crate::common::support::*;
+
+const KEYS: u32 = 6;
+const WRITERS: i64 = 8;
+
+fn sized(db: &TestDatabase, page_size: u32) -> Trades {
+    builder(db).page_size(page_size).build().unwrap()
+}
+
+/// Which trades each key has; panics when one is there twice.
+async fn stored(trades: &Trades) -> BTreeMap<i64, u32> {
+    let mut stored = BTreeMap::new();
+    for key in 0..KEYS {
+        let items: Vec<Trade> = trades.items(&key).stream().try_collect().await.unwrap();
+        for trade in items {
+            assert_eq!(stored.insert(trade.n, key), None, "trade {} is stored twice", trade.n);
+        }
+    }
+    stored
+}
+
+async fn check(trades: &Trades, acknowledged: &BTreeMap<i64, u32>) {
+    assert_eq!(&stored(trades).await, acknowledged);
+    let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+    assert_eq!(problems(&found), []);
+}
+
+/// Writers with the old size append until they are refused, then wait for the end of the change, if the new size cannot
+/// be written before, and go on with the new one.
+async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
+    plain(db).drop().await.unwrap();
+    let (old_size, new_size) = (sized(db, old), sized(db, new));
+    old_size.ensure_indexes().await.unwrap();
+    let mut acknowledged = BTreeMap::new();
+    for key in 0..KEYS {
+        let first = i64::from(key) * 1000 + 1_000_000;
+        let before: Vec<Trade> = (first..first + 95).map(spread).collect();
+        old_size.append_many(&key, &before).await.unwrap();
+        acknowledged.extend(before.iter().map(|trade| (trade.n, key)));
+    }
+    let started = Arc::new(tokio::sync::Barrier::new(usize::try_from(WRITERS).unwrap() + 1));
+    let refused = Arc::new(AtomicU32::new(0));
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (old_size, new_size) = (old_size.clone(), new_size.clone());
+            let (started, refused, done) = (Arc::clone(&started), Arc::clone(&refused), Arc::clone(&done));
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                let mut trades = old_size;
+                let mut after = 0;
+                started.wait().await;
+                for n in (writer * 100_000)..((writer + 1) * 100_000) {
+                    let key = u32::try_from(n % i64::from(KEYS)).unwrap();
+                    loop {
+                        match trades.append(&key, &spread(n)).await {
+                            Ok(_) => break acknowledged.push((n, key)),
+                            Err(error) if error.kind() == ErrorKind::IndexMissing => {
+                                if trades.page_size() == old {
+                                    refused.fetch_add(1, Ordering::Relaxed);
+                                    trades = new_size.clone();
+                                }
+                                tokio::task::yield_now().await;
+                            }
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                    if done.load(Ordering::Relaxed) && trades.page_size() == new {
+                        after += 1;
+                        if after == 5 {
+                            break;
+                        }
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    started.wait().await;
+    let mut progress = Vec::new();
+    let change = new_size
+        .migrate_page_size_from(old)
+        .on_progress(|change| progress.push(change))
+        .await
+        .unwrap();
+    done.store(true, Ordering::Relaxed);
+    for writer in writers {
+        acknowledged.extend(writer.await.unwrap());
+    }
+    assert_eq!(
+        i64::from(refused.load(Ordering::Relaxed)),
+        WRITERS,
+        "each was refused once"
+    );
+    assert!(change.keys >= u64::from(KEYS), "{change:?}");
+    assert_eq!(progress.last(), Some(&change));
+    println!("{old} to {new}: {change:?}, {} items", acknowledged.len());
+    check(&new_size, &acknowledged).await;
+    assert_eq!(violations(&plain(db), i32::try_from(new).unwrap()).await, []);
+    let indexes = plain(db).list_index_names().await.unwrap();
+    assert_eq!(
+        indexes,
+        ["_id_".to_owned(), new_size.indexes().indexes()[0].name.clone()]
+    );
+    let again = new_size.migrate_page_size_from(old).await.unwrap();
+    assert_eq!((again.keys, again.pages), (0, 0), "and there is nothing left to do");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_larger_pages_under_load() {
+    testkit::run(async |db| change_under_load(db, 3, 10).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_smaller_pages_under_load() {
+    testkit::run(async |db| change_under_load(db, 10, 3).await).await;
+}
+
+/// Wherever it ends, a second call finishes.
+#[tokio::test]
+async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
+    testkit::run(async |db| {
+        for (old, new) in [(3, 10), (10, 3)] {
+            for stop_after in 1..=5 {
+                plain(db).drop().await.unwrap();
+                let (old_size, new_size) = (sized(db, old), sized(db, new));
+                old_size.ensure_indexes().await.unwrap();
+                let mut acknowledged = BTreeMap::new();
+                for key in 0..KEYS {
+                    let first = i64::from(key) * 1000;
+                    let trades: Vec<Trade> = (first..first + 28).map(spread).collect();
+                    old_size.append_many(&key, &trades).await.unwrap();
+                    acknowledged.extend(trades.iter().map(|trade| (trade.n, key)));
+                }
+                let (stop, stopped) = tokio::sync::oneshot::channel();
+                let mut stop = Some(stop);
+                let change = new_size.migrate_page_size_from(old).concurrency(1);
+                let change = change.on_progress(move |change| {
+                    if change.keys == stop_after {
+                        let _ = stop.take().unwrap().send(());
+                    }
+                });
+                tokio::select! {
+                    biased;
+                    _ = stopped => {}
+                    done = change => panic!("{done:?}"),
+                }
+                assert_eq!(stored(&new_size).await, acknowledged);
+                new_size.migrate_page_size_from(old).await.unwrap();
+                check(&new_size, &acknowledged).await;
+                new_size.append(&0, &spread(-1)).await.unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_that_fails_at_an_index_is_finished_by_another() {
+    testkit::run(async |db| {
+        for (old, new) in [(3, 10), (10, 3)] {
+            for command in ["listCollections", "listIndexes", "dropIndexes", "createIndexes"] {
+                plain(db).drop().await.unwrap();
+                let (old_size, new_size) = (sized(db, old), sized(db, new));
+                old_size.ensure_indexes().await.unwrap();
+                let trades: Vec<Trade> = (0..28).map(spread).collect();
+                old_size.append_many(&0, &trades).await.unwrap();
+                let fault = FailPoint::on(&[command]).error_code(8000).enable(db).await;
+                new_size.migrate_page_size_from(old).await.unwrap_err();
+                fault.disable().await;
+                new_size.migrate_page_size_from(old).await.unwrap();
+                check(&new_size, &trades.iter().map(|trade| (trade.n, 0)).collect()).await;
+                new_size.append(&0, &spread(-1)).await.unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_is_an_error_and_nothing_is_changed() {
+    testkit::run(async |db| {
+        let new_size = sized(db, 10);
+        for old in [0, 10, u32::MAX] {
+            let error = new_size.migrate_page_size_from(old).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+
+        // An index of that name that is not ours.
+        let index = mongodb::IndexModel::builder()
+            .keys(doc! { "customerId": 1 })
+            .options(
+                mongodb::options::IndexOptions::builder()
+                    .name("customerId_1_count_lt_3".to_owned())
+                    .build(),
+            )
+            .build();
+        plain(db).create_index(index).await.unwrap();
+        for page_size in [10, 2] {
+            let error = sized(db, page_size).migrate_page_size_from(3).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{error:?}");
+            assert_eq!(plain(db).list_index_names().await.unwrap().len(), 2);
+        }
+    })
+    .await;
+}
+
+/// Before the old index goes: without one, nobody could append.
+#[tokio::test]
+async fn a_key_that_cannot_be_rewritten_stops_a_change_to_larger_pages() {
+    testkit::run(async |db| {
+        let old_size = sized(db, 3);
+        old_size.ensure_indexes().await.unwrap();
+        let trades: Vec<Trade> = (0..7).map(spread).collect();
+        old_size.append_many(&123, &trades).await.unwrap();
+        let mut damaged: Document = full_bucket(SECOND + 100);
+        damaged.insert("history", 7);
+        plain(db).insert_one(&damaged).await.unwrap();
+        let before = all(&plain(db)).await;
+        let new_size = sized(db, 10);
+        let error = new_size.migrate_page_size_from(3).await.unwrap_err();
+        assert!(error.is_corrupt(), "{error:?}");
+        assert_eq!(error.key(), Some("123"));
+        assert_eq!(all(&plain(db)).await, before);
+        old_size.append(&123, &spread(7)).await.unwrap();
+
+        plain(db).delete_one(doc! { "_id": damaged.get("_id") }).await.unwrap();
+        let change = new_size.migrate_page_size_from(3).await.unwrap();
+        assert_eq!((change.keys, change.pages), (1, 1));
+        assert_eq!(new_size.page(&123, 1).await.unwrap().unwrap().items.len(), 8);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_a_standalone_nothing_is_changed() {
+    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
+        .await
+        .unwrap();
+    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
+    let collection = client.database("test").collection::<Document>("trades");
+    let sized = |page_size| {
+        let trades = Trades::builder(collection.clone())
+            .key_field("customerId")
+            .items_field("history");
+        trades.time_field("date").page_size(page_size).build().unwrap()
+    };
+    let old_size = sized(10);
+    old_size.ensure_indexes().await.unwrap();
+    let error = sized(3).migrate_page_size_from(10).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    old_size.append(&123, &spread(0)).await.unwrap();
+}

@@ -1,0 +1,261 @@
+//! Pages by number and by cursor, and the newest items.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{PageSlice, PageToken};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, doc};
+
+use crate::common::support::*;
+
+/// 35 trades on four pages.
+async fn four_pages(db: &TestDatabase) -> Trades {
+    let trades = trades(db).await;
+    for n in 0..35 {
+        trades.append(&123, &spread(n)).await.unwrap();
+        if n % 10 == 0 {
+            trades.append(&12, &spread(1000 + n)).await.unwrap();
+            trades.append(&1234, &spread(2000 + n)).await.unwrap();
+        }
+    }
+    db.recorder().clear();
+    trades
+}
+
+/// The number of the first item of each page.
+fn firsts(slice: &PageSlice<u32, Trade>) -> Vec<i64> {
+    slice.pages.iter().map(|page| page.items[0].n).collect()
+}
+
+#[tokio::test]
+async fn pages_are_numbered_from_one() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        for number in 1..=4 {
+            let page = trades.page(&123, number).await.unwrap().unwrap();
+            let first = 10 * (i64::try_from(number).unwrap() - 1);
+            assert_eq!(page.key, 123);
+            assert_eq!(page.id, format!("123_{}", SECOND + first));
+            let expected: Vec<Trade> = (first..35.min(first + 10)).map(spread).collect();
+            assert_eq!(page.items, expected);
+        }
+        for number in [5, 10, u64::from(u32::MAX)] {
+            assert_eq!(trades.page(&123, number).await.unwrap(), None);
+        }
+        assert_eq!(trades.page(&99, 1).await.unwrap(), None);
+        assert_eq!(db.recorder().names(), vec!["find"; 8]);
+        for number in [0, u64::MAX] {
+            let error = trades.page(&123, number).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(db.recorder().round_trips(), 8, "and nothing was sent");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cursor_walks_forwards_and_backwards() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        let mut seen = Vec::new();
+        let mut slice = trades.pages(&123).await.unwrap();
+        assert_eq!(slice.previous, None);
+        while let Some(next) = slice.next.clone() {
+            seen.extend(firsts(&slice));
+            slice = trades.pages(&123).after(next).await.unwrap();
+        }
+        assert_eq!(seen, [0, 10, 20, 30]);
+        assert!(slice.pages.is_empty() && slice.previous.is_none());
+
+        let last = trades.pages(&123).newest_first().await.unwrap();
+        assert_eq!(firsts(&last), [30]);
+        let mut seen = Vec::new();
+        let mut token = last.next;
+        while let Some(place) = token {
+            let slice = trades.pages(&123).before(place).await.unwrap();
+            seen.extend(firsts(&slice));
+            token = slice.previous;
+        }
+        assert_eq!(seen, [20, 10, 0]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slice_leads_on_in_both_directions_and_orders() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        let second = trades.page(&123, 2).await.unwrap().unwrap().token().clone();
+        db.recorder().clear();
+
+        let slice = trades.pages(&123).after(second.clone()).limit(5).await.unwrap();
+        assert_eq!((firsts(&slice), slice.next), (vec![20, 30], None));
+        assert_eq!(slice.previous, Some(slice.pages[0].token().clone()));
+
+        let slice = trades.pages(&123).before(second.clone()).limit(5).await.unwrap();
+        assert_eq!((firsts(&slice), slice.previous), (vec![0], None));
+        assert_eq!(slice.next, Some(slice.pages[0].token().clone()));
+
+        let slice = trades
+            .pages(&123)
+            .newest_first()
+            .after(second.clone())
+            .limit(2)
+            .await
+            .unwrap();
+        assert_eq!((firsts(&slice), slice.next), (vec![0], None));
+
+        let slice = trades.pages(&123).newest_first().before(second).limit(2).await.unwrap();
+        assert_eq!(firsts(&slice), [30, 20]);
+        assert_eq!(slice.next, Some(slice.pages[1].token().clone()));
+
+        let slice = trades.pages(&123).newest_first().limit(3).await.unwrap();
+        assert_eq!(firsts(&slice), [30, 20, 10]);
+        assert_eq!(slice.pages[0].items[0].n, 30, "items stay in the order of arrival");
+        assert_eq!(db.recorder().names(), vec!["find"; 5]);
+
+        let error = trades.pages(&123).limit(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_from_outside_stays_within_the_key() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        let handed_out = trades.page(&123, 2).await.unwrap().unwrap().token().to_string();
+        let token: PageToken = handed_out.parse().unwrap();
+        let slice = trades.pages(&12).after(token).limit(10).await.unwrap();
+        assert!(slice.pages.iter().all(|page| page.key == 12));
+        for forged in ["0", "99999999999999999999", "-1"] {
+            let token: PageToken = forged.parse().unwrap();
+            for slice in [
+                trades.pages(&123).after(token.clone()).limit(100).await.unwrap(),
+                trades.pages(&123).before(token).limit(100).await.unwrap(),
+            ] {
+                assert!(slice.pages.iter().all(|page| page.key == 123));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cursor_page_examines_one_document_wherever_it_stands() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        plain(db)
+            .insert_many((0..10_000).map(|n| full_bucket(SECOND + n)))
+            .await
+            .unwrap();
+        let far: PageToken = format!("{}", SECOND + 9_000).parse().unwrap();
+        let near: PageToken = format!("{SECOND}").parse().unwrap();
+        for token in [near, far] {
+            trades.pages(&123).after(token.clone()).await.unwrap();
+            let examined = explain_last(db).await;
+            assert_eq!((examined.keys, examined.documents), (1, 1), "{examined:?}");
+            let tail = token.to_string();
+            let bounds = format!("(\"123_{tail}\", \"123`\")");
+            assert_eq!(examined.bounds.get_array("_id").unwrap(), &[Bson::String(bounds)]);
+            trades.pages(&123).newest_first().after(token).await.unwrap();
+            let examined = explain_last(db).await;
+            assert!(examined.documents <= 1, "{examined:?}");
+            let bounds = format!("(\"123_{tail}\", \"123_\"]");
+            assert_eq!(examined.bounds.get_array("_id").unwrap(), &[Bson::String(bounds)]);
+        }
+        trades.page(&123, 9_001).await.unwrap().unwrap();
+        let examined = explain_last(db).await;
+        assert_eq!((examined.keys, examined.documents), (9_001, 1), "{examined:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_newest_items_come_in_one_round_trip() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        for wanted in [1_u32, 4, 5, 6, 10, 15, 16, 25, 35, 36, 1000] {
+            db.recorder().clear();
+            let newest = trades.newest(&123, wanted).await.unwrap();
+            let expected: Vec<Trade> = (0..35).rev().take(wanted as usize).map(spread).collect();
+            assert_eq!(newest, expected, "{wanted}");
+            assert_eq!(db.recorder().names(), ["find"], "{wanted}");
+            let reply = db.recorder().commands().pop().unwrap().reply.unwrap();
+            let buckets = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+            assert!(buckets.len() <= (wanted as usize - 1).div_ceil(10) + 1);
+            if wanted < 10 {
+                for bucket in buckets {
+                    let items = bucket.as_document().unwrap().get_array("history").unwrap();
+                    assert!(items.len() <= wanted as usize, "no more is sent than asked for");
+                }
+            }
+        }
+        assert_eq!(trades.newest(&99, 5).await.unwrap(), []);
+        let error = trades.newest(&123, 0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+/// Buckets that others left half full, or empty.
+#[tokio::test]
+async fn the_newest_items_come_from_pages_that_are_not_full_too() {
+    testkit::run(async |db| {
+        let trades = builder(db).build().unwrap();
+        let buckets = (0..20_i64).map(|n| {
+            let items: Vec<Bson> = (0..n % 3)
+                .map(|i| doc! { "n": n * 10 + i, "date": at(SECOND) }.into())
+                .collect();
+            let count = i32::try_from(items.len()).unwrap();
+            doc! { "_id": format!("123_{}", SECOND + n), "customerId": 123, "count": count, "history": items }
+        });
+        plain(db).insert_many(buckets).await.unwrap();
+        let numbers: Vec<i64> = trades
+            .newest(&123, 9)
+            .await
+            .unwrap()
+            .iter()
+            .map(|trade| trade.n)
+            .collect();
+        assert_eq!(numbers, [190, 171, 170, 160, 141, 140, 130, 111, 110]);
+        assert_eq!(trades.newest(&123, 100).await.unwrap().len(), 19);
+    })
+    .await;
+}
+
+/// The largest numbers that the arguments can have are numbers as others.
+#[tokio::test]
+async fn the_largest_limits_and_numbers_are_right() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        let largest = i32::MAX as u32;
+        for limit in [largest - 1, largest, largest + 1, u32::MAX] {
+            assert_eq!(trades.pages(&123).limit(limit).await.unwrap().pages.len(), 4, "{limit}");
+            let newest = trades.pages(&123).newest_first().limit(limit).await.unwrap();
+            assert_eq!((newest.pages.len(), newest.next), (4, None), "{limit}");
+            let all = trades.newest(&123, limit).await.unwrap();
+            assert_eq!(all.len() as u64, trades.counts(&123).await.unwrap().items, "{limit}");
+        }
+        let largest = i64::MAX as u64;
+        for number in [largest - 1, largest, largest + 1, u64::MAX - 1, u64::MAX] {
+            match trades.page(&123, number).await {
+                Ok(page) => assert_eq!(page, None, "{number}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{number}: {error:?}"),
+            }
+        }
+        for limit in [largest - 1, largest, largest + 1, u64::MAX] {
+            let slice = trades.items(&123).limit(limit).page().await.unwrap();
+            assert!(slice.items.len() > 30 && slice.next.is_none(), "{limit}");
+            let slice = trades
+                .items(&123)
+                .newest_first()
+                .skip(limit)
+                .limit(limit)
+                .page()
+                .await
+                .unwrap();
+            assert!(slice.items.is_empty(), "{limit}");
+        }
+    })
+    .await;
+}

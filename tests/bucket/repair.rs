@@ -1,0 +1,417 @@
+//! What is wrong with stored buckets is mended, and no item is lost.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::bucket::damage::*;
+use crate::common::support::*;
+
+async fn repair(named: &Named) -> Vec<Repaired> {
+    named.repair().stream().try_collect().await.unwrap()
+}
+
+/// The ids of the stored buckets and the numbers of their trades.
+async fn stored(db: &TestDatabase) -> Vec<(String, Vec<i64>)> {
+    let numbers = |bucket: &Document| {
+        let history = bucket.get_array("history").unwrap().iter();
+        history
+            .map(|trade| trade.as_document().unwrap().get_i64("n").unwrap())
+            .collect()
+    };
+    all(&plain(db))
+        .await
+        .iter()
+        .map(|bucket| (bucket.get_str("_id").unwrap().to_owned(), numbers(bucket)))
+        .collect()
+}
+
+#[tokio::test]
+async fn each_kind_of_damage_is_mended_or_left_and_said() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        for damage in kinds() {
+            plant(db, damage.documents.iter().cloned()).await;
+            let before = all(&plain(db)).await;
+            db.recorder().clear();
+            let planned: Vec<_> = named.repair().dry_run().stream().try_collect().await.unwrap();
+            let writes = ["insert", "delete", "update", "commitTransaction"];
+            assert!(!db.recorder().names().iter().any(|name| writes.contains(&name.as_str())));
+            assert_eq!(all(&plain(db)).await, before, "a dry run writes nothing");
+
+            let repaired = repair(&named).await;
+            assert_eq!(repaired, planned, "a dry run says what a repair does");
+            assert_eq!(repaired.len(), 1, "{:?}", damage.problems);
+            match damage.pages {
+                Some(pages) => {
+                    let pages: Vec<_> = pages.into_iter().map(|(id, trades)| (id.to_owned(), trades)).collect();
+                    assert_eq!(stored(db).await, pages);
+                    assert_eq!(repaired[0].left, None);
+                    assert_eq!(problems(&findings(&named).await), []);
+                    assert_eq!(repair(&named).await, [], "and nothing is left to do");
+                    named.ensure_indexes().await.unwrap();
+                    named.append("a", &spread(99)).await.unwrap();
+                    assert_eq!(problems(&findings(&named).await), []);
+                }
+                None => {
+                    assert!(repaired[0].left.is_some());
+                    assert_eq!(all(&plain(db)).await, before);
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_a_standalone_nothing_is_changed_and_a_dry_run_works() {
+    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
+        .await
+        .unwrap();
+    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
+    let collection = client.database("test").collection::<Document>("trades");
+    let named = Named::builder(collection.clone())
+        .key_field("customerId")
+        .items_field("history")
+        .page_size(3)
+        .build()
+        .unwrap();
+    collection.insert_one(bucket("a", 0..7)).await.unwrap();
+    let before = all(&collection).await;
+    let error = named.repair().stream().try_next().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    assert_eq!(error.operation(), Some("repair"));
+    let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
+    assert_eq!(planned[0].written.len(), 3);
+    assert_eq!(all(&collection).await, before);
+}
+
+#[tokio::test]
+async fn fields_of_the_users_own_stay_or_stop_the_repair() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let marked = |bucket| with(bucket, "note", "mine");
+        plant(db, [bucket("a", 0..2), marked(bucket("a", 2..4)), bucket("a", 4..6)]).await;
+        let repaired = repair(&named).await;
+        assert_eq!(repaired[0].removed, [Bson::from("a_1698335227")]);
+        assert_eq!(
+            all(&plain(db)).await,
+            [bucket("a", 0..3), marked(bucket_at("a", SECOND + 2, 3..6))]
+        );
+
+        plant(db, [bucket("a", 0..1), marked(bucket("a", 1..2))]).await;
+        let before = all(&plain(db)).await;
+        let repaired = repair(&named).await;
+        assert_eq!(repaired[0].left, Some(Unrepaired::OwnFields));
+        assert_eq!(all(&plain(db)).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn doubled_items_stay_once_and_different_ones_are_left() {
+    testkit::run(async |db| {
+        let with_ids = named(db).item_id_field("n").build().unwrap();
+        plant(db, [bucket("a", 0..3), bucket("a", 2..5)]).await;
+        let repaired = repair(&with_ids).await;
+        assert_eq!(repaired[0].left, None);
+        assert_eq!(
+            stored(db).await,
+            [
+                ("a_1698335223".to_owned(), vec![0, 1, 2]),
+                ("a_1698335225".to_owned(), vec![3, 4])
+            ]
+        );
+        with_ids.ensure_indexes().await.unwrap();
+
+        let other = doc! { "n": 2, "date": at(SECOND) };
+        plant(db, [bucket("a", 0..3), with(bucket("a", 3..4), "history", [other])]).await;
+        let before = all(&plain(db)).await;
+        assert_eq!(repair(&with_ids).await[0].left, Some(Unrepaired::ItemsDiffer));
+        assert_eq!(all(&plain(db)).await, before);
+
+        plant(
+            db,
+            [
+                with(bucket("a", 0..1), "count", 7),
+                with(bucket("a", 3..4), "history", [doc! { "what": 7 }]),
+            ],
+        )
+        .await;
+        let repaired = repair(&with_ids).await;
+        assert_eq!(repaired[0].left, Some(Unrepaired::NoItemId));
+        assert_eq!(repaired[0].written, ["a_1698335223"], "all else is mended");
+        assert_eq!(repair(&with_ids).await[0].written, [""; 0]);
+    })
+    .await;
+}
+
+/// Under hand-written ids, all keys of which one is the start of another.
+#[tokio::test]
+async fn hand_written_ids_become_ours_and_keys_stay_apart() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let planted = [
+            bucket("a_3", 0..2),
+            bucket("a_3", 2..3),
+            bucket("a", 3..4),
+            bucket("a%", 5..6),
+        ];
+        plant(db, planted.clone()).await;
+        let only: Vec<_> = named.repair().key("a").stream().try_collect().await.unwrap();
+        assert_eq!(only, []);
+        let only: Vec<_> = named.repair().key("a_3").stream().try_collect().await.unwrap();
+        assert_eq!(only[0].key.as_deref(), Some("a%5F3"));
+        assert_eq!(only[0].written, ["a%5F3_1698335223"]);
+        assert_eq!(repair(&named).await.len(), 1, "that of a%");
+        assert_eq!(
+            stored(db).await,
+            [
+                ("a%25_1698335228".to_owned(), vec![5]),
+                ("a%5F3_1698335223".to_owned(), vec![0, 1, 2]),
+                ("a_1698335226".to_owned(), vec![3])
+            ]
+        );
+        named.ensure_indexes().await.unwrap();
+        for key in ["a", "a_3", "a%"] {
+            named.append(key, &spread(7)).await.unwrap();
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// Items that cannot be read are left, and never removed; all else of the key is repaired.
+#[tokio::test]
+async fn items_that_are_null_or_have_no_time_are_left() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let timeless = [Bson::from(doc! { "n": 1 }), trade(2)];
+        let null = [trade(3), Bson::Null];
+        for (items, problem) in [
+            (timeless, Problem::ItemTimeMissing { items: 1 }),
+            (null, Problem::ItemNull { items: 1 }),
+        ] {
+            plant(
+                db,
+                [with(bucket("a", 0..1), "history", items.to_vec()), bucket("a", 5..6)],
+            )
+            .await;
+            let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
+            let repaired = repair(&named).await;
+            assert_eq!(planned, repaired);
+            assert_eq!(repaired[0].left, Some(Unrepaired::UnreadableItems));
+            assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
+            let stored = all(&plain(db)).await;
+            let [first, second] = items;
+            assert_eq!(stored[0].get_array("history").unwrap(), &[first, second, trade(5)]);
+            assert_eq!(problems(&findings(&named).await), [("a_1698335223", problem)]);
+            let again = repair(&named).await;
+            assert_eq!(
+                (again[0].left, again[0].written.len()),
+                (Some(Unrepaired::UnreadableItems), 0)
+            );
+        }
+    })
+    .await;
+}
+
+/// xorshift64
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+}
+
+/// A key's buckets, damaged in several ways, and the trades in them.
+fn damaged(dice: &mut Dice, key: &str, first: i64) -> (Vec<Document>, Vec<i64>) {
+    let trades: Vec<i64> = (first..first + 1 + i64::try_from(dice.below(16)).unwrap()).collect();
+    let encoded = key.replace('_', "%5F");
+    let mut buckets: Vec<Document> = trades
+        .chunks(3)
+        .map(|page| {
+            let id = format!("{encoded}_{}", SECOND + page[0]);
+            with(bucket(key, page[0]..page[page.len() - 1] + 1), "_id", id)
+        })
+        .collect();
+    for _ in 0..1 + dice.below(4) {
+        let at = dice.below(buckets.len());
+        let second: i64 = buckets[at]
+            .get_str("_id")
+            .unwrap()
+            .rsplit('_')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let history = buckets[at].get_array("history").unwrap().clone();
+        match dice.below(10) {
+            0 => drop(buckets[at].insert("count", i32::try_from(dice.below(7)).unwrap())),
+            1 => drop(buckets[at].remove("count")),
+            2 if at + 1 < buckets.len() => {
+                let next = buckets.remove(at + 1);
+                let history = [history, next.get_array("history").unwrap().clone()].concat();
+                buckets[at].insert("count", i32::try_from(history.len()).unwrap());
+                buckets[at].insert("history", history);
+            }
+            3 if history.len() > 1 => {
+                let mut rest = buckets[at].clone();
+                buckets[at].insert("history", &history[..1]);
+                rest.insert("history", &history[1..]);
+                rest.insert("_id", format!("{encoded}_{}", second + 1));
+                buckets.insert(at + 1, rest);
+            }
+            4 => drop(buckets[at].insert("_id", format!("{encoded}_{}", second.abs() % 1_000_000_000))),
+            5 => drop(buckets[at].insert("_id", format!("{encoded}_-{}", second.abs() % 100_000))),
+            6 => drop(buckets[at].insert("_id", format!("{encoded}_{}000", second.abs()))),
+            7 => drop(buckets[at].insert("_id", format!("{key}_{second}"))),
+            8 => drop(buckets[at].remove("customerId")),
+            9 => buckets.push(with(bucket(key, 0..0), "_id", format!("{encoded}_{}", second + 2))),
+            _ => {}
+        }
+        // A hand-written id tells its key by the key field alone.
+        let id = buckets[at].get_str("_id").unwrap();
+        if key != encoded && id.starts_with(&format!("{key}_")) {
+            buckets[at].insert("customerId", key);
+        }
+    }
+    buckets.sort_by_key(|bucket| bucket.get_str("_id").unwrap().to_owned());
+    let doubled = buckets.windows(2).any(|pair| pair[0].get("_id") == pair[1].get("_id"));
+    if doubled {
+        damaged(dice, key, first)
+    } else {
+        (buckets, trades)
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_keys_with_random_damage_lose_no_item() {
+    testkit::run(async |db| {
+        let seed = 0x5eed_1698_3352_2300;
+        println!("seed {seed:x}");
+        let mut dice = Dice(seed);
+        let mut keys = BTreeMap::new();
+        let mut documents = Vec::new();
+        for n in 0..1000 {
+            let key = format!("{}{n}", if n % 2 == 0 { "k" } else { "k_" });
+            let (buckets, trades) = damaged(&mut dice, &key, n * 20);
+            documents.extend(buckets);
+            keys.insert(key, trades);
+        }
+        plant(db, documents).await;
+        let named = named(db).build().unwrap();
+        let found = findings(&named).await.len();
+        db.recorder().clear();
+        let started = std::time::Instant::now();
+        let repaired = repair(&named).await;
+        println!(
+            "{found} findings, {} keys mended in {} round trips, {:.1?}",
+            repaired.len(),
+            db.recorder().round_trips(),
+            started.elapsed()
+        );
+        assert!(repaired.len() > 700, "most were damaged");
+        let left: Vec<_> = repaired.iter().filter(|repaired| repaired.left.is_some()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        for (key, trades) in &keys {
+            let items: Vec<Trade> = named.items(key).stream().try_collect().await.unwrap();
+            let mut numbers: Vec<i64> = items.iter().map(|trade| trade.n).collect();
+            numbers.sort_unstable();
+            assert_eq!(&numbers, trades, "{key}");
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+        assert_eq!(repair(&named).await, []);
+        named.ensure_indexes().await.unwrap();
+        for key in keys.keys().take(20) {
+            named.append(key, &spread(0)).await.unwrap();
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// A few buckets of a few keys, with ids and key fields of all forms and types.
+fn tangled(dice: &mut Dice, key_is_text: bool) -> Vec<Document> {
+    let mut buckets = std::collections::BTreeMap::new();
+    for n in 0..2 + dice.below(7) {
+        let key = ["1", "12", "1_2"][dice.below(if key_is_text { 3 } else { 2 })];
+        let number = key.parse::<i32>().map(Bson::Int32);
+        let second = [SECOND, SECOND + 5, SECOND + 10, 852_076_800, -7][dice.below(5)];
+        let id: Bson = match dice.below(8) {
+            0 => format!("bucket {n} of {key}").into(),
+            1 => Bson::Int32(i32::try_from(n).unwrap()),
+            2 => format!("{key}_{second}").into(),
+            3 => format!("{}_{second}_{:06}", key.replace('_', "%5F"), 1 + dice.below(2)).into(),
+            _ => format!("{}_{second}", key.replace('_', "%5F")).into(),
+        };
+        let first = i64::try_from(n).unwrap() * 10;
+        let mut bucket = with(
+            bucket(key, first..first + 1 + i64::try_from(dice.below(5)).unwrap()),
+            "_id",
+            id.clone(),
+        );
+        match (dice.below(10), number) {
+            (0, _) => drop(bucket.remove("customerId")),
+            (1, _) => drop(bucket.insert("customerId", Bson::Null)),
+            (2, _) => drop(bucket.insert("customerId", mongodb::bson::oid::ObjectId::new())),
+            (3, Ok(number)) if key_is_text => drop(bucket.insert("customerId", number)),
+            (4, _) => drop(bucket.insert("customerId", "12")),
+            (5, _) => drop(bucket.insert("count", 7)),
+            (_, Ok(number)) if !key_is_text => drop(bucket.insert("customerId", number)),
+            _ => {}
+        }
+        buckets.insert(id.to_string(), bucket);
+    }
+    buckets.into_values().collect()
+}
+
+async fn both<K: mongo_patterns::Key>(repository: &BucketRepository<K, Trade>) -> [Vec<Repaired>; 2] {
+    let in_order = |mut keys: Vec<Repaired>| {
+        keys.sort_by_key(|repaired| (repaired.key.clone(), format!("{:?}", repaired.findings)));
+        keys
+    };
+    let planned = repository.repair().dry_run().stream().try_collect().await.unwrap();
+    let repaired = repository.repair().stream().try_collect().await.unwrap();
+    [planned, repaired].map(in_order)
+}
+
+/// Key by key, over collections in which a key's buckets do not stand together.
+#[tokio::test]
+async fn a_dry_run_and_the_repair_name_each_key_once_and_agree() {
+    testkit::run(async |db| {
+        let mut dice = Dice(0x5eed_0003);
+        let numbered = BucketRepository::<u32, Trade>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .time_field("date")
+            .page_size(3)
+            .build()
+            .unwrap();
+        let named = named(db).build().unwrap();
+        for round in 0..150 {
+            let key_is_text = round % 2 == 0;
+            let documents = tangled(&mut dice, key_is_text);
+            plant(db, documents.iter().cloned()).await;
+            let [planned, repaired] = if key_is_text {
+                both(&named).await
+            } else {
+                both(&numbered).await
+            };
+            assert_eq!(planned, repaired, "round {round}: {documents:#?}");
+            let mut keys: Vec<_> = repaired.iter().filter_map(|repaired| repaired.key.as_ref()).collect();
+            keys.dedup();
+            let named_once = repaired.iter().filter(|repaired| repaired.key.is_some()).count();
+            assert_eq!(keys.len(), named_once, "round {round}: {documents:#?}");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,279 @@
+//! Repair while others write, and repair that is cut off.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::Repaired;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, Regex, cstr, doc};
+
+use crate::bucket::damage::*;
+use crate::common::support::*;
+
+async fn repair(named: &Named) -> Vec<Repaired> {
+    named.repair().stream().try_collect().await.unwrap()
+}
+
+/// What the pages of these keys hold; panics when a trade is there twice.
+async fn numbers(named: &Named, keys: &[String]) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    for key in keys {
+        let items: Vec<Trade> = named.items(key).stream().try_collect().await.unwrap();
+        numbers.extend(items.iter().map(|trade| trade.n));
+    }
+    numbers.sort_unstable();
+    assert!(
+        numbers.is_sorted_by(|a, b| a < b),
+        "a trade is stored twice: {numbers:?}"
+    );
+    numbers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_lose_nothing_while_their_keys_are_mended() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        // By a client of its own, since the writers' one can have all its connections in waiting for the transaction.
+        let mender = named_in(plain(db)).build().unwrap();
+        let keys: Vec<String> = (0..4).map(|key| format!("k{key}")).collect();
+        let mut expected = Vec::new();
+        for round in 0..3_i64 {
+            plain(db).drop().await.unwrap();
+            expected.clear();
+            named.ensure_indexes().await.unwrap();
+            for (index, key) in (0..).zip(&keys) {
+                let first = index * 1000;
+                let planted = [
+                    bucket(key, first..first + 7),
+                    with(bucket(key, first + 10..first + 13), "count", 4 + index),
+                    bucket_at(key, 852_076_800 + round, first + 20..first + 24),
+                    with(bucket(key, first + 30..first + 32), "count", Bson::Null),
+                ];
+                plain(db).insert_many(planted).await.unwrap();
+                expected.extend([0..7, 10..13, 20..24, 30..32].into_iter().flatten().map(|n| first + n));
+            }
+            let writing = Arc::new(AtomicU32::new(10));
+            let writers: Vec<_> = (0..10)
+                .map(|writer| {
+                    let (named, keys, writing) = (named.clone(), keys.clone(), Arc::clone(&writing));
+                    tokio::spawn(async move {
+                        let numbers = (1 + writer) * 10_000..(1 + writer) * 10_000 + 40;
+                        for n in numbers.clone() {
+                            let key = &keys[usize::try_from(n).unwrap() % keys.len()];
+                            named.append(key, &spread(n)).await.unwrap();
+                        }
+                        writing.fetch_sub(1, Ordering::Relaxed);
+                        numbers
+                    })
+                })
+                .collect();
+            let mut mended = 0;
+            while writing.load(Ordering::Relaxed) > 0 || mended < keys.len() {
+                mended += repair(&mender).await.len();
+            }
+            for writer in writers {
+                expected.extend(writer.await.unwrap());
+            }
+            expected.sort_unstable();
+            repair(&named).await;
+            assert_eq!(numbers(&named, &keys).await, expected);
+            assert_eq!(problems(&findings(&named).await), []);
+        }
+    })
+    .await;
+}
+
+/// The manual's `updateOne`, as everyone writes it; whether it was acknowledged.
+async fn shell_append(collection: &Collection<Document>, key: &str, n: i64) -> bool {
+    let pattern = Regex {
+        pattern: format!("^{key}_").try_into().unwrap(),
+        options: cstr!("").into(),
+    };
+    let update = doc! {
+        "$push": { "history": trade(n) },
+        "$inc": { "count": 1 },
+        "$setOnInsert": { "_id": format!("{key}_{}", SECOND + n), "customerId": key },
+    };
+    let filter = doc! { "_id": pattern, "count": { "$lt": 3 } };
+    collection.update_one(filter, update).upsert(true).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collection_of_the_shells_is_mended_while_shells_write() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let keys: Vec<String> = ["c_1", "c_2", "d1", "d2"].map(str::to_owned).to_vec();
+        let writing = Arc::new(AtomicU32::new(8));
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let (shell, keys, writing) = (plain(db), keys.clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    let mut acknowledged = Vec::new();
+                    for n in writer * 1000..writer * 1000 + 60 {
+                        let key = &keys[usize::try_from(n).unwrap() % keys.len()];
+                        if shell_append(&shell, key, n).await {
+                            acknowledged.push(n);
+                        }
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                    acknowledged
+                })
+            })
+            .collect();
+        let mut mended = 0;
+        while writing.load(Ordering::Relaxed) > 0 {
+            mended += repair(&named).await.len();
+        }
+        assert!(mended > 0);
+        let mut expected = Vec::new();
+        for writer in writers {
+            expected.extend(writer.await.unwrap());
+        }
+        repair(&named).await;
+        expected.sort_unstable();
+        assert_eq!(numbers(&named, &keys).await, expected);
+        assert_eq!(problems(&findings(&named).await), []);
+        named.ensure_indexes().await.unwrap();
+        for key in &keys {
+            named.append(key, &spread(100_000)).await.unwrap();
+        }
+        assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// Three keys, damaged in ways that take deletes and inserts.
+async fn plant_three(db: &TestDatabase) -> (Vec<String>, Vec<i64>) {
+    let keys: Vec<String> = ["a", "b", "c_1"].map(str::to_owned).to_vec();
+    let planted = [
+        bucket("a", 0..8),
+        bucket("b", 100..101),
+        bucket("b", 101..103),
+        bucket("c_1", 200..203),
+        with(bucket("c_1", 203..204), "count", 9),
+    ];
+    plant(db, planted).await;
+    (keys, (0..8).chain(100..103).chain(200..204).collect())
+}
+
+const COMMANDS: [&str; 6] = ["aggregate", "getMore", "find", "delete", "insert", "commitTransaction"];
+
+/// Each command fails in turn, and all after it: as when the server refuses to go on.
+#[tokio::test]
+async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let mut failures = 0;
+        for skip in 0.. {
+            let (keys, expected) = plant_three(db).await;
+            db.recorder().clear();
+            let fault = FailPoint::on(&COMMANDS).skip(skip).error_code(8000).enable(db).await;
+            let outcome: Result<Vec<_>, _> = named.repair().concurrency(1).stream().try_collect().await;
+            fault.disable().await;
+            end_transactions(db).await;
+            let done = outcome.is_ok();
+            failures += u32::from(!done);
+            repair(&named).await;
+            assert_eq!(numbers(&named, &keys).await, expected, "after {skip} commands");
+            assert_eq!(problems(&findings(&named).await), []);
+            if done {
+                break;
+            }
+        }
+        assert!(failures >= 15, "{failures}");
+    })
+    .await;
+}
+
+/// The process ends while a command is on its way.
+#[tokio::test]
+async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let mut dropped = 0;
+        for skip in 0.. {
+            let (keys, expected) = plant_three(db).await;
+            db.recorder().clear();
+            let fault = FailPoint::on(&COMMANDS)
+                .skip(skip)
+                .block(Duration::from_millis(30))
+                .enable(db)
+                .await;
+            let sent = db.recorder().sent(skip as usize + 1);
+            let in_turn = named.repair().concurrency(1).stream().try_collect::<Vec<_>>();
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                done = in_turn => done.map(|_| true).unwrap(),
+            };
+            dropped += u32::from(!done);
+            fault.disable().await;
+            end_transactions(db).await;
+            repair(&named).await;
+            assert_eq!(numbers(&named, &keys).await, expected, "after {skip} commands");
+            assert_eq!(problems(&findings(&named).await), []);
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 15, "{dropped}");
+    })
+    .await;
+}
+
+/// The commit was done, and its answer says that it is not certain. The driver asks again.
+#[tokio::test]
+async fn a_commit_of_unknown_outcome_is_done_once() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        for fault in [
+            FailPoint::on(&["commitTransaction"]).times(1).write_concern_error(91),
+            FailPoint::on(&["commitTransaction"]).times(2).close_connection(),
+            FailPoint::on(&["insert"]).times(1).close_connection(),
+        ] {
+            let (keys, expected) = plant_three(db).await;
+            let fault = fault.enable(db).await;
+            let repaired = repair(&named).await;
+            fault.disable().await;
+            assert_eq!(repaired.len(), 3);
+            assert_eq!(numbers(&named, &keys).await, expected);
+            assert_eq!(problems(&findings(&named).await), []);
+        }
+    })
+    .await;
+}
+
+/// Calls each time for all keys, while the stream is not polled.
+#[tokio::test]
+async fn the_reader_of_a_repair_calls_the_same_repository() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        named.ensure_indexes().await.unwrap();
+        let keys: Vec<String> = (0..24).map(|key| format!("k{key}")).collect();
+        for key in &keys {
+            plain(db).insert_one(with(bucket(key, 0..3), "count", 4)).await.unwrap();
+        }
+        let repair = async {
+            let mut repaired = named.repair().stream();
+            let mut number = 0;
+            while repaired.try_next().await.unwrap().is_some() {
+                if number < 2 {
+                    for key in &keys {
+                        named.append(key, &spread(100 + number)).await.unwrap();
+                    }
+                }
+                number += 1;
+            }
+            assert!(number > 0);
+        };
+        let repaired = tokio::time::timeout(Duration::from_secs(60), repair).await;
+        repaired.expect("the appends wait for nothing that the stream holds");
+        for key in &keys {
+            assert_eq!(numbers(&named, std::slice::from_ref(key)).await, [0, 1, 2, 100, 101]);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,232 @@
+//! Tokens that were changed on their way: they are refused, or are another place of the same key, and never lead to what
+//! is another's.
+
+use std::collections::BTreeSet;
+
+use mongo_patterns::bucket::{BucketRepository, ItemToken, PageToken};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+use serde::{Deserialize, Serialize};
+
+use crate::common::support::*;
+use crate::outlier::support as outlier_support;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Note {
+    owner: String,
+    n: i64,
+    date: DateTime,
+}
+
+type Notes = BucketRepository<String, Note>;
+
+/// Keys whose encoded forms look like the beginnings of others.
+const KEYS: [&str; 5] = ["12", "12_3", "123", "12%5F3", ""];
+
+/// Every text that is a byte away from this one, and others that someone may try.
+pub fn changes(token: &str) -> BTreeSet<String> {
+    const OTHERS: &str = "09afA_.-%+$é\0 `";
+    let mut texts = BTreeSet::from([String::new(), token.repeat(2), token.to_uppercase()]);
+    for at in 0..token.len() {
+        let (before, after) = (&token[..at], &token[at + 1..]);
+        texts.extend([before.to_owned(), token[at..].to_owned(), format!("{before}{after}")]);
+        let bits = (0..7).map(|bit| char::from(token.as_bytes()[at] ^ (1 << bit)));
+        for other in OTHERS.chars().chain(bits) {
+            texts.insert(format!("{before}{other}{after}"));
+            texts.insert(format!("{before}{other}{}", &token[at..]));
+        }
+    }
+    texts.remove(token);
+    texts
+}
+
+pub fn is_refused(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+async fn notes(db: &TestDatabase, name: &str, page_size: u32) -> Notes {
+    let notes = Notes::builder(db.collection::<Document>(name))
+        .key_field("owner")
+        .items_field("notes")
+        .time_field("date")
+        .page_size(page_size)
+        .build()
+        .unwrap();
+    notes.ensure_indexes().await.unwrap();
+    notes
+}
+
+/// Seven notes of each key, half of them in one second.
+async fn fill(notes: &Notes) {
+    for owner in KEYS {
+        for n in 0..7 {
+            let date = at(SECOND + (n / 4) * 100);
+            let owner = owner.to_owned();
+            notes.append(&owner.clone(), &Note { owner, n, date }).await.unwrap();
+        }
+    }
+}
+
+fn of_owner(owner: &str, notes: &[Note]) {
+    assert!(notes.iter().all(|note| note.owner == owner), "{owner}: {notes:?}");
+}
+
+/// All that a page token reads.
+async fn pages_at(notes: &Notes, owner: &str, token: &PageToken) -> usize {
+    let mut read = 0;
+    for newest_first in [false, true] {
+        for before in [false, true] {
+            let pages = notes.pages(owner).limit(100);
+            let pages = if newest_first { pages.newest_first() } else { pages };
+            let pages = if before {
+                pages.before(token.clone())
+            } else {
+                pages.after(token.clone())
+            };
+            for page in pages.await.unwrap().pages {
+                assert_eq!(page.key, owner);
+                of_owner(owner, &page.items);
+                read += page.items.len();
+            }
+        }
+    }
+    assert!(read <= 2 * 7, "each way, at most all of them");
+    read
+}
+
+/// All that an item token reads.
+async fn items_at(notes: &Notes, owner: &str, token: &ItemToken) {
+    for newest_first in [false, true] {
+        for from in [None, Some(at(SECOND + 50))] {
+            let items = notes.items(owner).limit(100);
+            let items = if newest_first { items.newest_first() } else { items };
+            let items = match from {
+                Some(from) => items.from(from),
+                None => items,
+            };
+            let read = items.after(token.clone()).page().await.unwrap();
+            of_owner(owner, &read.items);
+            assert!(read.items.len() <= 7);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_token_reads_what_is_of_its_key_alone() {
+    testkit::run(async |db| {
+        let notes = notes(db, "notes", 2).await;
+        fill(&notes).await;
+        let genuine = notes.pages("12").limit(100).await.unwrap().pages;
+        let tokens: Vec<String> = genuine.iter().map(|page| page.token().to_string()).collect();
+        assert!(
+            tokens.len() == 4 && tokens.iter().any(|token| token.contains('_')),
+            "{tokens:?}"
+        );
+        let (mut refused, mut read) = (0, 0);
+        for text in tokens.iter().flat_map(|token| changes(token)).collect::<BTreeSet<_>>() {
+            match text.parse::<PageToken>() {
+                Ok(token) => read += pages_at(&notes, "12", &token).await,
+                Err(error) => {
+                    is_refused(&error);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 100 && read > 100, "{refused} {read}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_item_token_reads_what_is_of_its_key_alone() {
+    testkit::run(async |db| {
+        let notes = notes(db, "notes", 2).await;
+        fill(&notes).await;
+        let first = notes.items("12").limit(3).page().await.unwrap();
+        let token = first.next.unwrap().to_string();
+        assert!(token.contains('_') && token.contains('.'), "{token}");
+        let (mut refused, mut read) = (0, 0);
+        for text in changes(&token) {
+            match text.parse::<ItemToken>() {
+                Ok(token) => {
+                    items_at(&notes, "12", &token).await;
+                    read += 1;
+                }
+                Err(error) => {
+                    is_refused(&error);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 100 && read > 20, "{refused} {read}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_of_another_key_collection_or_page_size_reads_nothing_of_theirs() {
+    testkit::run(async |db| {
+        let here = notes(db, "notes", 2).await;
+        let elsewhere = notes(db, "others", 3).await;
+        for owner in &KEYS[1..] {
+            let (owner, date) = ((*owner).to_owned(), at(SECOND));
+            let note = |n| Note {
+                owner: owner.clone(),
+                n,
+                date,
+            };
+            elsewhere
+                .append_many(&owner, &(0..9).map(note).collect::<Vec<_>>())
+                .await
+                .unwrap();
+        }
+        fill(&here).await;
+        for (foreign, owner) in [(&here, "12_3"), (&here, ""), (&elsewhere, "123")] {
+            for page in foreign.pages(owner).limit(100).await.unwrap().pages {
+                pages_at(&here, "12", page.token()).await;
+            }
+            for items in 1..7 {
+                let page = foreign.items(owner).limit(items).page().await.unwrap();
+                items_at(&here, "12", &page.next.unwrap()).await;
+            }
+        }
+        // A token is none of the other kind.
+        let page = here.page("12", 1).await.unwrap().unwrap();
+        is_refused(&page.token().to_string().parse::<ItemToken>().unwrap_err());
+        let item = here.items("12").limit(1).page().await.unwrap().next.unwrap();
+        is_refused(&item.to_string().parse::<PageToken>().unwrap_err());
+    })
+    .await;
+}
+
+/// A list has no tokens: a place in it is a number.
+#[tokio::test]
+async fn no_number_reads_what_is_of_another_list() {
+    testkit::run(async |db| {
+        let books = outlier_support::builder(db).threshold(3).max_extras_elements(2);
+        let books: outlier_support::Books = outlier_support::ready(db, books).await;
+        for id in 1..4 {
+            let mut book = outlier_support::book(id, 0);
+            book.customers_purchased = (0..10).map(|n| format!("{id}-{n}")).collect();
+            books.insert(&book).await.unwrap();
+        }
+        let all: Vec<String> = (0..10).map(|n| format!("2-{n}")).collect();
+        let numbers = [0, 1, 3, 4, 9, 10, 11, u64::from(u32::MAX), i64::MAX as u64, u64::MAX];
+        for skip in numbers {
+            for limit in numbers {
+                let start = usize::try_from(skip).unwrap_or(usize::MAX).min(10);
+                let end = start
+                    .saturating_add(usize::try_from(limit).unwrap_or(usize::MAX))
+                    .min(10);
+                let read = books.elements(2).skip(skip).limit(limit).await.unwrap();
+                assert_eq!(read, all[start..end], "{skip} {limit}");
+            }
+        }
+        for id in [doc! { "$gt": 0 }, doc! { "$ne": 2 }] {
+            let error = books.elements(id).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+        }
+    })
+    .await;
+}

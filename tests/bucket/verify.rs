@@ -1,0 +1,269 @@
+//! What is wrong with stored buckets is found, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{IdPolicy, Problem};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::bucket::damage::*;
+use crate::common::support::*;
+
+#[tokio::test]
+async fn each_kind_of_damage_is_found() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        for damage in kinds() {
+            plant(
+                db,
+                damage
+                    .documents
+                    .iter()
+                    .cloned()
+                    .chain([bucket("b", 0..3), bucket("b", 3..4)]),
+            )
+            .await;
+            assert_eq!(problems(&findings(&named).await), damage.problems);
+        }
+        assert!(
+            db.recorder()
+                .names()
+                .iter()
+                .all(|name| name == "aggregate" || name == "getMore")
+        );
+    })
+    .await;
+}
+
+/// A hand-written `_id` has the key as it is. That of `a_3` looks like one of `a`.
+#[tokio::test]
+async fn hand_written_ids_are_found_under_their_own_key() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        plant(
+            db,
+            [
+                bucket("a_3", 0..2),
+                bucket("a", 0..2),
+                bucket("a%5F3", 0..1),
+                bucket("a%", 5..6),
+            ],
+        )
+        .await;
+        let found = findings(&named).await;
+        assert_eq!(
+            problems(&found),
+            [
+                ("a%_1698335228", Problem::IdFormat),
+                ("a%5F3_1698335223", Problem::IdFormat),
+                ("a_3_1698335223", Problem::IdFormat)
+            ]
+        );
+        let keys: Vec<Option<&str>> = found.iter().map(|finding| finding.key.as_deref()).collect();
+        assert_eq!(keys, [Some("a%25"), Some("a%255F3"), Some("a%5F3")]);
+
+        let of_a: Vec<_> = named.verify().key("a").stream().try_collect().await.unwrap();
+        assert_eq!(problems(&of_a), []);
+        let of_a_3: Vec<_> = named.verify().key("a_3").stream().try_collect().await.unwrap();
+        assert_eq!(problems(&of_a_3), [("a_3_1698335223", Problem::IdFormat)]);
+    })
+    .await;
+}
+
+/// It is the open one, wherever it stands.
+#[tokio::test]
+async fn a_single_page_that_is_not_full_is_right() {
+    testkit::run(async |db| {
+        plant(db, [bucket("a", 0..3), bucket("a", 3..4), bucket("a", 4..7)]).await;
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            let named = named(db).id_policy(policy).build().unwrap();
+            assert_eq!(problems(&findings(&named).await), []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ids_of_items_that_are_missing_or_doubled_are_found() {
+    testkit::run(async |db| {
+        let history = |ids: &[Bson]| -> Vec<Bson> {
+            let item = |id: &Bson| doc! { "n": id, "date": at(SECOND) }.into();
+            ids.iter().map(item).collect()
+        };
+        let first = with(
+            bucket("a", 0..3),
+            "history",
+            history(&[1.into(), Bson::Null, 2.5.into()]),
+        );
+        let second = with(
+            bucket("a", 3..6),
+            "history",
+            history(&["1".into(), 1_i64.into(), 1.0.into()]),
+        );
+        plant(
+            db,
+            [
+                first,
+                second,
+                bucket("b", 0..3),
+                with(bucket("c", 0..1), "history", [7]),
+            ],
+        )
+        .await;
+        let with_ids = named(db).item_id_field("n").build().unwrap();
+        assert_eq!(
+            problems(&findings(&with_ids).await),
+            [
+                ("a_1698335223", Problem::ItemIdMissing { items: 2 }),
+                ("a_1698335226", Problem::ItemIdDoubled { items: 2 }),
+                ("c_1698335223", Problem::ItemTimeMissing { items: 1 }),
+                ("c_1698335223", Problem::ItemIdMissing { items: 1 }),
+            ]
+        );
+        assert_eq!(
+            problems(&findings(&named(db).build().unwrap()).await),
+            [("c_1698335223", Problem::ItemTimeMissing { items: 1 })]
+        );
+    })
+    .await;
+}
+
+/// Any numeric type will do for a number.
+#[tokio::test]
+async fn keys_as_shells_write_them_are_right() {
+    testkit::run(async |db| {
+        let buckets = [0, 10].map(|second| full_bucket(SECOND + second));
+        let [first, second] = buckets;
+        plain(db)
+            .insert_many([with(first, "customerId", 123.0), second])
+            .await
+            .unwrap();
+        let trades = trades(db).await;
+        let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+        assert_eq!(problems(&found), []);
+    })
+    .await;
+}
+
+/// Buckets are not all seen at the same moment, so what seems wrong is looked at again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_healthy_collection_gives_no_findings_while_many_write() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).page_size(3).id_policy(policy)).await;
+            let done = Arc::new(AtomicBool::new(false));
+            let verifier = tokio::spawn({
+                let (trades, done) = (trades.clone(), Arc::clone(&done));
+                async move {
+                    let mut looks = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+                        assert_eq!(problems(&found), []);
+                        looks += 1;
+                    }
+                    looks
+                }
+            });
+            let writers: Vec<_> = (0..16)
+                .map(|writer| {
+                    let trades = trades.clone();
+                    tokio::spawn(async move {
+                        for n in 0..60 {
+                            trades
+                                .append(&(n % 4), &spread(writer * 60 + i64::from(n)))
+                                .await
+                                .unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for writer in writers {
+                writer.await.unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(verifier.await.unwrap() > 0);
+            let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+            assert_eq!(problems(&found), []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_key_costs_no_more_than_its_buckets() {
+    testkit::run(async |db| {
+        let others = (0..50).map(|key| bucket(&format!("b{key}"), 0..3));
+        plant(db, others.chain([bucket("a", 0..3), bucket("a", 3..7)])).await;
+        let named = named(db).build().unwrap();
+        db.recorder().clear();
+        let found: Vec<_> = named.verify().key("a").stream().try_collect().await.unwrap();
+        assert_eq!(problems(&found), [("a_1698335226", Problem::OverFull { items: 4 })]);
+        assert_eq!(
+            db.recorder().names(),
+            ["aggregate", "aggregate"],
+            "and once more, since something is wrong"
+        );
+        let command = db.recorder().commands()[0].essence();
+        let explain = doc! { "explain": command, "verbosity": "executionStats" };
+        let explained: Document = db
+            .plain_client()
+            .database(db.database().name())
+            .run_command(explain)
+            .await
+            .unwrap();
+        let text = Bson::Document(explained).to_string();
+        assert!(text.contains("\"totalDocsExamined\": 2"), "{text}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_encoded_is_an_error() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        let long = "x".repeat(5000);
+        let error = named.verify().key(long.as_str()).stream().try_next().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidKey);
+        assert_eq!(error.operation(), Some("verify"));
+        let error = named.repair().key(long.as_str()).stream().try_next().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidKey);
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// What readers refuse is found: `null` in place of an item, and items without a date in the time field.
+#[tokio::test]
+async fn items_that_are_null_or_have_no_time_are_found() {
+    testkit::run(async |db| {
+        let dated = named(db).build().unwrap();
+        let undated = Named::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .page_size(3)
+            .build()
+            .unwrap();
+        let items = [
+            Bson::Null,
+            doc! { "n": 1 }.into(),
+            doc! { "n": 2, "date": "2023-10-26" }.into(),
+        ];
+        plant(
+            db,
+            [with(bucket("a", 0..3), "history", items.to_vec()), bucket("a", 3..4)],
+        )
+        .await;
+        for named in [&dated, &undated] {
+            assert_eq!(named.page("a", 1).await.unwrap_err().kind(), ErrorKind::Decode);
+        }
+        let null = ("a_1698335223", Problem::ItemNull { items: 1 });
+        let timeless = ("a_1698335223", Problem::ItemTimeMissing { items: 2 });
+        assert_eq!(problems(&findings(&dated).await), [null, timeless]);
+        assert_eq!(problems(&findings(&undated).await), [null]);
+    })
+    .await;
+}

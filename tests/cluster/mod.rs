@@ -1,0 +1,6 @@
+//! Tests on deployments of other kinds: three nodes, secured servers, older versions.
+
+pub(crate) mod secured;
+pub(crate) mod secured_support;
+pub(crate) mod three_nodes;
+pub(crate) mod versions;

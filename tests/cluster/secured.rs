@@ -1,0 +1,273 @@
+//! Deployments as in production: with users, and by TLS.
+
+use std::error::Error as _;
+use std::fmt::Debug;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use mongo_patterns::{Error, ErrorKind, Result};
+use mongo_patterns_testkit::{Mongod, MongodOptions};
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, Credential, Tls, TlsOptions};
+use mongodb::{Client, Database};
+use tempfile::TempDir;
+
+use crate::cluster::secured_support::{Shop, products};
+use crate::common::support::spread;
+use crate::outlier::support::book;
+use crate::subset::support::review;
+
+const READER: &str = "Zoe.Reader";
+const SECRET: &str = "s3cret/of@Zoe";
+
+/// A replica set whose members know each other by a key file, and whose clients must log in.
+async fn with_users() -> (Mongod, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "bW9uZ28tcGF0dGVybnM=").unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).unwrap();
+    let key = format!("--keyFile={}", key.display());
+    let mongod = Mongod::start(MongodOptions::new().argument(key)).await.unwrap();
+    // As long as there is no user, one from this machine may make the first.
+    let nobody = Client::with_uri_str(mongod.uri()).await.unwrap();
+    let user = |name: &str, password: &str, role: &str| {
+        let role = doc! { "role": role, "db": if role == "root" { "admin" } else { "shop" } };
+        doc! { "createUser": name, "pwd": password, "roles": [role] }
+    };
+    let nobody = nobody.database("admin");
+    nobody.run_command(user("root", "r00t", "root")).await.unwrap();
+    let admin = log_in(&mongod, "root", "r00t").await.client().database("admin");
+    for (name, password, role) in [("writer", "wr1ter", "readWrite"), (READER, SECRET, "read")] {
+        admin.run_command(user(name, password, role)).await.unwrap();
+    }
+    (mongod, folder)
+}
+
+async fn log_in(mongod: &Mongod, name: &str, password: &str) -> Database {
+    let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
+    let credential = Credential::builder()
+        .username(name.to_owned())
+        .password(password.to_owned())
+        .source("admin".to_owned());
+    options.credential = Some(credential.build());
+    Client::with_options(options).unwrap().database("shop")
+}
+
+/// The call was refused, and its error has no secrets.
+#[track_caller]
+fn is_refused<T: Debug>(call: &str, outcome: Result<T>) -> Error {
+    let error = outcome.expect_err(call);
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{call}: {error:?}");
+    assert!(!error.is_outcome_unknown(), "{call}");
+    let source = error.source().map(ToString::to_string);
+    for text in [error.to_string(), format!("{error:?}"), source.unwrap_or_default()] {
+        for secret in [READER, SECRET, "user0", "Kristina", "joe"] {
+            assert!(!text.contains(secret), "{call}: {text}");
+        }
+    }
+    error
+}
+
+#[tokio::test]
+async fn a_user_who_may_write_can_do_all() {
+    let (mongod, _folder) = with_users().await;
+    let shop = Shop::of(log_in(&mongod, "writer", "wr1ter").await);
+    shop.fill().await;
+    shop.read().await;
+}
+
+#[tokio::test]
+async fn a_user_who_may_only_read_can_read_and_verify_and_is_told_why_nothing_else() {
+    let (mongod, _folder) = with_users().await;
+    let writer = log_in(&mongod, "writer", "wr1ter").await;
+    Shop::of(writer.clone()).fill().await;
+    let shop = Shop::of(log_in(&mongod, READER, SECRET).await);
+    shop.read().await;
+    let before = stored(&writer).await;
+
+    let Shop {
+        trades,
+        books,
+        products: reviews,
+        patrons,
+        database,
+    } = &shop;
+    let trade = spread(99);
+    let advice = is_refused("append", trades.append(&123, &trade).await).to_string();
+    assert!(advice.contains("`readWrite`"), "{advice}");
+    is_refused(
+        "append_many",
+        trades.append_many(&123, std::slice::from_ref(&trade)).await,
+    );
+    let stream = futures::stream::iter([(123, trade.clone())]);
+    is_refused("append_stream", trades.append_stream(stream).await);
+    is_refused("replace_item", trades.replace_item(&123, &spread(4)).await);
+    is_refused("remove_item", trades.remove_item(&123, 4).await);
+    let flat = database.collection::<Document>("flat");
+    is_refused("migrate_to_flat", trades.migrate_to_flat(&flat).await);
+
+    let user = "user99".to_owned();
+    is_refused("insert", books.insert(&book(2, 9)).await);
+    is_refused("push", books.push(1, &user).await);
+    is_refused("push_many", books.push_many(1, &[user.clone(), user.clone()]).await);
+    is_refused("remove", books.remove(1, &"user00".to_owned()).await);
+    is_refused("delete", books.delete(1).await);
+
+    is_refused("insert", reviews.insert(&review(9)).await);
+    is_refused("insert_many", reviews.insert_many(&[review(8), review(9)]).await);
+    is_refused("update", reviews.update(1, 3, doc! { "stars": 5 }).await);
+    is_refused("replace", reviews.replace(&review(3)).await);
+    is_refused("delete", reviews.delete(1, 3).await);
+    is_refused("delete_parent", reviews.delete_parent(1).await);
+    is_refused("rebuild", reviews.rebuild(1).await);
+    is_refused("rebuild_all", reviews.rebuild_all().await);
+
+    is_refused("insert", patrons.insert(&doc! { "_id": "zoe", "addresses": [] }).await);
+    is_refused("add_child", patrons.add_child("joe", &doc! { "id": "club" }).await);
+    is_refused(
+        "update_child",
+        patrons.update_child("joe", "work", doc! { "zip": 1 }).await,
+    );
+    is_refused(
+        "replace_child",
+        patrons.replace_child("joe", &doc! { "id": "work", "zip": 1 }).await,
+    );
+    is_refused("remove_child", patrons.remove_child("joe", "work").await);
+    is_refused(
+        "reorder_children",
+        patrons.reorder_children("joe", ["work", "home"]).await,
+    );
+    assert_eq!(stored(&writer).await, before, "nothing was written");
+}
+
+#[tokio::test]
+async fn a_user_who_may_only_read_sees_what_is_wrong_and_cannot_mend_it() {
+    let (mongod, _folder) = with_users().await;
+    let writer = log_in(&mongod, "writer", "wr1ter").await;
+    Shop::of(writer.clone()).fill().await;
+    let wrong = doc! { "$set": { "count": 1 } };
+    writer
+        .collection::<Document>("trades")
+        .update_one(doc! { "customerId": 7 }, wrong)
+        .await
+        .unwrap();
+    let wrong = doc! { "$unset": { "has_extras": "" } };
+    writer
+        .collection::<Document>("sales")
+        .update_one(doc! {}, wrong)
+        .await
+        .unwrap();
+    let wrong = doc! { "$set": { "reviews": [] } };
+    writer
+        .collection::<Document>("product")
+        .update_one(doc! {}, wrong)
+        .await
+        .unwrap();
+    let before = stored(&writer).await;
+
+    let Shop {
+        trades,
+        books,
+        products: reviews,
+        database,
+        ..
+    } = Shop::of(log_in(&mongod, READER, SECRET).await);
+    assert_eq!(trades.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    assert_eq!(books.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    assert_eq!(
+        reviews.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(),
+        1
+    );
+    is_refused("repair", trades.repair().stream().next().await.unwrap());
+    is_refused("repair", books.repair().stream().next().await.unwrap());
+    is_refused("repair", reviews.repair().stream().next().await.unwrap());
+    let other = products(&database, 3);
+    is_refused("migrate_existing", other.migrate_existing().await);
+    assert_eq!(stored(&writer).await, before, "nothing was written");
+
+    // Where indexes are missing, they cannot be made.
+    writer.collection::<Document>("trades").drop_indexes().await.unwrap();
+    writer
+        .collection::<Document>("extra_sales")
+        .drop_indexes()
+        .await
+        .unwrap();
+    writer.collection::<Document>("review").drop_indexes().await.unwrap();
+    is_refused("ensure_indexes", trades.ensure_indexes().await);
+    is_refused("ensure_indexes", books.ensure_indexes().await);
+    is_refused("ensure_indexes", reviews.ensure_indexes().await);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_not_shown() {
+    let (mongod, _folder) = with_users().await;
+    let shop = Shop::of(log_in(&mongod, READER, "not_s3cret/of@Zoe").await);
+    let error = is_refused("get", shop.books.get(1).await);
+    assert!(error.to_string().contains("authSource"), "{error}");
+    is_refused("append", shop.trades.append(&123, &spread(1)).await);
+    let nobody = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
+    is_refused("get", Shop::of(nobody).patrons.get("joe").await);
+}
+
+/// Everything in all collections, and their indexes.
+async fn stored(database: &Database) -> Vec<Document> {
+    let mut names = database.list_collection_names().await.unwrap();
+    names.sort();
+    let mut stored = Vec::new();
+    for name in names {
+        let collection = database.collection::<Document>(&name);
+        let found = collection.find(doc! {}).sort(doc! { "_id": 1 }).await.unwrap();
+        stored.push(doc! { "indexes": collection.list_index_names().await.unwrap() });
+        stored.extend(found.try_collect::<Vec<_>>().await.unwrap());
+    }
+    stored
+}
+
+/// A replica set that takes nothing but TLS, and a folder with its certificate, and that of another.
+async fn with_tls() -> (Mongod, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["server.pem", "other.pem"] {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let pem = made.cert.pem() + &made.signing_key.serialize_pem();
+        fs::write(folder.path().join(name), pem).unwrap();
+    }
+    let pem = folder.path().join("server.pem");
+    let options = MongodOptions::new()
+        .argument("--tlsMode=preferTLS")
+        .argument(format!("--tlsCertificateKeyFile={}", pem.display()))
+        .argument(format!("--tlsCAFile={}", pem.display()))
+        .argument("--tlsAllowConnectionsWithoutCertificates");
+    let mongod = Mongod::start(options).await.unwrap();
+    // The testkit starts it without TLS. From here on there is no other way.
+    let plain = Client::with_uri_str(mongod.uri()).await.unwrap();
+    let require = doc! { "setParameter": 1, "tlsMode": "requireTLS" };
+    plain.database("admin").run_command(require).await.unwrap();
+    (mongod, folder)
+}
+
+async fn by_tls(mongod: &Mongod, authority: Option<&Path>) -> Database {
+    let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
+    let tls = |file: &Path| TlsOptions::builder().ca_file_path(file.to_owned()).build();
+    options.tls = authority.map(|file| Tls::Enabled(tls(file)));
+    options.server_selection_timeout = Some(Duration::from_secs(2));
+    Client::with_options(options).unwrap().database("shop")
+}
+
+#[tokio::test]
+async fn all_works_by_tls_and_nothing_does_without() {
+    let (mongod, folder) = with_tls().await;
+    let shop = Shop::of(by_tls(&mongod, Some(&folder.path().join("server.pem"))).await);
+    shop.fill().await;
+    shop.read().await;
+    for authority in [None, Some(folder.path().join("other.pem"))] {
+        let shop = Shop::of(by_tls(&mongod, authority.as_deref()).await);
+        let error = shop.trades.append(&123, &spread(9)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ServerSelection, "{error:?}");
+        assert!(error.to_string().contains("TLS"), "{error}");
+    }
+    assert_eq!(shop.trades.counts(&123).await.unwrap().items, 6, "nothing was stored");
+}

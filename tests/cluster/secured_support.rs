@@ -1,0 +1,141 @@
+//! All four patterns over one database, for deployments that are not the tests' usual one.
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::subset::SubsetRepository;
+use mongodb::Database;
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::{Trade, spread};
+use crate::outlier::support::{Book, book, users};
+use crate::subset::support::{Product, Review, review};
+
+/// A repository of each pattern.
+pub struct Shop {
+    pub database: Database,
+    pub trades: BucketRepository<u32, Trade>,
+    pub books: OutlierRepository<Book, String>,
+    pub products: SubsetRepository<Product, Review>,
+    pub patrons: EmbeddedRepository<Document, Document>,
+}
+
+impl Shop {
+    pub fn of(database: Database) -> Self {
+        let collection = |name: &str| database.collection::<Document>(name);
+        let trades = BucketRepository::builder(collection("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .time_field("date")
+            .item_id_field("n")
+            .page_size(3);
+        let books = OutlierRepository::builder(collection("sales"), collection("extra_sales"))
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .threshold(3)
+            .max_extras_elements(3);
+        let patrons = EmbeddedRepository::builder(collection("patron"))
+            .children_field("addresses")
+            .child_id_field("id")
+            .max_children(5);
+        Self {
+            trades: trades.build().unwrap(),
+            books: books.build().unwrap(),
+            products: products(&database, 2),
+            patrons: patrons.build().unwrap(),
+            database,
+        }
+    }
+
+    /// Writes by each pattern, also in transactions.
+    pub async fn fill(&self) {
+        self.trades.ensure_indexes().await.unwrap();
+        self.books.ensure_indexes().await.unwrap();
+        self.products.ensure_indexes().await.unwrap();
+        for n in 0..7 {
+            self.trades.append(&123, &spread(n)).await.unwrap();
+        }
+        self.trades.append_many(&7, &[spread(1), spread(2)]).await.unwrap();
+        assert!(self.trades.remove_item(&123, 0).await.unwrap().found);
+        self.books.insert(&book(1, 0)).await.unwrap();
+        for user in users(0..8) {
+            self.books.push(1, &user).await.unwrap();
+        }
+        self.books.rebalance(1).await.unwrap();
+        let product = doc! { "_id": 1, "name": "Super Widget" };
+        self.database.collection("product").insert_one(product).await.unwrap();
+        for id in 0..4 {
+            self.products.insert(&review(id)).await.unwrap();
+        }
+        let home = doc! { "id": "home" };
+        let patron = doc! { "_id": "joe", "addresses": [home] };
+        self.patrons.insert(&patron).await.unwrap();
+        self.patrons.add_child("joe", &doc! { "id": "work" }).await.unwrap();
+    }
+
+    /// Reads by every call that reads, and finds nothing wrong.
+    pub async fn read(&self) {
+        let trades = &self.trades;
+        trades.indexes().check(trades.collection()).await.unwrap();
+        trades.ensure_indexes().await.unwrap();
+        assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 3);
+        assert_eq!(trades.pages(&123).limit(9).await.unwrap().pages.len(), 2);
+        assert_eq!(trades.items(&123).page().await.unwrap().items.len(), 6);
+        assert_eq!(
+            trades
+                .items(&123)
+                .from(spread(3).date)
+                .page()
+                .await
+                .unwrap()
+                .items
+                .len(),
+            4
+        );
+        assert_eq!(trades.newest(&123, 2).await.unwrap().len(), 2);
+        assert_eq!(trades.item(&123, 4).await.unwrap(), Some(spread(4)));
+        assert_eq!(trades.counts(&123).await.unwrap().items, 6);
+        assert_eq!(trades.count_pages(&123).await.unwrap(), 2);
+        assert_eq!(trades.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+        let repaired: Vec<_> = trades.repair().dry_run().stream().try_collect().await.unwrap();
+        assert!(repaired.is_empty());
+
+        let books = &self.books;
+        books.ensure_indexes().await.unwrap();
+        assert!(books.get(1).await.unwrap().unwrap().has_extras);
+        assert_eq!(
+            books.get_full(1).await.unwrap().unwrap().customers_purchased,
+            users(0..8)
+        );
+        assert_eq!(books.elements(1).skip(2).limit(4).await.unwrap(), users(2..6));
+        assert!(books.contains(1, &users(7..8)[0]).await.unwrap());
+        assert_eq!(books.count(1).await.unwrap().total(), 8);
+        assert_eq!(books.analyze().await.unwrap().elements, 8);
+        assert_eq!(books.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+        books.migrate_existing().dry_run().await.unwrap();
+
+        let products = &self.products;
+        products.ensure_indexes().await.unwrap();
+        assert_eq!(products.get(1).await.unwrap().unwrap().reviews.len(), 2);
+        assert_eq!(products.children(1).await.unwrap().children.len(), 4);
+        assert_eq!(products.child(1, 3).await.unwrap(), Some(review(3)));
+        assert_eq!(products.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+        let repaired: Vec<_> = products.repair().dry_run().stream().try_collect().await.unwrap();
+        assert!(repaired.is_empty());
+
+        let patrons = &self.patrons;
+        let addresses = patrons.get("joe").await.unwrap().unwrap();
+        assert_eq!(addresses.get_array("addresses").unwrap().len(), 2);
+        assert!(patrons.child("joe", "work").await.unwrap().is_some());
+        assert_eq!(patrons.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+    }
+}
+
+/// A repository of the newest so many reviews.
+pub fn products(database: &Database, size: u32) -> SubsetRepository<Product, Review> {
+    crate::subset::support::builder(database)
+        .subset_size(size)
+        .build()
+        .unwrap()
+}

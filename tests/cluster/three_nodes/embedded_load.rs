@@ -1,0 +1,108 @@
+//! Tasks that add children to their parents.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::embedded::Finding;
+use mongodb::Database;
+use mongodb::bson::{Document, doc};
+
+use super::calls::{Fate, Fates, Load, Told};
+use crate::embedded::support::{Patrons, address, patron};
+
+/// How many addresses a patron may have, and gets.
+const OF_A_PATRON: i64 = 20;
+
+#[derive(Debug)]
+pub struct Addresses {
+    load: Arc<Load>,
+    next: AtomicI64,
+    fates: Fates,
+}
+
+impl Addresses {
+    pub fn new(load: &Arc<Load>) -> Arc<Self> {
+        Arc::new(Self {
+            load: Arc::clone(load),
+            next: AtomicI64::new(0),
+            fates: Fates::default(),
+        })
+    }
+
+    pub fn repository(&self, database: &Database) -> Patrons {
+        Patrons::builder(database.collection::<Document>("patron"))
+            .children_field("addresses")
+            .child_id_field("id")
+            .max_children(OF_A_PATRON as u32)
+            .build()
+            .unwrap()
+    }
+
+    /// Adds, until the load stops, each child again until it is known to be stored.
+    pub async fn write(self: Arc<Self>, patrons: Patrons) {
+        let mut inserted = None;
+        while self.load.goes_on().await {
+            let n = self.next.fetch_add(1, Ordering::Relaxed);
+            let id = n / OF_A_PATRON;
+            if inserted != Some(id) {
+                self.insert(&patrons, id).await;
+                inserted = Some(id);
+            }
+            let (mut attempt, mut may_be_there) = (n, false);
+            loop {
+                let told = self
+                    .load
+                    .call("embedded add_child", attempt, patrons.add_child(id, &address(n)))
+                    .await;
+                match told {
+                    Told::Done(()) => break,
+                    Told::Refused(ErrorKind::AlreadyExists) => {
+                        assert!(may_be_there, "child {n} is there before it was added");
+                        break;
+                    }
+                    Told::Unknown => may_be_there = true,
+                    Told::Refused(_) => {}
+                }
+                attempt += 1;
+                self.load.goes_on().await;
+            }
+            self.fates.note(n, Fate::Acknowledged);
+        }
+    }
+
+    async fn insert(&self, patrons: &Patrons, id: i64) {
+        loop {
+            let told = self
+                .load
+                .call("embedded insert", 1, patrons.insert(&patron(id, [])))
+                .await;
+            if matches!(told, Told::Done(_) | Told::Refused(ErrorKind::AlreadyExists)) {
+                return;
+            }
+            self.load.goes_on().await;
+        }
+    }
+
+    /// Compares what is stored with what the writers were told.
+    pub async fn judge(&self, patrons: &Patrons) -> (usize, usize, usize) {
+        let mut stored = Vec::new();
+        let all: Vec<_> = patrons
+            .collection()
+            .find(doc! {})
+            .await
+            .unwrap()
+            .try_collect()
+            .await
+            .unwrap();
+        for patron in all {
+            for address in patron.get_array("addresses").unwrap() {
+                stored.push(address.unwrap().as_document().unwrap().get_i64("id").unwrap());
+            }
+        }
+        let findings: Vec<Finding> = patrons.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+        self.fates.judge("embedded add_child", stored)
+    }
+}

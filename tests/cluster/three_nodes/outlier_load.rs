@@ -1,0 +1,147 @@
+//! Tasks that push to lists which outgrow their threshold.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{Finding, OutlierRepository, Problem, Pushed};
+use mongodb::Database;
+use mongodb::bson::Document;
+
+use super::calls::{Fate, Fates, Load, Told};
+use crate::outlier::support::{Book, Books};
+
+const THRESHOLD: u32 = 10;
+const CAP: u32 = 20;
+/// How many customers a book gets: its array, and some three extras documents.
+const OF_A_BOOK: i64 = 70;
+
+#[derive(Debug)]
+pub struct Sales {
+    is_unique: bool,
+    load: Arc<Load>,
+    next: AtomicI64,
+    fates: Fates,
+}
+
+impl Sales {
+    pub fn new(is_unique: bool, load: &Arc<Load>) -> Arc<Self> {
+        Arc::new(Self {
+            is_unique,
+            load: Arc::clone(load),
+            next: AtomicI64::new(0),
+            fates: Fates::default(),
+        })
+    }
+
+    pub fn repository(&self, database: &Database) -> Books {
+        let [main, extras] = if self.is_unique {
+            ["unique_sales", "extra_unique_sales"]
+        } else {
+            ["sales", "extra_sales"]
+        };
+        let (main, extras) = (
+            database.collection::<Document>(main),
+            database.collection::<Document>(extras),
+        );
+        let builder = OutlierRepository::<Book, String>::builder(main, extras)
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .threshold(THRESHOLD)
+            .max_extras_elements(CAP);
+        let builder = if self.is_unique {
+            builder.unique_elements()
+        } else {
+            builder
+        };
+        builder.build().unwrap()
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.is_unique {
+            "outlier push_unique"
+        } else {
+            "outlier push"
+        }
+    }
+
+    /// Pushes, until the load stops. Unique elements are pushed again until they are known to be stored.
+    pub async fn write(self: Arc<Self>, books: Books) {
+        let mut inserted = None;
+        while self.load.goes_on().await {
+            let n = self.next.fetch_add(1, Ordering::Relaxed);
+            let id = book_of(n);
+            if inserted != Some(id) {
+                self.insert(&books, id).await;
+                inserted = Some(id);
+            }
+            let (mut attempt, mut may_be_there) = (n, false);
+            let fate = loop {
+                let customer = n.to_string();
+                let told = if self.is_unique {
+                    self.load
+                        .call(self.kind(), attempt, books.push_unique(id, &customer))
+                        .await
+                } else {
+                    self.load.call(self.kind(), attempt, books.push(id, &customer)).await
+                };
+                if let Told::Done(Pushed::AlreadyThere) = told {
+                    assert!(may_be_there, "{n} is there although a push said that it is not stored");
+                }
+                if told.is_done() || !self.is_unique {
+                    break Fate::from(&told);
+                }
+                may_be_there |= matches!(told, Told::Unknown);
+                attempt += 1;
+                self.load.goes_on().await;
+            };
+            self.fates.note(n, fate);
+        }
+    }
+
+    async fn insert(&self, books: &Books, id: i32) {
+        let book = Book {
+            _id: id,
+            title: "The Wooden Amulet".to_owned(),
+            customers_purchased: Vec::new(),
+        };
+        loop {
+            let told = self.load.call("outlier insert", 1, books.insert(&book)).await;
+            if matches!(told, Told::Done(_) | Told::Refused(ErrorKind::AlreadyExists)) {
+                return;
+            }
+            self.load.goes_on().await;
+        }
+    }
+
+    /// Compares what is stored with what the writers were told.
+    pub async fn judge(&self, books: &Books) -> (usize, usize, usize) {
+        let mut stored = Vec::new();
+        for id in 0..=book_of(self.next.load(Ordering::Relaxed)) {
+            let book = books.get_full(id).await.unwrap();
+            let customers = book.into_iter().flat_map(|book| book.customers_purchased);
+            stored.extend(customers.map(|customer| customer.parse::<i64>().unwrap()));
+        }
+        let counts = self.fates.judge(self.kind(), stored);
+        if self.is_unique {
+            assert_eq!(counts.1, 0, "every push was repeated until it was known");
+        }
+        // A push that was broken off may leave a flag that says too much, and nothing else.
+        for finding in findings(books).await {
+            assert_eq!(finding.problem, Problem::FlagWithoutExtras, "{}", self.kind());
+        }
+        let repaired: Vec<_> = books.repair().stream().try_collect().await.unwrap();
+        assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
+        assert_eq!(findings(books).await, [], "{}", self.kind());
+        counts
+    }
+}
+
+async fn findings(books: &Books) -> Vec<Finding> {
+    books.verify().stream().try_collect().await.unwrap()
+}
+
+fn book_of(n: i64) -> i32 {
+    i32::try_from(n / OF_A_BOOK).unwrap()
+}

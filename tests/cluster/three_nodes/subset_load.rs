@@ -1,0 +1,266 @@
+//! Tasks that write reviews, by repositories of both consistencies, and past them with a follower behind.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{Consistency, Finding, Followed, Problem};
+use mongo_patterns_core::Error;
+use mongodb::Database;
+use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::options::{ReadConcern, TransactionOptions};
+use tokio::sync::watch;
+
+use super::calls::{Load, Told, lock};
+use crate::subset::support::{BOTH, Products, Review, builder, review_of, truth, wrong};
+
+/// How many products each writer has.
+const PRODUCTS: i32 = 2;
+const NAME: &str = "reviews";
+
+/// All reviews, and what they must be at the end.
+#[derive(Debug)]
+pub struct Reviews {
+    load: Arc<Load>,
+    next: AtomicI64,
+    /// The reviews that are stored, with their authors.
+    expected: Mutex<BTreeMap<i32, String>>,
+}
+
+fn kinds(consistency: Consistency) -> [&'static str; 3] {
+    match consistency {
+        Consistency::Eventual => [
+            "subset insert, eventual",
+            "subset update, eventual",
+            "subset delete, eventual",
+        ],
+        _ => ["subset insert", "subset update", "subset delete"],
+    }
+}
+
+/// The products that are written with this consistency.
+fn products_of(consistency: Consistency) -> std::ops::Range<i32> {
+    match consistency {
+        Consistency::Eventual => PRODUCTS..2 * PRODUCTS,
+        _ => 0..PRODUCTS,
+    }
+}
+
+impl Reviews {
+    pub fn new(load: &Arc<Load>) -> Arc<Self> {
+        Arc::new(Self {
+            load: Arc::clone(load),
+            next: AtomicI64::new(0),
+            expected: Mutex::default(),
+        })
+    }
+
+    /// Inserts, changes and deletes, until the load stops. Each call is made again until it is known that it is done.
+    pub async fn write(self: Arc<Self>, products: Products, consistency: Consistency) {
+        let [insert, update, delete] = kinds(consistency);
+        let of_ours = products_of(consistency);
+        while self.load.goes_on().await {
+            let n = self.next.fetch_add(1, Ordering::Relaxed);
+            let id = i32::try_from(n).unwrap();
+            let product = of_ours.start + id % PRODUCTS;
+            // Newer and older ones in turn, so that some do not come into the subset.
+            let review: Review = review_of(product, id, n - n % 5 * 4);
+            let (mut attempt, mut may_be_there, mut is_dropped) = (n, false, false);
+            loop {
+                let told = self.load.call(insert, attempt, products.insert(&review)).await;
+                match told {
+                    Told::Done(_) => break,
+                    Told::Refused(ErrorKind::AlreadyExists) => {
+                        assert!(may_be_there, "review {n} is there before it was inserted");
+                        break;
+                    }
+                    Told::Refused(_) => {}
+                    Told::Unknown => (may_be_there, is_dropped) = (true, true),
+                }
+                attempt += 1;
+                self.load.goes_on().await;
+            }
+            lock(&self.expected).insert(id, review.review_author);
+            if n % 3 == 0 {
+                let author = format!("Pablo {n}");
+                let set = || doc! { "review_author": author.as_str() };
+                self.until_done(update, n, || products.update(product, id, set())).await;
+                lock(&self.expected).insert(id, author.clone());
+            }
+            // An insert that nobody waits for any more may come after everything else.
+            if n % 4 == 0 && !is_dropped {
+                self.until_done(delete, n, || products.delete(product, id)).await;
+                lock(&self.expected).remove(&id);
+            }
+        }
+    }
+
+    async fn until_done<T, A>(&self, kind: &'static str, n: i64, call: impl Fn() -> A + Send)
+    where
+        A: IntoFuture<Output = Result<T, Error>, IntoFuture: Send>,
+    {
+        let mut attempt = n;
+        loop {
+            match self.load.call(kind, attempt, call()).await {
+                Told::Done(_) => return,
+                Told::Refused(ErrorKind::ChildNotFound) => panic!("{kind}: review {n} is lost"),
+                _ => attempt += 1,
+            }
+            self.load.goes_on().await;
+        }
+    }
+
+    /// Compares what is stored with what the writers were told. Returns how many reviews there are, and how many
+    /// products were mended.
+    pub async fn judge(&self, database: &Database) -> (usize, usize) {
+        let (_, children) = collections(database);
+        let stored: Vec<Document> = children.find(doc! {}).await.unwrap().try_collect().await.unwrap();
+        let mut authors = BTreeMap::new();
+        for review in &stored {
+            let author = review.get_str("review_author").unwrap().to_owned();
+            let doubled = authors.insert(review.get_i32("review_id").unwrap(), author);
+            assert_eq!(doubled, None);
+        }
+        let expected = lock(&self.expected).clone();
+        let differ = |id: &&i32| authors.get(*id) != expected.get(*id);
+        let differ: Vec<&i32> = expected.keys().chain(authors.keys()).filter(differ).collect();
+        assert_eq!(differ, Vec::<&i32>::new(), "of reviews that were acknowledged");
+
+        // Only an eventual write that was broken off may leave a subset of before.
+        let products = repository(database, Consistency::Transactional);
+        let eventual = products_of(Consistency::Eventual);
+        let findings = findings(&products).await;
+        for Finding { parent_id, problem, .. } in &findings {
+            assert_eq!(*problem, Problem::Stale);
+            assert!(
+                eventual.contains(&parent_id.as_i32().unwrap()),
+                "{parent_id} was written in transactions"
+            );
+        }
+        let repaired: Vec<_> = products.repair().stream().try_collect().await.unwrap();
+        assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
+        assert_right(database).await;
+        (stored.len(), findings.len())
+    }
+}
+
+pub fn repository(database: &Database, consistency: Consistency) -> Products {
+    builder(database).consistency(consistency).build().unwrap()
+}
+
+fn collections(database: &Database) -> (mongodb::Collection<Document>, mongodb::Collection<Document>) {
+    (database.collection("product"), database.collection("review"))
+}
+
+/// The products of all writers.
+pub async fn prepare(database: &Database) {
+    repository(database, BOTH[0]).ensure_indexes().await.unwrap();
+    let products = (0..2 * PRODUCTS).map(|id| doc! { "_id": id, "name": "Super Widget" });
+    collections(database).0.insert_many(products).await.unwrap();
+}
+
+async fn findings(products: &Products) -> Vec<Finding> {
+    products.verify().stream().try_collect().await.unwrap()
+}
+
+/// All subsets are right, by our own count and by verify.
+pub async fn assert_right(database: &Database) {
+    let (parents, children) = collections(database);
+    assert_eq!(wrong(&parents, &children, 10).await, [] as [Bson; 0]);
+    assert_eq!(findings(&repository(database, BOTH[0])).await, []);
+}
+
+/// Looks at products and their reviews at one moment, until the load stops: what is written in transactions is right at
+/// every one.
+pub async fn look(load: Arc<Load>, database: Database) {
+    let (parents, children) = collections(&database);
+    while load.goes_on().await {
+        let look = async {
+            let mut session = database.client().start_session().await?;
+            let snapshot = TransactionOptions::builder().read_concern(ReadConcern::snapshot());
+            session.start_transaction().with_options(snapshot.build()).await?;
+            for id in products_of(Consistency::Transactional) {
+                let product = parents.find_one(doc! { "_id": id }).session(&mut session).await?;
+                let first = children
+                    .find(doc! { "product_id": id })
+                    .sort(doc! { "published_date": -1, "review_id": -1 })
+                    .limit(10);
+                let mut first = first.session(&mut session).await?;
+                let first: Vec<Document> = first.stream(&mut session).try_collect().await?;
+                let shown = product.unwrap().get_array("reviews").cloned().unwrap_or_default();
+                assert_eq!(shown, truth(&id.into(), &first, 10));
+            }
+            Ok(session.commit_transaction().await?)
+        };
+        load.read("subset look at one moment", look).await;
+    }
+}
+
+/// A program that writes reviews and knows nothing of subsets, until the load stops.
+pub async fn write_past(load: Arc<Load>, database: Database) {
+    let children = collections(&database).1;
+    for id in 0.. {
+        if !load.goes_on().await {
+            return;
+        }
+        let product = id % (2 * PRODUCTS);
+        let review = serialize_to_document(&review_of(product, id, (id - id % 5 * 4).into())).unwrap();
+        let insert = || async {
+            match children.insert_one(&review).await {
+                Err(error) if mongo_patterns_core::error::duplicate_key(&error).is_some() => Ok(()),
+                inserted => inserted.map(drop).map_err(Error::from),
+            }
+        };
+        until_done(&load, "plain insert", insert).await;
+        let one = doc! { "product_id": product, "review_id": id };
+        if id % 3 == 0 {
+            let moved = (product + 1) % (2 * PRODUCTS);
+            let set = doc! { "$set": { "product_id": moved } };
+            let update = || async {
+                let updated = children.update_one(one.clone(), set.clone()).await;
+                updated.map(drop).map_err(Error::from)
+            };
+            until_done(&load, "plain update", update).await;
+        }
+        if id % 4 == 0 {
+            let delete = || async {
+                let deleted = children.delete_many(doc! { "review_id": id }).await;
+                deleted.map(drop).map_err(Error::from)
+            };
+            until_done(&load, "plain delete", delete).await;
+        }
+    }
+}
+
+async fn until_done<F>(load: &Load, kind: &'static str, call: impl Fn() -> F)
+where
+    F: Future<Output = Result<(), Error>> + Send,
+{
+    let mut attempt = 1;
+    while !load.call(kind, attempt, Box::pin(call())).await.is_done() {
+        attempt += 1;
+        load.goes_on().await;
+    }
+}
+
+/// A follower that runs until it is told to stop, and says how far it is. It must not end by itself, whatever happens to
+/// the servers.
+pub async fn follow(
+    database: Database,
+    at: watch::Sender<Followed>,
+    mut stop: watch::Receiver<bool>,
+) -> Result<Followed, Error> {
+    let products = repository(&database, BOTH[0]);
+    let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
+    let report = move |followed| {
+        at.send_replace(followed);
+    };
+    products
+        .follow(NAME)
+        .enable_pre_images()
+        .until(stopped)
+        .on_progress(report)
+        .await
+}

@@ -1,0 +1,87 @@
+//! What a default read shows can be taken back by a failover; what one with the read concern `majority` shows can not.
+
+use std::time::Duration;
+
+use mongo_patterns_testkit::ReplicaSet;
+use mongodb::bson::{DateTime, doc};
+use mongodb::{Client, Database};
+
+use super::bucket_load::{Ledger, Level};
+use crate::common::support::{Trade, Trades};
+
+/// A key that the load does not write.
+const KEY: u32 = 999_999_999;
+
+/// The nodes, each by a client of its own.
+async fn nodes(set: &ReplicaSet) -> Vec<Client> {
+    let uri = set.uri();
+    let hosts = uri.trim_start_matches("mongodb://").split('/').next().unwrap();
+    let mut nodes = Vec::new();
+    for host in hosts.split(',') {
+        let direct = format!("mongodb://{host}/?directConnection=true&serverSelectionTimeoutMS=500");
+        nodes.push(Client::with_uri_str(direct).await.unwrap());
+    }
+    nodes
+}
+
+/// Lets secondaries take nothing from the primary any more, or again.
+async fn replicate(secondaries: &[Client], mode: &str) {
+    for node in secondaries {
+        let command = doc! { "configureFailPoint": "stopReplProducer", "mode": mode };
+        node.database("admin").run_command(command).await.unwrap();
+    }
+}
+
+async fn shown(trades: &Trades) -> Vec<i64> {
+    let items = trades.newest(&KEY, 100).await.unwrap();
+    items.iter().map(|item| item.n).collect()
+}
+
+/// The primary dies with an item that no other node has.
+pub async fn show(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
+    let by_default = ledger.repository(database, Level::Default);
+    let by_majority = ledger.repository(database, Level::Majority);
+    let mut secondaries = nodes(set).await;
+    let primary = secondaries.remove(set.primary().await.unwrap());
+    replicate(&secondaries, "alwaysOn").await;
+    let mut acknowledged = Vec::new();
+    let pending = loop {
+        let n = acknowledged.len() as i64;
+        let trades = by_default.clone();
+        let append = tokio::spawn(async move {
+            let date = DateTime::now();
+            trades.append(&KEY, &Trade { n, date }).await
+        });
+        while !shown(&by_default).await.contains(&n) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // What the secondaries had asked for before, they still get.
+        let waits = async {
+            while !append.is_finished() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_millis(300), waits).await.is_err() {
+            // Nobody waits for it any more, so the driver does not try it again.
+            append.abort();
+            break n;
+        }
+        append.await.unwrap().unwrap();
+        acknowledged.insert(0, n);
+    };
+    assert_eq!(shown(&by_default).await[0], pending);
+    assert_eq!(shown(&by_majority).await, acknowledged);
+    let resume = async {
+        let admin = primary.database("admin");
+        while admin.run_command(doc! { "hello": 1 }).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        replicate(&secondaries, "off").await;
+    };
+    let (killed, ()) = tokio::join!(set.kill_primary(), resume);
+    assert_eq!(shown(&by_default).await, acknowledged, "it is taken back");
+    set.restart(killed.unwrap()).await.unwrap();
+    for reader in [by_default, by_majority] {
+        assert_eq!(shown(&reader).await, acknowledged);
+    }
+}

@@ -1,0 +1,194 @@
+//! Collections on which the patterns cannot work: `ensure_indexes` refuses them, and creates nothing.
+
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::at_least;
+use crate::embedded::support::patrons;
+use crate::{common::support, outlier::support as outlier_support, subset::support as subset_support};
+
+/// A collection of each pattern, by its name in the tests.
+const COLLECTIONS: [&str; 6] = ["trades", "sales", "extra_sales", "product", "review", "patron"];
+
+/// What `ensure_indexes` of the pattern says that has this collection.
+async fn ensure(db: &TestDatabase, collection: &str) -> Result<(), Error> {
+    match collection {
+        "trades" => support::builder(db).build()?.ensure_indexes().await?,
+        "sales" | "extra_sales" => {
+            let books: outlier_support::Books = outlier_support::builder(db).build()?;
+            books.ensure_indexes().await?
+        }
+        "product" | "review" => {
+            let products: subset_support::Products = subset_support::builder(db.database()).build()?;
+            products.ensure_indexes().await?
+        }
+        _ => patrons(db).ensure_indexes().await?,
+    };
+    Ok(())
+}
+
+async fn create(db: &TestDatabase, collection: &str, options: Document) {
+    let mut create = doc! { "create": collection };
+    create.extend(options);
+    let plain = db.plain_client().database(db.database().name());
+    plain.run_command(create).await.unwrap();
+}
+
+/// Creates each collection with these options, alone, and looks for what `ensure_indexes` says and does.
+async fn refuses(db: &TestDatabase, options: Document, kind: ErrorKind) {
+    let plain = db.plain_client().database(db.database().name());
+    for collection in COLLECTIONS {
+        create(db, collection, options.clone()).await;
+        let error = ensure(db, collection).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{collection} {options}: {error:?}");
+        let name = format!("`{}.{collection}`", plain.name());
+        assert!(error.to_string().contains(&name), "{error}");
+        let names = plain.list_collection_names().await.unwrap();
+        let created = names.iter().filter(|name| !name.starts_with("system."));
+        assert_eq!(created.collect::<Vec<_>>(), [collection], "{options}");
+        plain.collection::<Document>(collection).drop().await.unwrap();
+        ensure(db, collection).await.unwrap();
+        plain.drop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_collation_is_refused_for_every_collection_of_a_pattern() {
+    testkit::run(async |db| {
+        let collation = doc! { "collation": { "locale": "en", "strength": 2 } };
+        refuses(db, collation, ErrorKind::UnsupportedCollation).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_capped_collection_is_refused() {
+    testkit::run(async |db| {
+        refuses(db, doc! { "capped": true, "size": 4096 }, ErrorKind::Configuration).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_view_is_refused_for_every_collection_of_a_pattern() {
+    testkit::run(async |db| {
+        let view = doc! { "viewOn": "others", "pipeline": [] };
+        refuses(db, view, ErrorKind::Configuration).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_time_series_is_refused() {
+    testkit::run(async |db| {
+        let options = doc! { "timeseries": { "timeField": "at" } };
+        if at_least(db, 5) {
+            return refuses(db, options, ErrorKind::Configuration).await;
+        }
+        let plain = db.plain_client().database(db.database().name());
+        let mut create = doc! { "create": "sales" };
+        create.extend(options);
+        plain.run_command(create).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_clustered_collection_is_refused() {
+    testkit::run(async |db| {
+        let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
+        if at_least(db, 6) {
+            return refuses(db, options, ErrorKind::Configuration).await;
+        }
+        let plain = db.plain_client().database(db.database().name());
+        let mut create = doc! { "create": "sales" };
+        create.extend(options);
+        plain.run_command(create).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_clustered_collection_is_refused_where_its_indexes_were_created_by_other_means() {
+    testkit::run(async |db| {
+        if !at_least(db, 6) {
+            return ensure(db, "extra_sales").await.unwrap();
+        }
+        let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
+        create(db, "extra_sales", options).await;
+        let books: outlier_support::Books = outlier_support::builder(db).threshold(2).build().unwrap();
+        for index in books.indexes().indexes() {
+            books.extras_collection().create_index(index.to_model()).await.unwrap();
+        }
+        let error = books.insert(&outlier_support::book(1, 5)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");
+        assert!(support::all(&outlier_support::sales(db)).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn collections_of_two_databases_are_both_checked() {
+    testkit::run(async |db| {
+        let plain = db.plain_client().database(db.database().name());
+        let other_name = format!("{}_b", db.database().name());
+        let (here, there) = (db.database().clone(), db.client().database(&other_name));
+        let clear = async || {
+            plain.drop().await.unwrap();
+            db.plain_client().database(&other_name).drop().await.unwrap();
+        };
+        let capped = doc! { "capped": true, "size": 4096 };
+        for in_other in [false, true] {
+            let database = if in_other {
+                db.plain_client().database(&other_name)
+            } else {
+                plain.clone()
+            };
+            let name = if in_other { "sales" } else { "extra_sales" };
+            let mut create = doc! { "create": name };
+            create.extend(capped.clone());
+            database.run_command(create).await.unwrap();
+            let sales = there.collection::<Document>("sales");
+            let extras = here.collection::<Document>("extra_sales");
+            let books = OutlierRepository::<Document, String>::builder(sales, extras)
+                .array_field("customers")
+                .parent_field("book_id")
+                .build()
+                .unwrap();
+            let error = books.ensure_indexes().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");
+            clear().await;
+            books.ensure_indexes().await.unwrap();
+            clear().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn both_collections_are_checked_in_the_round_trips_of_one() {
+    testkit::run(async |db| {
+        ensure(db, "sales").await.unwrap();
+        ensure(db, "product").await.unwrap();
+        let each = ["listCollections", "listIndexes", "createIndexes"];
+        assert_eq!(db.recorder().names(), [each, each].concat());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_migration_refuses_such_parents_before_it_writes() {
+    testkit::run(async |db| {
+        create(db, "product", doc! { "collation": { "locale": "en", "strength": 2 } }).await;
+        let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();
+        let error = products.migrate_existing().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
+        let error = products.migrate_existing().plan().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
+        let plain = db.plain_client().database(db.database().name());
+        assert_eq!(plain.list_collection_names().await.unwrap(), ["product"]);
+    })
+    .await;
+}

@@ -1,0 +1,215 @@
+//! The `Debug` form of repositories, builders and actions: no keys, ids, items or elements, and nothing of the driver's
+//! client, since all of it ends up in logs.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::Path;
+
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::subset::{ChildToken, SubsetRepository};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::{
+    embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
+};
+
+/// In each value that a user gives.
+const MARKER: &str = "qq_user_value_qq";
+
+struct Seen<'a> {
+    db: &'a TestDatabase,
+    names: BTreeSet<String>,
+}
+
+impl Seen<'_> {
+    fn add(&mut self, pattern: &str, shown: &dyn Debug) {
+        let text = format!("{shown:?} {shown:#?}");
+        assert!(!text.contains(MARKER), "{text}");
+        // The client's options may have a password.
+        assert!(!text.contains("Session") && !text.contains("Client"), "{text}");
+        let name = text.chars().take_while(|character| character.is_alphanumeric());
+        self.names.insert(format!("{pattern} {}", name.collect::<String>()));
+    }
+}
+
+#[tokio::test]
+async fn actions_show_no_user_values() {
+    testkit::run(async |db| {
+        let mut seen = Seen {
+            db,
+            names: BTreeSet::new(),
+        };
+        buckets(&mut seen).await;
+        lists(&mut seen).await;
+        children(&mut seen).await;
+        embedded(&mut seen).await;
+        let missing: Vec<String> = actions().difference(&seen.names).cloned().collect();
+        assert!(missing.is_empty(), "not formatted by this test: {missing:#?}");
+    })
+    .await;
+}
+
+fn marked() -> Document {
+    doc! { "id": MARKER, "review_id": MARKER, "product_id": MARKER, "_id": MARKER, "text": MARKER }
+}
+
+async fn buckets(seen: &mut Seen<'_>) {
+    let builder = BucketRepository::<String, Document>::builder(seen.db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .item_id_field("id");
+    seen.add("bucket", &builder);
+    let trades = builder.build().unwrap();
+    let flat = seen.db.collection::<Document>("flat");
+    let (item, items, key) = (marked(), [marked()], MARKER);
+    let mut session = trades.collection().client().start_session().await.unwrap();
+    let actions: [&dyn Debug; 24] = [
+        &trades,
+        &trades.keys().after(key),
+        &trades.delete_key(key),
+        &trades.append(key, &item).session(&mut session),
+        &trades.append_many(key, &items),
+        &trades.append_stream(futures::stream::iter([(MARKER.to_owned(), marked())])),
+        &trades.migrate_page_size_from(5),
+        &trades.counts(key),
+        &trades.count_pages(key),
+        &trades.ensure_indexes(),
+        &trades.item(key, MARKER),
+        &trades.items(key),
+        &trades.items(key).page(),
+        &trades.migrate_from_flat(&flat),
+        &trades.migrate_to_flat(&flat),
+        &trades.newest(key, 5),
+        &trades.page(key, 5),
+        &trades.pages(key),
+        &trades.remove_item(key, MARKER),
+        &trades.repair().key(key),
+        &trades.replace_item(key, &item),
+        &trades.update_item(key, MARKER, marked()).unset([MARKER]),
+        &trades.verify().key(key),
+        &trades.batching_writer(),
+    ];
+    actions.into_iter().for_each(|action| seen.add("bucket", action));
+    seen.add("bucket", &trades.batching_writer().append(key, &item));
+}
+
+async fn lists(seen: &mut Seen<'_>) {
+    let builder = outlier_support::builder::<Document, Document>(seen.db);
+    seen.add("outlier", &builder);
+    let books: OutlierRepository<Document, Document> = builder.build().unwrap();
+    let (element, elements) = (marked(), [marked()]);
+    let mut session = books.collection().client().start_session().await.unwrap();
+    let actions: [&dyn Debug; 18] = [
+        &books,
+        &books.migrate_existing(),
+        &books.analyze(),
+        &books.contains(MARKER, &element),
+        &books.count(MARKER),
+        &books.delete(MARKER),
+        &books.elements(MARKER),
+        &books.ensure_indexes(),
+        &books.get(MARKER),
+        &books.get_full(MARKER),
+        &books.insert(&element).session(&mut session),
+        &books.push(MARKER, &element),
+        &books.push_many(MARKER, &elements),
+        &books.push_unique(MARKER, &element),
+        &books.rebalance(MARKER),
+        &books.remove(MARKER, &element),
+        &books.repair(),
+        &books.verify(),
+    ];
+    actions.into_iter().for_each(|action| seen.add("outlier", action));
+}
+
+async fn children(seen: &mut Seen<'_>) {
+    let builder = subset_support::builder::<Document, Document>(seen.db.database());
+    seen.add("subset", &builder);
+    let products: SubsetRepository<Document, Document> = subset_support::ready(seen.db, builder).await;
+    for text in [MARKER, "another"] {
+        let child = doc! { "review_id": text, "product_id": 1, "published_date": MARKER };
+        products.insert(&child).await.unwrap();
+    }
+    let page = products.children(1).limit(1).await.unwrap();
+    let token: ChildToken = page.next.unwrap();
+    let (child, children) = (marked(), [marked()]);
+    let mut session = products.collection().client().start_session().await.unwrap();
+    let actions: [&dyn Debug; 22] = [
+        &products,
+        &token,
+        &products.migrate_existing(),
+        &products.migrate_layout_from(&products),
+        &products.child(MARKER, MARKER),
+        &products.children(MARKER).after(token.clone()),
+        &products.consistency(),
+        &products.delete(MARKER, MARKER),
+        &products.delete_parent(MARKER),
+        &products.ensure_indexes(),
+        &products.follow("reviews"),
+        &products.get(MARKER),
+        &products.insert(&child).session(&mut session),
+        &products.insert_many(&children),
+        &products.migrate_from_embedded(),
+        &products.rebuild(MARKER),
+        &products.rebuild_all(),
+        &products.repair(),
+        &products.replace(&child),
+        &products.update(MARKER, MARKER, marked()).unset([MARKER]),
+        &products.verify(),
+        &products.children(MARKER).before(token.clone()),
+    ];
+    actions.into_iter().for_each(|action| seen.add("subset", action));
+}
+
+async fn embedded(seen: &mut Seen<'_>) {
+    let builder = embedded_support::builder(seen.db).max_children(5);
+    seen.add("embedded", &builder);
+    let patrons: EmbeddedRepository<Document, Document> = builder.build().unwrap();
+    let other = seen.db.collection::<Document>("address");
+    let child = marked();
+    let mut session = patrons.collection().client().start_session().await.unwrap();
+    let actions: [&dyn Debug; 14] = [
+        &patrons,
+        &patrons.add_child(MARKER, &child).session(&mut session),
+        &patrons.child(MARKER, MARKER),
+        &patrons.ensure_indexes(),
+        &patrons.get(MARKER),
+        &patrons.insert(&child),
+        &patrons.migrate_from_references(&other, "patron_id"),
+        &patrons.migrate_to_references(&other, "patron_id"),
+        &patrons.orphans(&other, "patron_id"),
+        &patrons.remove_child(MARKER, MARKER),
+        &patrons.reorder_children(MARKER, [MARKER]),
+        &patrons.replace_child(MARKER, &child),
+        &patrons.update_child(MARKER, MARKER, marked()),
+        &patrons.verify(),
+    ];
+    actions.into_iter().for_each(|action| seen.add("embedded", action));
+}
+
+/// All that is `#[must_use]` and public, as `pattern Type`.
+fn actions() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for pattern in ["bucket", "outlier", "subset", "embedded"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../crates/{pattern}/src"));
+        let actions = source.join("action").read_dir().unwrap();
+        let files = actions.map(|entry| entry.unwrap().path());
+        let others = [source.join("builder.rs"), source.join("combine.rs")];
+        for path in files.chain(others.into_iter().filter(|path| path.exists())) {
+            let text = std::fs::read_to_string(path).unwrap();
+            let mut of_use = false;
+            for line in text.lines() {
+                if let Some(declared) = line.strip_prefix("pub struct ").filter(|_| of_use) {
+                    let name = declared.chars().take_while(|character| character.is_alphanumeric());
+                    found.insert(format!("{pattern} {}", name.collect::<String>()));
+                }
+                of_use = line.starts_with("#[must_use") || of_use && line.starts_with("#[");
+            }
+        }
+    }
+    assert!(found.len() > 70, "{found:?}");
+    found
+}

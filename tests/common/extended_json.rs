@@ -1,0 +1,163 @@
+//! What looks like extended JSON, such as `{ "$date": 5 }`, is stored as it is, and not as what it would stand for.
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::{Error, ErrorKind, subset::SubsetRepository};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::common::support::at_least;
+use crate::subset::support::BOTH;
+use crate::{
+    embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
+};
+
+fn looks() -> Bson {
+    let id = "65398fb70000000000000000";
+    doc! { "date": { "$date": 5_i64 }, "long": [{ "$numberLong": "1" }], "id": { "$oid": id } }.into()
+}
+
+/// With what looks like extended JSON in the field `looks`.
+fn with_looks(mut document: Document) -> Document {
+    document.insert("looks", looks());
+    document
+}
+
+/// The values of all fields `looks`, without the decoding of serde, which would make them what they stand for.
+async fn stored(db: &TestDatabase, collection: &str) -> Vec<Bson> {
+    let collection = db.plain_collection::<RawDocumentBuf>(collection);
+    let documents: Vec<RawDocumentBuf> = collection.find(doc! {}).await.unwrap().try_collect().await.unwrap();
+    let mut found = Vec::new();
+    for document in documents {
+        find(&Document::try_from(&document).unwrap().into(), &mut found);
+    }
+    found
+}
+
+fn find(value: &Bson, found: &mut Vec<Bson>) {
+    match value {
+        Bson::Array(values) => values.iter().for_each(|value| find(value, found)),
+        Bson::Document(document) => {
+            for (field, value) in document {
+                match field.as_str() {
+                    "looks" => found.push(value.clone()),
+                    _ => find(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How much of it is stored: before MongoDB 5.0 a call may refuse such names, and says what is stored all the same.
+fn is_stored<T>(db: &TestDatabase, result: Result<T, Error>) -> usize {
+    match result {
+        Ok(_) => 1,
+        Err(error) => {
+            assert!(!at_least(db, 5), "{error:?}");
+            usize::try_from(error.stored_count().unwrap_or(0)).unwrap()
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_buckets() {
+    testkit::run(async |db| {
+        let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .item_id_field("id")
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        let trade = |id: i32| with_looks(doc! { "id": id });
+        trades.append(&1, &doc! { "id": 1 }).await.unwrap();
+        let mut times = is_stored(db, trades.append(&1, &trade(2)).await);
+        times += is_stored(db, trades.append_many(&2, &[trade(3)]).await);
+        times += is_stored(db, trades.append_many(&1, &[trade(4)]).await);
+        times += is_stored(db, trades.replace_item(&1, &trade(1)).await);
+        times += is_stored(db, trades.batching_writer().append(&1, &trade(5)).await);
+        assert_eq!(stored(db, "trades").await, vec![looks(); times]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_lists_and_their_extras() {
+    testkit::run(async |db| {
+        let things = outlier_support::builder::<Document, Document>(db)
+            .threshold(1)
+            .max_extras_elements(2);
+        let things = outlier_support::ready(db, things).await;
+        let element = |id: i32| with_looks(doc! { "id": id });
+        let mut times = is_stored(db, things.insert(&with_looks(doc! { "_id": 1 })).await);
+        for id in 0..4 {
+            times += is_stored(db, things.push(1, &element(id)).await);
+        }
+        times += is_stored(db, things.push_many(1, &[element(4)]).await);
+        let mut found = stored(db, "sales").await;
+        found.extend(stored(db, "extra_sales").await);
+        assert_eq!(found, vec![looks(); times]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_children_and_the_subset_of_them() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
+            let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
+            let child = |id: i32| with_looks(doc! { "product_id": 1, "review_id": id, "published_date": id });
+            let one = products.insert(&child(1)).await;
+            let many = products.insert_many(&[child(2)]).await;
+            let shown = usize::from(one.is_ok()) + usize::from(many.is_ok());
+            assert_eq!(stored(db, "product").await, vec![looks(); shown]);
+            let times = is_stored(db, one) + is_stored(db, many);
+            assert_eq!(stored(db, "review").await, vec![looks(); times]);
+            products.delete_parent(1).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_parents_and_embedded_children() {
+    testkit::run(async |db| {
+        let patrons = embedded_support::patrons(db);
+        let child = |id: i32| with_looks(embedded_support::address(id));
+        let parent = with_looks(embedded_support::patron(1, [child(1)]));
+        let mut times = 2 * is_stored(db, patrons.insert(&parent).await);
+        patrons
+            .insert(&embedded_support::patron(2, [embedded_support::address(1)]))
+            .await
+            .unwrap();
+        times += is_stored(db, patrons.add_child(2, &child(2)).await);
+        times += is_stored(db, patrons.replace_child(2, &child(1)).await);
+        assert_eq!(stored(db, "patron").await, vec![looks(); times]);
+    })
+    .await;
+}
+
+/// As the documentation of the bucket pattern recommends.
+#[tokio::test]
+async fn items_of_any_fields_are_read_as_raw_documents() {
+    testkit::run(async |db| {
+        let items = BucketRepository::<u32, RawDocumentBuf>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        items.ensure_indexes().await.unwrap();
+        let item = RawDocumentBuf::try_from(&doc! { "$date": 5, "in": { "$oid": "none" } }).unwrap();
+        let appended = items.append(&123, &item).await;
+        if !at_least(db, 5) {
+            assert_eq!(appended.unwrap_err().kind(), ErrorKind::InvalidArgument);
+            return;
+        }
+        appended.unwrap();
+        items.append_many(&123, &[item.clone(), item.clone()]).await.unwrap();
+        assert_eq!(items.page(&123, 1).await.unwrap().unwrap().items, vec![item; 3]);
+    })
+    .await;
+}

@@ -1,0 +1,227 @@
+//! Documents at the limit of 16 MiB.
+
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::subset::{Consistency, SubsetRepository};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::*;
+use crate::embedded::support::{address, patron, patrons, plant};
+use crate::subset::support::BOTH;
+use crate::{outlier::support as outlier_support, subset::support as subset_support, subset::support::day};
+
+const MIB: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn what_would_pass_16_mib_is_refused_and_not_stored() {
+    testkit::run(async |db| {
+        let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        texts.ensure_indexes().await.unwrap();
+        for bytes in [16 * MIB - 8, 16 * MIB, 17 * MIB, 50 * MIB] {
+            let error = texts.append(&1, &"x".repeat(bytes)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge, "{bytes} bytes alone: {error:?}");
+            assert!(error.is_invalid_input() && !error.is_outcome_unknown());
+        }
+        assert!(all(&plain(db)).await.is_empty());
+
+        texts.append(&1, &"x".repeat(10 * MIB)).await.unwrap();
+        let error = texts.append(&1, &"y".repeat(7 * MIB)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "with others: {error:?}");
+        let counts = texts.counts(&1).await.unwrap();
+        assert_eq!((counts.items, counts.pages), (1, 1));
+        texts.append(&1, &"z".to_owned()).await.unwrap();
+        assert!(violations(&plain(db), 10).await.is_empty());
+        plain(db).delete_many(doc! {}).await.unwrap();
+    })
+    .await;
+}
+
+/// A document of one text field that is somewhat larger than this, and what is in it beside.
+fn with_text(bytes: usize, fields: Document) -> Document {
+    let mut document = fields;
+    document.insert("text", "x".repeat(bytes));
+    document
+}
+
+/// In a transaction of the caller, too.
+async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'static str, Error)> {
+    let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).threshold(2).build().unwrap();
+    let patrons = patrons(db);
+    let mut session = db.client().start_session().await.unwrap();
+    let mut errors = Vec::new();
+    for in_transaction in [false, true] {
+        macro_rules! refused {
+            ($name:literal, $action:expr) => {
+                let error = match in_transaction {
+                    false => $action.await.unwrap_err(),
+                    true => {
+                        session.start_transaction().await.unwrap();
+                        let error = $action.session(&mut session).await.unwrap_err();
+                        session.abort_transaction().await.unwrap();
+                        error
+                    }
+                };
+                errors.push(($name, error));
+            };
+        }
+        let book = with_text(bytes, doc! { "_id": 1, "customers_purchased": [1] });
+        refused!("outlier insert", books.insert(&book));
+        let long = with_text(bytes, doc! { "_id": 1, "customers_purchased": [1, 2, 3] });
+        refused!("outlier insert of a list that is split", books.insert(&long));
+        let patron = with_text(bytes, patron("joe", [address("home")]));
+        refused!("embedded insert", patrons.insert(&patron));
+        let child = with_text(bytes, address("work"));
+        refused!("embedded add_child", patrons.add_child("jane", &child));
+        refused!(
+            "embedded replace_child",
+            patrons.replace_child("jane", &with_text(bytes, address("home")))
+        );
+        let review = |id: i32| with_text(bytes, doc! { "product_id": 1, "review_id": id });
+        let small = doc! { "product_id": 1, "review_id": 2 };
+        for consistency in BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database());
+            let products = products.consistency(consistency).build().unwrap();
+            refused!("subset insert", products.insert(&review(1)));
+            let many = [small.clone(), review(1)];
+            let stored_before = subset_support::reviews(db).count_documents(doc! {}).await.unwrap();
+            refused!("subset insert_many", products.insert_many(&many));
+            assert_eq!(
+                stored_before,
+                subset_support::reviews(db).count_documents(doc! {}).await.unwrap()
+            );
+            refused!("subset replace", products.replace(&review(9)));
+        }
+    }
+    errors
+}
+
+#[tokio::test]
+async fn a_document_that_would_pass_16_mib_is_too_large_for_every_insert() {
+    testkit::run(async |db| {
+        patrons(db).ensure_indexes().await.unwrap();
+        let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).build().unwrap();
+        books.ensure_indexes().await.unwrap();
+        let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();
+        products.ensure_indexes().await.unwrap();
+        plant(db, &patron("jane", [address("home")])).await;
+        db.plain_collection("product")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        let review = doc! { "product_id": 1, "review_id": 9 };
+        db.plain_collection("review").insert_one(review).await.unwrap();
+        db.plain_collection::<Document>("other")
+            .insert_one(doc! {})
+            .await
+            .unwrap();
+        if !at_least(db, 5) {
+            outlier_support::sales(db).insert_one(doc! { "_id": 0 }).await.unwrap();
+            until_seen(db, &["sales", "extra_sales", "patron", "product", "review"]).await;
+        }
+        for bytes in [16 * MIB - 10, 16 * MIB, 17 * MIB, 50 * MIB] {
+            for (call, error) in insert_of_every_pattern(db, bytes).await {
+                assert_eq!(error.kind(), ErrorKind::TooLarge, "{call}, {bytes} bytes: {error:?}");
+                assert!(
+                    error.is_invalid_input() && !error.is_outcome_unknown(),
+                    "{call}: {error:?}"
+                );
+                assert!(error.stored_count().unwrap_or(0) == 0, "{call}: {error:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// The parent of each write exceeds 16 MiB with its new subset. An eventual write has stored the child by then, and its
+/// error must not claim otherwise; a transaction stores nothing.
+#[tokio::test]
+async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
+    testkit::run(async |db| {
+        for consistency in subset_support::BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
+            let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
+            let child = |id: i32, bytes: usize| doc! { "product_id": 1, "review_id": id, "published_date": day(id.into()), "text": "x".repeat(bytes) };
+            for id in [1, 2] {
+                products.insert(&child(id, 0)).await.unwrap();
+            }
+            let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
+            subset_support::product(db).update_one(doc! {}, pad).await.unwrap();
+            let check = |error: Error, call: &str| {
+                let context = format!("{consistency:?} {call}: {error:?}");
+                let is_stored = consistency == Consistency::Eventual && call != "rebuild";
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, is_stored.then_some(1)), "{context}");
+                assert_eq!(error.is_invalid_input(), !is_stored, "{context}");
+                assert!(!error.is_transient() && !error.is_outcome_unknown(), "{context}");
+                assert_eq!(error.to_string().contains("rebuild(..)"), is_stored, "{context}");
+                assert_eq!(error.to_string().contains("not stored"), !is_stored, "{context}");
+            };
+            let text = || doc! { "text": "y".repeat(MIB) };
+            check(products.update(1, 1, text()).await.unwrap_err(), "update");
+            check(products.replace(&child(2, MIB)).await.unwrap_err(), "replace");
+            check(products.insert(&child(3, MIB)).await.unwrap_err(), "insert");
+            check(products.insert_many(&[child(4, MIB)]).await.unwrap_err(), "insert_many");
+            let stored = all(&subset_support::reviews(db)).await;
+            let large = stored.iter().filter(|child| child.get_str("text").unwrap().len() == MIB);
+            assert_eq!(large.count(), if consistency == Consistency::Eventual { 4 } else { 0 }, "{consistency:?}");
+            if consistency == Consistency::Eventual {
+                check(products.rebuild(1).await.unwrap_err(), "rebuild");
+                let error = products.delete(1, 4).await.unwrap_err();
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, Some(1)), "{error:?}");
+                let error = products.delete(1, 5).await.unwrap_err();
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, None), "{error:?}");
+            }
+            products.delete_parent(1).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_with_a_child_that_is_too_large_is_refused_before_the_driver_has_sent_a_part_of_it() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = subset_support::builder::<Document, Document>(db.database());
+            let products = subset_support::ready(db, products.consistency(consistency)).await;
+            let review = |id: i32, bytes| with_text(bytes, doc! { "product_id": 1, "review_id": id });
+            // More than the 48 MB of one message come before it.
+            let mut reviews: Vec<Document> = (0..4).map(|id| review(id, 15 * MIB)).collect();
+            reviews.push(review(4, 17 * MIB));
+            let error = products.insert_many(&reviews).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge, "{error:?}");
+            assert!(all(&subset_support::reviews(db)).await.is_empty(), "{consistency:?}");
+            assert_eq!(db.recorder().round_trips(), 0);
+        }
+    })
+    .await;
+}
+
+/// The other parents of a batch are written all the same.
+#[tokio::test]
+async fn a_parent_that_would_pass_16_mib_keeps_no_other_from_being_written() {
+    testkit::run(async |db| {
+        let products = subset_support::products(db, Consistency::Eventual).await;
+        subset_support::add_product(db, 2).await;
+        let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
+        subset_support::product(db)
+            .update_one(doc! { "_id": 1 }, pad)
+            .await
+            .unwrap();
+        let mut reviews = [1, 2].map(|product| subset_support::review_of(product, 7, 7));
+        reviews[0].review_author = "y".repeat(2 * MIB);
+        let error = products.insert_many(&reviews).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.stored_count()),
+            (ErrorKind::TooLarge, Some(2)),
+            "{error:?}"
+        );
+        let wrong = subset_support::wrong(&subset_support::product(db), &subset_support::reviews(db), 10).await;
+        assert_eq!(wrong, [1.into()]);
+    })
+    .await;
+}

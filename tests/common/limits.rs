@@ -1,0 +1,141 @@
+//! The largest and the smallest numbers that a call takes: it works, or says which argument is invalid.
+
+use futures::TryStreamExt;
+use mongo_patterns::subset::SubsetRepository;
+use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::*;
+use crate::{outlier::support as outlier_support, subset::support as subset_support};
+
+fn is_refused<T>(outcome: Result<T>, call: &str) {
+    let Err(error) = outcome else { panic!("{call} took it") };
+    assert!(error.is_invalid_input(), "{call}: {error:?}");
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::Configuration),
+        "{call}: {error:?}"
+    );
+}
+
+#[tokio::test]
+async fn of_buckets() {
+    testkit::run(async |db| {
+        for size in [1, 10, i32::MAX as u32] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).page_size(size)).await;
+            let all: Vec<Trade> = (0..25).map(spread).collect();
+            trades.append_many(&size, &all).await.unwrap();
+            let newest = trades.newest(&size, u32::MAX).await.unwrap();
+            assert_eq!(newest, all.iter().cloned().rev().collect::<Vec<_>>());
+            let pages = trades.pages(&size).limit(u32::MAX).await.unwrap();
+            assert_eq!(pages.pages.len(), 25_usize.div_ceil(size as usize));
+            assert!(trades.page(&size, i64::MAX as u64).await.unwrap().is_none());
+            is_refused(trades.page(&size, u64::MAX).await, "page");
+            assert_eq!(trades.items(&size).limit(u64::MAX).page().await.unwrap().items, all);
+            let skipped: Vec<Trade> = trades.items(&size).skip(u64::MAX).stream().try_collect().await.unwrap();
+            assert_eq!(skipped, []);
+            let limited = trades.items(&size).skip(5).limit(u64::MAX);
+            let limited: Vec<Trade> = limited.stream().try_collect().await.unwrap();
+            assert_eq!(limited, all[5..]);
+        }
+        for size in [0, i32::MAX as u32 + 1, u32::MAX] {
+            is_refused(builder(db).page_size(size).build(), "page_size");
+        }
+        plain(db).drop().await.unwrap();
+        let trades = trades(db).await;
+        is_refused(trades.newest(&1, 0).await, "newest");
+        is_refused(trades.pages(&1).limit(0).await, "pages");
+        is_refused(trades.page(&1, 0).await, "page");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_lists() {
+    testkit::run(async |db| {
+        let books = outlier_support::books(db).await;
+        let book = outlier_support::book(1, 120);
+        books.insert(&book).await.unwrap();
+        let all = &book.customers_purchased;
+        assert_eq!(&books.elements(1).limit(u64::MAX).await.unwrap(), all);
+        assert_eq!(books.elements(1).skip(100).limit(u64::MAX).await.unwrap(), all[100..]);
+        assert_eq!(books.elements(1).skip(u64::MAX).limit(u64::MAX).await.unwrap(), [""; 0]);
+        assert_eq!(books.elements(1).limit(0).await.unwrap(), [""; 0]);
+        let stream = books.elements(1).skip(u64::MAX).stream();
+        assert_eq!(stream.try_collect::<Vec<_>>().await.unwrap(), [""; 0]);
+        assert_eq!(books.analyze().sample(u32::MAX).await.unwrap().documents, 1);
+        is_refused(books.analyze().sample(0).await, "sample");
+        for concurrency in [0, usize::MAX] {
+            books.migrate_existing().concurrency(concurrency).await.unwrap();
+            let repaired = books.repair().concurrency(concurrency).stream();
+            assert!(repaired.try_collect::<Vec<_>>().await.unwrap().is_empty());
+        }
+        for (threshold, cap) in [(0, 500), (50, 0), (u32::MAX, 500), (50, u32::MAX)] {
+            let builder = outlier_support::builder::<Document, String>(db);
+            is_refused(
+                builder.threshold(threshold).max_extras_elements(cap).build(),
+                "threshold and cap",
+            );
+        }
+        let most = outlier_support::builder::<Document, String>(db)
+            .threshold(i32::MAX as u32)
+            .max_extras_elements(i32::MAX as u32);
+        let most = outlier_support::ready(db, most).await;
+        most.insert(&doc! { "_id": 2 }).await.unwrap();
+        most.push(2, &"a".to_owned()).await.unwrap();
+        most.push_many(1, &["b".to_owned(), "c".to_owned()]).await.unwrap();
+        assert_eq!(most.count(1).await.unwrap().total(), 122);
+        assert_eq!(most.count(2).await.unwrap().total(), 1);
+    })
+    .await;
+}
+
+async fn with_reviews(db: &TestDatabase, size: u32) -> SubsetRepository<Document, Document> {
+    let products = subset_support::builder::<Document, Document>(db.database()).subset_size(size);
+    let products = subset_support::ready(db, products).await;
+    for id in 0..15 {
+        let review = subset_support::review(id);
+        let review = doc! { "review_id": id, "product_id": 1, "published_date": review.published_date };
+        products.insert(&review).await.unwrap();
+    }
+    products
+}
+
+#[tokio::test]
+async fn of_children() {
+    testkit::run(async |db| {
+        let products = with_reviews(db, i32::MAX as u32).await;
+        assert_eq!(subset_support::embedded(db).await.len(), 15);
+        products.rebuild_all().await.unwrap();
+        assert_eq!(products.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+        let all = products.children(1).limit(u32::MAX).await.unwrap();
+        assert_eq!(all.children.len(), 15);
+        let first = products.children(1).limit(1).await.unwrap();
+        let rest = products.children(1).limit(u32::MAX).after(first.next).await.unwrap();
+        assert_eq!(rest.children.len(), 14);
+        let back = products
+            .children(1)
+            .limit(u32::MAX)
+            .before(rest.previous)
+            .await
+            .unwrap();
+        assert_eq!(back.children.len(), 1);
+        is_refused(products.children(1).limit(0).await, "limit");
+        for size in [0, i32::MAX as u32 + 1, u32::MAX] {
+            let builder = subset_support::builder::<Document, Document>(db.database());
+            is_refused(builder.subset_size(size).build(), "size");
+        }
+        let reviews = subset_support::reviews(db);
+        reviews.delete_many(doc! {}).await.unwrap();
+        let unset = doc! { "$unset": { "reviews_version": "" } };
+        subset_support::product(db).update_one(doc! {}, unset).await.unwrap();
+        is_refused(
+            products.migrate_from_embedded().chunk_children(0).await,
+            "chunk_children",
+        );
+        let moved = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
+        assert_eq!(moved.children, 15);
+    })
+    .await;
+}

@@ -1,0 +1,18 @@
+//! Tests of several patterns, of the testkit, and what tests share.
+
+pub(crate) mod collections;
+pub(crate) mod debug;
+pub(crate) mod extended_json;
+pub(crate) mod hostile_input;
+pub(crate) mod ids;
+pub(crate) mod large;
+pub(crate) mod limits;
+pub(crate) mod model;
+pub(crate) mod numeric_names;
+pub(crate) mod plans;
+pub(crate) mod setup;
+pub(crate) mod spawned;
+pub(crate) mod support;
+pub(crate) mod testkit;
+pub(crate) mod tracing_spans;
+pub(crate) mod transaction_bounds;

@@ -1,0 +1,70 @@
+//! Random sequences of calls against models in memory: each repository does what a few lines of code do, call by call.
+//!
+//! `MODEL_OPERATIONS=1000000 cargo test -p integration-tests -- model::` runs a million; without it 10,000 are run. What
+//! fails is shrunk to a short sequence, and printed with a seed: `MODEL_SEED` runs the same sequences again.
+
+use std::cell::Cell;
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tokio::runtime::Handle;
+
+/// How many operations all models run together.
+const OPERATIONS: usize = 10_000;
+/// How many models there are.
+const MODELS: usize = 5;
+/// How long a sequence is, at most.
+const LONGEST: usize = 60;
+
+fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let value = std::env::var(name).ok()?;
+    let number = value.parse().ok();
+    Some(number.unwrap_or_else(|| panic!("{name} is not a number: {value}")))
+}
+
+/// A sequence of calls.
+#[derive(Debug)]
+pub struct Sequence<C> {
+    /// By which it takes keys that no other has.
+    pub number: u32,
+    /// By which it takes one of several repositories.
+    pub variant: usize,
+    pub calls: Vec<C>,
+}
+
+/// Runs sequences of these calls until one model's share of the operations is done.
+pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl AsyncFn(Sequence<C>)) {
+    let operations = variable("MODEL_OPERATIONS").unwrap_or(OPERATIONS) / MODELS;
+    let mut seed: u64 = variable("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let runtime = Handle::current();
+    let config = Config {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        ..Config::default()
+    };
+    let calls = prop::collection::vec(call, 1..LONGEST);
+    let (number, done) = (Cell::new(0), Cell::new(0));
+    tokio::task::block_in_place(|| {
+        while done.get() < operations {
+            // Each has a seed of its own, so that one that fails is the first to be run again.
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&seed.to_le_bytes());
+            let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+            let ran = TestRunner::new_with_rng(config.clone(), rng).run(&calls, |calls| {
+                number.set(number.get() + 1);
+                done.set(done.get() + calls.len());
+                runtime.block_on(check(Sequence {
+                    number: number.get(),
+                    variant: (seed % 64) as usize,
+                    calls,
+                }));
+                Ok(())
+            });
+            ran.unwrap_or_else(|failure| panic!("{failure}\nrun it again with MODEL_SEED={seed}"));
+            seed = seed.wrapping_add(1);
+        }
+    });
+    println!("{} operations in {} sequences", done.get(), number.get());
+}

@@ -1,0 +1,289 @@
+//! What a plan of the outlier, subset and embedded patterns lists is what the move sends; and calls that go over whole
+//! collections say how far they are.
+
+use futures::TryStreamExt;
+use mongo_patterns::Progress;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::subset::{Direction, MigrationPlan, SubsetRepository};
+use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::bucket::migration_plan::essence;
+use crate::common::support::all;
+use crate::embedded::migration::{addresses, can_embed, index_reference, patrons, referring};
+use crate::embedded::support::stored;
+use crate::outlier::support::{again, extra_sales, sales, users};
+use crate::subset::migration::{fill, unmoved};
+use crate::subset::support::{Products, builder, product, review_of, reviews};
+
+/// What was sent, without the rest of cursors.
+fn sent(db: &TestDatabase) -> Vec<Document> {
+    let commands = db.recorder().commands();
+    let sent = commands.iter().filter(|sent| sent.name != "getMore");
+    sent.map(|sent| essence(&sent.essence())).collect()
+}
+
+fn planned(commands: &[PlannedCommand]) -> Vec<Document> {
+    commands.iter().map(|planned| essence(&planned.command)).collect()
+}
+
+fn check(db: &TestDatabase, commands: &[PlannedCommand]) {
+    same(&sent(db), &planned(commands));
+}
+
+fn same(sent: &[Document], planned: &[Document]) {
+    for (sent, planned) in sent.iter().zip(planned) {
+        assert_eq!(sent, planned);
+    }
+    assert_eq!(sent.len(), planned.len());
+}
+
+/// The server groups documents in no order. Each has a transaction, which begins with a look at the document.
+fn by_document(commands: Vec<Document>) -> Vec<Document> {
+    let begins = |command: &Document| {
+        let projection = command.get_document("projection");
+        projection.is_ok_and(|projection| projection.contains_key("bytes"))
+    };
+    let mut transactions: Vec<Vec<Document>> = vec![Vec::new()];
+    for command in commands {
+        if begins(&command) {
+            transactions.push(Vec::new());
+        }
+        transactions.last_mut().unwrap().push(command);
+    }
+    transactions[1..].sort_by_key(|transaction| transaction[0].to_string());
+    transactions.concat()
+}
+
+fn writes(planned: &[PlannedCommand]) -> usize {
+    planned.iter().filter(|planned| planned.writes).count()
+}
+
+#[tokio::test]
+async fn a_plan_of_outliers_lists_every_transaction() {
+    testkit::run(async |db| {
+        let numbers = [0, 5, 6, 30, 31];
+        let books = (0..)
+            .zip(numbers)
+            .map(|(id, number)| doc! { "_id": id, "customers_purchased": users(0..number) });
+        sales(db).insert_many(books).await.unwrap();
+        // Smaller, then other extras, then none.
+        for (threshold, cap, outliers) in [(5, 10, 3), (10, 20, 3), (100, 20, 2)] {
+            let books = again(db, threshold, cap);
+            let (before, extras) = (all(&sales(db)).await, all(&extra_sales(db)).await);
+            let commands: Vec<PlannedCommand> = books.migrate_existing().plan().try_collect().await.unwrap();
+            assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), (before, extras));
+            let commits = commands.iter().filter(|planned| planned.on_admin && planned.writes);
+            assert_eq!(commits.count(), outliers);
+            db.recorder().clear();
+            let adopted = books.migrate_existing().concurrency(1).await.unwrap();
+            assert_eq!(adopted.documents, outliers as u64);
+            same(&by_document(sent(db)), &by_document(planned(&commands)));
+        }
+        let commands: Vec<PlannedCommand> = again(db, 100, 20)
+            .migrate_existing()
+            .plan()
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!((commands.len(), writes(&commands)), (1, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_of_embedded_children_that_move_lists_every_chunk() {
+    testkit::run(async |db| {
+        let expected = fill(db, 60).await;
+        let products = unmoved(db);
+        let moving = || products.migrate_from_embedded().chunk_children(200);
+        let planned = moving().plan().await.unwrap();
+        assert_eq!((planned.parents, planned.children), (40, expected.len() as u64));
+        assert_eq!(all(&reviews(db)).await, []);
+        db.recorder().clear();
+        moving().await.unwrap();
+        check(db, &planned.commands);
+        assert!(writes(&planned.commands) > 3 * expected.len() / 300, "{planned:?}");
+
+        let again = moving().plan().await.unwrap();
+        assert_eq!((again.parents, again.children), (0, 0));
+        db.recorder().clear();
+        moving().await.unwrap();
+        // The indexes were looked for by the first move.
+        check(db, &without_index_check(again));
+    })
+    .await;
+}
+
+/// A repository looks for its indexes once.
+fn without_index_check(plan: MigrationPlan) -> Vec<PlannedCommand> {
+    let commands = plan.commands.into_iter();
+    commands
+        .filter(|planned| planned.purpose != "check the indexes")
+        .collect()
+}
+
+#[tokio::test]
+async fn a_plan_of_subsets_lists_what_adopting_and_changing_send() {
+    testkit::run(async |db| {
+        let parents = (1..=9).map(|id| doc! { "_id": id, "name": "Super Widget" });
+        product(db).insert_many(parents).await.unwrap();
+        let children: Vec<_> = (0..90).map(|n| review_of(1 + n % 9, n, n.into())).collect();
+        db.plain_collection("review").insert_many(children).await.unwrap();
+        let old: Products = builder(db.database()).build().unwrap();
+        let planned = old.migrate_existing().discard_embedded().plan().await.unwrap();
+        assert_eq!((planned.parents, writes(&planned.commands)), (9, 3));
+        db.recorder().clear();
+        old.migrate_existing().discard_embedded().await.unwrap();
+        check(db, &planned.commands);
+        let last = planned.commands.last().map(|last| last.purpose);
+        assert_eq!(last, Some("look for children without a parent"));
+
+        let collections = (
+            db.collection::<Document>("product"),
+            db.collection::<Document>("review"),
+        );
+        let new = SubsetRepository::<Document, Document>::builder(collections.0, collections.1)
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("review_author", Direction::Ascending)
+            .subset_size(3)
+            .build()
+            .unwrap();
+        let planned = new.migrate_layout_from(&old).plan().await.unwrap();
+        let drops = planned
+            .commands
+            .iter()
+            .filter(|planned| planned.command.contains_key("dropIndexes"));
+        assert_eq!((drops.count(), writes(&planned.commands)), (1, 3));
+        db.recorder().clear();
+        new.migrate_layout_from(&old).await.unwrap();
+        check(db, &planned.commands);
+
+        let again = new.migrate_layout_from(&old).plan().await.unwrap();
+        db.recorder().clear();
+        new.migrate_layout_from(&old).await.unwrap();
+        check(db, &without_index_check(again));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        let bare = (0..50).map(|id| doc! { "_id": id });
+        stored(db).insert_many(bare).await.unwrap();
+        let references = (0..120).map(|id| referring(id, id % 40));
+        addresses(db).insert_many(references).await.unwrap();
+        index_reference(db).await;
+        let patrons = patrons(db);
+        let source = db.collection::<Document>("address");
+        let moving = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(20);
+        let planned = moving().plan().await.unwrap();
+        assert_eq!((planned.children, writes(&planned.commands)), (120, 3));
+        db.recorder().clear();
+        let mut progress = Vec::new();
+        moving().await.unwrap();
+        check(db, &planned.commands);
+
+        let back = db.collection::<Document>("back");
+        let moving = || patrons.migrate_to_references(&back, "patron_id").chunk_children(50);
+        let planned = moving().plan().await.unwrap();
+        // The index, and 51, 51 and 18 children.
+        assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
+        assert_eq!(all(&db.plain_collection("back")).await, []);
+        db.recorder().clear();
+        moving()
+            .on_progress(|at| progress.push((at.done, at.total)))
+            .await
+            .unwrap();
+        check(db, &planned.commands);
+        assert_eq!(progress, [(51, 120), (102, 120), (120, 120)]);
+        assert!(all(&db.plain_collection("back")).await == all(&addresses(db)).await);
+
+        let again = moving().plan().await.unwrap();
+        db.recorder().clear();
+        moving().await.unwrap();
+        check(db, &again.commands);
+        for refused in [
+            patrons
+                .migrate_from_references(&source, "patron_id")
+                .chunk_parents(0)
+                .await,
+            patrons
+                .migrate_to_references(&back, "patron_id")
+                .chunk_children(0)
+                .await,
+        ] {
+            assert!(refused.unwrap_err().to_string().contains("at least 1"));
+        }
+    })
+    .await;
+}
+
+/// All documents are told, with those in which nothing is wrong, and the findings are the same.
+#[tokio::test]
+async fn looks_at_whole_collections_say_how_far_they_are() {
+    testkit::run(async |db| {
+        let mut told: Option<Progress> = None;
+        let done = |told: Option<Progress>| told.map(|at| (at.done, at.total));
+
+        let books = again(db, 5, 10);
+        let long = (0..7).map(|id| doc! { "_id": id, "customers_purchased": users(0..if id < 3 { 9 } else { 2 }) });
+        sales(db).insert_many(long).await.unwrap();
+        let found = books.verify().on_progress(|at| told = Some(at)).stream();
+        let found: Vec<_> = found.try_collect().await.unwrap();
+        assert_eq!((found.len(), done(told)), (3, Some((3, 3))));
+        let repaired = books.repair().dry_run().on_progress(|at| told = Some(at)).stream();
+        let repaired: Vec<_> = repaired.try_collect().await.unwrap();
+        assert_eq!((repaired.len(), done(told)), (3, Some((3, 3))));
+        books
+            .migrate_existing()
+            .on_progress(|at| told = Some(at))
+            .await
+            .unwrap();
+        assert_eq!(done(told), Some((3, 3)));
+
+        let products: Products = builder(db.database()).build().unwrap();
+        let parents = (1..=2500).map(|id| doc! { "_id": id, "name": "Super Widget" });
+        product(db).insert_many(parents).await.unwrap();
+        products.ensure_indexes().await.unwrap();
+        let children = (0..90).map(|n| review_of(1 + n % 9, n, n.into()));
+        db.plain_collection("review").insert_many(children).await.unwrap();
+        let quiet: Vec<_> = products.verify().stream().try_collect().await.unwrap();
+        let found = products.verify().on_progress(|at| told = Some(at)).stream();
+        let found: Vec<_> = found.try_collect().await.unwrap();
+        assert_eq!((found.len(), done(told)), (9, Some((2500, 2500))));
+        assert_eq!(found, quiet);
+        let repaired = products.repair().on_progress(|at| told = Some(at)).stream();
+        let repaired: Vec<_> = repaired.try_collect().await.unwrap();
+        assert_eq!((repaired.len(), done(told)), (9, Some((2500, 2500))));
+
+        let patrons = EmbeddedRepository::<Document, Document>::builder(db.collection::<Document>("patron"))
+            .children_field("addresses")
+            .build()
+            .unwrap();
+        let parents = (0..2500).map(|id| match id % 1000 {
+            7 => doc! { "_id": id },
+            _ => doc! { "_id": id, "addresses": [{ "_id": 1 }] },
+        });
+        stored(db).insert_many(parents).await.unwrap();
+        let quiet: Vec<_> = patrons.verify().stream().try_collect().await.unwrap();
+        let found = patrons.verify().on_progress(|at| told = Some(at)).stream();
+        let found: Vec<_> = found.try_collect().await.unwrap();
+        assert_eq!((found.len(), done(told)), (3, Some((2500, 2500))));
+        assert_eq!(found, quiet);
+        let references = (0..1500).map(|id| referring(id, id + 1005));
+        addresses(db).insert_many(references).await.unwrap();
+        let source = db.collection::<Document>("address");
+        let orphans = patrons.orphans(&source, "patron_id").on_progress(|at| told = Some(at));
+        let orphans: Vec<_> = orphans.stream().try_collect().await.unwrap();
+        assert_eq!((orphans.len(), done(told)), (5, Some((1500, 1500))));
+    })
+    .await;
+}

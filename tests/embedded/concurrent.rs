@@ -1,0 +1,182 @@
+//! Many writers to the same parents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::embedded::support::*;
+
+/// Read, check, write: the last two of which are not one.
+#[tokio::test]
+async fn reading_first_passes_the_bound_and_doubles_a_child() {
+    testkit::run(async |db| {
+        plant(db, &patron("joe", (0..4).map(address))).await;
+        let naive = stored(db);
+        let has_room = async || {
+            let joe = naive.find_one(doc! { "_id": "joe" }).await.unwrap().unwrap();
+            let addresses = joe.get_array("addresses").unwrap();
+            addresses.len() < 5 && !addresses.contains(&address(7).into())
+        };
+        // Both look before either writes.
+        let looks = [has_room().await, has_room().await];
+        for free in looks {
+            assert!(free);
+            let push = doc! { "$push": { "addresses": address(7) } };
+            naive.update_one(doc! { "_id": "joe" }, push).await.unwrap();
+        }
+        assert_eq!(
+            ids(db, "joe").await,
+            [0, 1, 2, 3, 7, 7].map(Bson::from),
+            "the naive form"
+        );
+
+        let patrons = patrons(db);
+        plant(db, &patron("jim", (0..4).map(address))).await;
+        let (seven, eight) = (address(7), address(8));
+        let all = join_all([&seven, &seven, &eight].map(|child| patrons.add_child("jim", child).into_future())).await;
+        assert_eq!(all.iter().filter(|added| added.is_ok()).count(), 1);
+        assert_eq!(ids(db, "jim").await.len(), 5);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_fill_parents_to_their_bound_and_double_nothing() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        for parent in 0..4 {
+            plant(db, &patron(parent, [])).await;
+        }
+        let writers = (0..64).map(|writer| {
+            let patrons = patrons.clone();
+            tokio::spawn(async move {
+                let mut outcomes = BTreeMap::new();
+                // Each child is offered by eight writers.
+                for n in 0..8 {
+                    for parent in 0..4 {
+                        let added = patrons.add_child(parent, &address((writer / 8) * 8 + n)).await;
+                        let outcome = match added {
+                            Ok(()) => "added",
+                            Err(error) if error.kind() == ErrorKind::LimitReached => "full",
+                            Err(error) if error.kind() == ErrorKind::AlreadyExists => "exists",
+                            Err(error) => panic!("{error:?}"),
+                        };
+                        *outcomes.entry(outcome).or_insert(0) += 1;
+                    }
+                }
+                outcomes
+            })
+        });
+        let mut outcomes = BTreeMap::new();
+        for writer in join_all(writers).await {
+            for (outcome, times) in writer.unwrap() {
+                *outcomes.entry(outcome).or_insert(0) += times;
+            }
+        }
+        assert_eq!(outcomes["added"], 4 * 5);
+        assert_eq!(outcomes.values().sum::<i32>(), 64 * 8 * 4);
+        for parent in 0..4 {
+            let stored: BTreeSet<i32> = ids(db, parent).await.iter().map(|id| id.as_i32().unwrap()).collect();
+            assert_eq!(stored.len(), 5, "five different ones");
+            assert_eq!(ids(db, parent).await.len(), 5);
+        }
+    })
+    .await;
+}
+
+/// What one writer knows of its own children: by parent and id.
+type Known = BTreeMap<(i32, i32), Document>;
+
+fn expect(kinds: &[ErrorKind], outcome: Result<(), Error>) -> bool {
+    match outcome {
+        Ok(()) => true,
+        Err(error) if kinds.contains(&error.kind()) => false,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32, step: i32, known: &mut Known) -> bool {
+    let parent = fastrand::i32(0..3);
+    let own: Vec<(i32, i32)> = known.keys().filter(|(of, _)| *of == parent).copied().collect();
+    let child = own.get(fastrand::usize(0..4)).copied();
+    match (fastrand::u32(0..6), child) {
+        (0 | 1, _) | (2.., None) => {
+            let id = writer * 1000 + step;
+            let added = patrons.add_child(parent, &address(id)).await;
+            if expect(&[ErrorKind::LimitReached], added) {
+                known.insert((parent, id), address(id));
+            }
+        }
+        (2, Some(key)) => {
+            patrons
+                .update_child(parent, key.1, doc! { "step": step })
+                .await
+                .unwrap();
+            known.get_mut(&key).unwrap().insert("step", step);
+        }
+        (3, Some(key)) => {
+            let other = doc! { "other": step, "id": key.1 };
+            patrons.replace_child(parent, &other).await.unwrap();
+            known.insert(key, other);
+        }
+        (4, Some(key)) => {
+            assert!(patrons.remove_child(parent, key.1).await.unwrap().found);
+            known.remove(&key);
+        }
+        (_, Some(_)) => {
+            let stored = patrons.get(parent).await.unwrap().unwrap();
+            let id = |child: &Bson| child.as_document().unwrap().get("id").unwrap().clone();
+            let mut ids: Vec<Bson> = stored.get_array("addresses").unwrap().iter().map(id).collect();
+            fastrand::shuffle(&mut ids);
+            let reordered = patrons.reorder_children(parent, ids).await;
+            return expect(&[ErrorKind::ChildSetMismatch], reordered);
+        }
+    }
+    false
+}
+
+/// Every writer changes children of its own, and the order of all. What they know at the end is what is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_many_writers_do_to_the_same_parents_nothing_is_lost() {
+    testkit::run(async |db| {
+        let patrons = builder(db).max_children(12).build().unwrap();
+        for parent in 0..3 {
+            plant(db, &patron(parent, [])).await;
+        }
+        let writers = (1..=16).map(|writer| {
+            let patrons = patrons.clone();
+            tokio::spawn(async move {
+                let (mut known, mut reordered) = (Known::new(), 0);
+                for step in 0..120 {
+                    reordered += u32::from(one_step(&patrons, writer, step, &mut known).await);
+                }
+                (known, reordered)
+            })
+        });
+        let (mut known, mut reordered) = (Known::new(), 0);
+        for writer in join_all(writers).await {
+            let (of_writer, times) = writer.unwrap();
+            known.extend(of_writer);
+            reordered += times;
+        }
+        assert!(reordered > 0, "some reordering came in between");
+        let mut found = Known::new();
+        for parent in 0..3 {
+            let Some(Bson::Array(children)) = addresses(db, parent).await else {
+                panic!("no array")
+            };
+            assert!(children.len() <= 12);
+            for child in children {
+                let child = child.as_document().unwrap().clone();
+                let before = found.insert((parent, child.get_i32("id").unwrap()), child);
+                assert_eq!(before, None, "a double");
+            }
+        }
+        assert_eq!(found, known);
+    })
+    .await;
+}

@@ -1,0 +1,436 @@
+//! Moves from references to embedded children and back.
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use mongo_patterns::embedded::{EmbeddedRepository, Finding, Migrated, Orphan};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Collection, IndexModel};
+
+use crate::common::support::{all, at_least};
+use crate::embedded::support::{Patrons, stored};
+
+/// Children that keep their `_id`.
+pub fn patrons(db: &TestDatabase) -> Patrons {
+    EmbeddedRepository::builder(db.collection::<Document>("patron"))
+        .children_field("addresses")
+        .build()
+        .unwrap()
+}
+
+pub fn addresses(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("address")
+}
+
+pub async fn index_reference(db: &TestDatabase) {
+    let index = IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
+    addresses(db).create_index(index).await.unwrap();
+}
+
+pub fn referring(id: i32, patron: impl Into<Bson>) -> Document {
+    doc! { "_id": id, "patron_id": patron, "street": format!("{id} Fake Street"), "n": -id }
+}
+
+/// Patrons of whom every twentieth has no address, the others as many as they have in the pattern 1, 2, 3, 4, 5, and
+/// what they are to become.
+async fn fill(db: &TestDatabase, patrons: i32) -> Vec<Document> {
+    let (mut expected, mut documents) = (Vec::new(), Vec::new());
+    for patron in 0..patrons {
+        let embedded: Vec<Document> = (0..if patron % 20 == 7 { 0 } else { patron % 5 + 1 })
+            .map(|n| {
+                let document = referring(patron + n * 1_000_000, patron);
+                documents.push(document.clone());
+                let mut child = document;
+                child.remove("patron_id");
+                child
+            })
+            .collect();
+        expected.push(doc! { "_id": patron, "name": "Joe", "addresses": embedded });
+    }
+    let bare: Vec<Document> = (0..patrons)
+        .map(|patron| doc! { "_id": patron, "name": "Joe" })
+        .collect();
+    for some in bare.chunks(10_000) {
+        stored(db).insert_many(some).await.unwrap();
+    }
+    fastrand::shuffle(&mut documents);
+    for some in documents.chunks(10_000) {
+        addresses(db).insert_many(some).await.unwrap();
+    }
+    index_reference(db).await;
+    expected
+}
+
+/// References that are those of no patron.
+fn orphaned() -> Vec<Document> {
+    let mut none = referring(-4, 0);
+    none.remove("patron_id");
+    vec![
+        referring(-1, "nobody"),
+        referring(-2, vec![0, 1]),
+        referring(-3, Bson::Null),
+        none,
+        referring(-5, "0"),
+        referring(-6, doc! { "$gt": -1 }),
+    ]
+}
+
+async fn orphans(db: &TestDatabase) -> Vec<Orphan> {
+    let source = db.collection::<Document>("address");
+    let mut orphans: Vec<Orphan> = patrons(db)
+        .orphans(&source, "patron_id")
+        .stream()
+        .try_collect()
+        .await
+        .unwrap();
+    orphans.sort_by_key(|orphan| -orphan.document_id.as_i32().unwrap());
+    orphans
+}
+
+async fn go(db: &TestDatabase) -> Result<Migrated, Error> {
+    let source = db.collection::<Document>("address");
+    patrons(db).migrate_from_references(&source, "patron_id").await
+}
+
+/// Whether the server can embed; an older one says that it cannot, and writes nothing.
+pub async fn can_embed(db: &TestDatabase) -> bool {
+    if at_least(db, 5) {
+        return true;
+    }
+    stored(db).insert_one(doc! { "_id": 0 }).await.unwrap();
+    addresses(db).insert_one(referring(1, 0)).await.unwrap();
+    index_reference(db).await;
+    assert_eq!(go(db).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(all(&stored(db)).await, [doc! { "_id": 0 }]);
+    false
+}
+
+#[tokio::test]
+async fn sixty_thousand_addresses_there_and_back() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        let expected = fill(db, 21_000).await;
+        let children = expected
+            .iter()
+            .map(|patron| patron.get_array("addresses").unwrap().len())
+            .sum::<usize>() as u64;
+        assert!(children >= 59_000, "{children}");
+        let orphaned = orphaned();
+        addresses(db).insert_many(&orphaned).await.unwrap();
+        db.recorder().clear();
+        let moved = go(db).await.unwrap();
+        assert_eq!((moved.parents, moved.children), (21_000, children));
+        assert_eq!(moved.orphans, orphaned.len() as u64);
+        let names = db.recorder().names();
+        let number = |name: &str| names.iter().filter(|sent| *sent == name).count();
+        assert_eq!((number("listIndexes"), number("find")), (1, 1), "{names:?}");
+        // Two checks, a chunk for each 1000 patrons, and two counts; and the ids of 1000 a round trip.
+        assert_eq!(number("aggregate"), 2 + 21 + 2, "{names:?}");
+        assert!((20..=21).contains(&number("getMore")), "{names:?}");
+        assert_eq!(names.len(), 1 + 1 + 25 + number("getMore"), "{names:?}");
+        assert!(
+            all(&stored(db)).await == expected,
+            "each with its own, in order, and an empty array for none"
+        );
+        assert_eq!(
+            addresses(db).count_documents(doc! {}).await.unwrap(),
+            children + moved.orphans
+        );
+        let listed = orphans(db).await;
+        let listed: Vec<(Bson, Option<Bson>)> = listed
+            .into_iter()
+            .map(|orphan| (orphan.document_id, orphan.reference))
+            .collect();
+        let id_and_reference =
+            |document: &Document| (document.get("_id").unwrap().clone(), document.get("patron_id").cloned());
+        assert_eq!(listed, orphaned.iter().map(id_and_reference).collect::<Vec<_>>());
+        let findings: Vec<Finding> = patrons(db).verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+
+        // Once more changes nothing.
+        assert_eq!(go(db).await.unwrap(), moved);
+        assert!(all(&stored(db)).await == expected);
+
+        let back = db.collection::<Document>("back");
+        let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
+        assert_eq!(
+            (returned.parents, returned.children, returned.orphans),
+            (21_000, children, 0)
+        );
+        addresses(db).delete_many(doc! { "_id": { "$lt": 0 } }).await.unwrap();
+        let back = db.plain_collection::<Document>("back");
+        assert!(
+            all(&back).await == all(&addresses(db)).await,
+            "every document as it was"
+        );
+        assert!(
+            back.list_index_names()
+                .await
+                .unwrap()
+                .contains(&"patron_id_1".to_owned())
+        );
+        // From there they can go on.
+        stored(db)
+            .update_many(doc! {}, doc! { "$unset": { "addresses": "" } })
+            .await
+            .unwrap();
+        let again = patrons(db).migrate_from_references(&back, "patron_id").await.unwrap();
+        assert_eq!((again.children, again.orphans), (children, 0));
+        assert!(all(&stored(db)).await == expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn children_come_in_the_order_of_a_field() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        fill(db, 10).await;
+        let source = db.collection::<Document>("address");
+        patrons(db)
+            .migrate_from_references(&source, "patron_id")
+            .sort_by("n")
+            .await
+            .unwrap();
+        let patron = stored(db).find_one(doc! { "_id": 4 }).await.unwrap().unwrap();
+        let ids: Vec<i32> = patron
+            .get_array("addresses")
+            .unwrap()
+            .iter()
+            .map(|child| child.as_document().unwrap().get_i32("_id").unwrap())
+            .collect();
+        assert_eq!(ids, [4_000_004, 3_000_004, 2_000_004, 1_000_004, 4]);
+    })
+    .await;
+}
+
+/// As when the process is killed: nothing is sent after the command that was under way, and the server ends that, or
+/// goes on with it.
+#[tokio::test]
+async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        let mut dropped = 0;
+        for skip in 0.. {
+            for name in ["patron", "address", "back"] {
+                db.plain_collection::<Document>(name).drop().await.unwrap();
+            }
+            let expected = fill(db, 200).await;
+            let all_commands = ["aggregate", "find", "listIndexes", "listCollections", "createIndexes"];
+            let fault = FailPoint::on(&all_commands)
+                .skip(skip)
+                .block(Duration::from_millis(20))
+                .enable(db)
+                .await;
+            db.recorder().clear();
+            let sent = db.recorder().sent(skip as usize + 1);
+            let back = db.collection::<Document>("back");
+            let there_and_back = async {
+                let source = db.collection::<Document>("address");
+                let patrons = patrons(db);
+                let there = patrons.migrate_from_references(&source, "patron_id").chunk_parents(80);
+                there.await.unwrap();
+                let back = patrons.migrate_to_references(&back, "patron_id").chunk_children(200);
+                back.await.unwrap()
+            };
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                _ = there_and_back => true,
+            };
+            dropped += u32::from(!done);
+            // At once, beside what may go on at the server.
+            let moved = go(db).await.unwrap();
+            fault.disable().await;
+            assert_eq!(moved.parents, 200);
+            assert!(all(&stored(db)).await == expected, "after {skip} commands");
+            patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
+            assert!(
+                all(&db.plain_collection("back")).await == all(&addresses(db)).await,
+                "after {skip} commands"
+            );
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 20, "{dropped}");
+    })
+    .await;
+}
+
+/// The server itself ends the command in the middle, with some parents done and others not.
+#[tokio::test]
+async fn a_move_that_the_server_ended_in_the_middle_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        let expected = fill(db, 3000).await;
+        let begun = async {
+            while stored(db)
+                .find_one(doc! { "addresses.0": { "$exists": true } })
+                .await
+                .unwrap()
+                .is_none()
+            {
+                tokio::task::yield_now().await;
+            }
+            let commands = db.recorder().commands();
+            let sessions: Vec<Bson> = commands
+                .iter()
+                .filter_map(|sent| sent.command.get("lsid").cloned())
+                .collect();
+            let admin = db.plain_client().database("admin");
+            admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+        };
+        // Whether the kill came in time is the server's affair.
+        let (_ended, ()) = futures::join!(go(db), begun);
+        // And so that some are certainly not done:
+        let odd = doc! { "$expr": { "$eq": [{ "$mod": ["$_id", 2] }, 1] } };
+        stored(db)
+            .update_many(odd, doc! { "$unset": { "addresses": "" } })
+            .await
+            .unwrap();
+        go(db).await.unwrap();
+        assert!(all(&stored(db)).await == expected);
+
+        let back = db.collection::<Document>("back");
+        patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
+        let kept = db.plain_collection::<Document>("back");
+        kept.delete_many(doc! { "n": { "$lt": -1_000_000 } }).await.unwrap();
+        patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
+        assert!(all(&kept).await == all(&addresses(db)).await);
+    })
+    .await;
+}
+
+/// A child that has no `_id` gets one that is the same each time.
+#[tokio::test]
+async fn children_with_ids_of_their_own_become_documents() {
+    testkit::run(async |db| {
+        let patrons = crate::embedded::support::patrons(db);
+        for parent in ["joe", "jim"] {
+            let with_id = doc! { "_id": parent, "id": "b", "patron_id": parent };
+            let children = [doc! { "id": "a", "zip": 1 }, with_id];
+            stored(db)
+                .insert_one(doc! { "_id": parent, "addresses": children })
+                .await
+                .unwrap();
+        }
+        stored(db).insert_one(doc! { "_id": "jack" }).await.unwrap();
+        let back = db.collection::<Document>("back");
+        for _ in 0..2 {
+            let moved = patrons.migrate_to_references(&back, "patron_id").await.unwrap();
+            assert_eq!((moved.parents, moved.children), (3, 4));
+            let id = |parent: &str| doc! { "patron_id": parent, "id": "a" };
+            assert_eq!(
+                all(&db.plain_collection("back")).await,
+                [
+                    doc! { "_id": "jim", "patron_id": "jim", "id": "b" },
+                    doc! { "_id": "joe", "patron_id": "joe", "id": "b" },
+                    doc! { "_id": id("jim"), "patron_id": "jim", "id": "a", "zip": 1 },
+                    doc! { "_id": id("joe"), "patron_id": "joe", "id": "a", "zip": 1 },
+                ]
+            );
+        }
+    })
+    .await;
+}
+
+/// What another program writes to a parent while it is moved stays.
+#[tokio::test]
+async fn a_parent_that_got_a_child_meanwhile_keeps_it_and_is_named() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        fill(db, 20).await;
+        let fault = FailPoint::on(&["aggregate"])
+            .skip(2)
+            .block(Duration::from_millis(300))
+            .enable(db)
+            .await;
+        let (moved, ()) = futures::join!(go(db), async {
+            db.recorder().sent(4).await;
+            let push = doc! { "$push": { "addresses": { "_id": "new" } } };
+            stored(db).update_one(doc! { "_id": 4 }, push).await.unwrap();
+        });
+        fault.disable().await;
+        assert_eq!(moved.unwrap_err().kind(), ErrorKind::CountMismatch);
+        let patron = stored(db).find_one(doc! { "_id": 4 }).await.unwrap().unwrap();
+        assert_eq!(patron.get_array("addresses").unwrap(), &[doc! { "_id": "new" }.into()]);
+        let error = go(db).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
+        assert_eq!(error.document_id(), Some(&4.into()));
+    })
+    .await;
+}
+
+/// Ids, references and fields that look like operators, paths or expressions are what they are, there and back.
+#[tokio::test]
+async fn hostile_ids_and_fields_are_moved_as_they_are() {
+    testkit::run(async |db| {
+        if !can_embed(db).await {
+            return;
+        }
+        let parents: Vec<Bson> = vec![
+            "$name".into(),
+            "$$ROOT".into(),
+            1.into(),
+            doc! { "a": 1, "b": ["c"] }.into(),
+            mongodb::bson::oid::ObjectId::from_bytes([7; 12]).into(),
+        ];
+        let bare = parents.iter().map(|id| doc! { "_id": id, "name": "secret", "a.b": 1 });
+        stored(db).insert_many(bare).await.unwrap();
+        let mut documents = Vec::new();
+        for (n, parent) in parents.iter().enumerate() {
+            let fields = [
+                doc! { "a.b": 1, "c": { "$gt": "", "d.e": ["$name"] } },
+                doc! { "$set": { "x": "$name" }, "$x": 1, "": "empty", "4": 4 },
+            ];
+            for (m, fields) in fields.into_iter().enumerate() {
+                let id = Bson::String(format!("${n}.{m}"));
+                let mut document = doc! { "_id": id, "patron_id": parent };
+                document.extend(fields);
+                documents.push(document);
+            }
+        }
+        addresses(db).insert_many(&documents).await.unwrap();
+        index_reference(db).await;
+        let moved = go(db).await.unwrap();
+        assert_eq!((moved.parents, moved.children, moved.orphans), (5, 10, 0));
+        for (n, parent) in parents.iter().enumerate() {
+            let stored = stored(db)
+                .find_one(doc! { "_id": { "$eq": parent } })
+                .await
+                .unwrap()
+                .unwrap();
+            let expected: Vec<Bson> = documents[2 * n..2 * n + 2]
+                .iter()
+                .map(|document| {
+                    let mut child = document.clone();
+                    child.remove("patron_id");
+                    child.into()
+                })
+                .collect();
+            let expected = doc! { "_id": parent, "name": "secret", "a.b": 1, "addresses": expected };
+            assert_eq!(stored, expected);
+        }
+        let back = db.collection::<Document>("back");
+        for _ in 0..2 {
+            let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
+            assert_eq!(returned.children, 10);
+            assert_eq!(all(&db.plain_collection("back")).await, all(&addresses(db)).await);
+        }
+        assert_eq!(go(db).await.unwrap(), moved);
+    })
+    .await;
+}

@@ -1,0 +1,12 @@
+//! Tests of the embedded pattern.
+
+pub(crate) mod calls;
+pub(crate) mod concurrent;
+pub(crate) mod faults;
+pub(crate) mod migration;
+pub(crate) mod migration_refused;
+pub(crate) mod model;
+pub(crate) mod sessions;
+pub(crate) mod support;
+pub(crate) mod values;
+pub(crate) mod verify;

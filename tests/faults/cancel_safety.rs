@@ -1,0 +1,163 @@
+//! What the documentation says of dropped futures, where the table of drops does not look.
+
+use std::fmt::Debug;
+
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
+use mongo_patterns::subset::Consistency;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc, serialize_to_document};
+
+use crate::bucket::damage::{bucket, named, plant, with};
+use crate::common::support::*;
+use crate::outlier::support::{Books, book, builder as books_builder, ready as books_ready};
+use crate::subset::support::{Products, embedded, products, review, reviews, wrong};
+
+/// All items of a stream, when the future of each is dropped at each point at which it waits. Returns how many were.
+async fn read_by_dropped_futures<T>(mut stream: impl Stream<Item = Result<T, Error>> + Unpin) -> (Vec<T>, usize) {
+    let (mut items, mut dropped) = (Vec::new(), 0);
+    loop {
+        match stream.next().now_or_never() {
+            Some(Some(item)) => items.push(item.unwrap()),
+            Some(None) => return (items, dropped),
+            None => {
+                dropped += 1;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+async fn check_stream<T: Debug + PartialEq>(
+    stream: impl Stream<Item = Result<T, Error>> + Unpin,
+    expected: impl Stream<Item = Result<T, Error>>,
+) {
+    let expected: Vec<T> = expected.try_collect().await.unwrap();
+    let (items, dropped) = read_by_dropped_futures(stream).await;
+    assert_eq!(items, expected);
+    assert!(!items.is_empty() && dropped > 0, "{dropped} dropped, {items:?}");
+}
+
+#[tokio::test]
+async fn a_stream_can_be_polled_again_after_the_future_of_an_item_was_dropped() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        for key in 1..4 {
+            let items: Vec<Trade> = (0..25).map(spread).collect();
+            trades.append_many(&key, &items).await.unwrap();
+        }
+        check_stream(trades.items(&1).stream(), trades.items(&1).stream()).await;
+        check_stream(trades.keys().stream(), trades.keys().stream()).await;
+
+        let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
+        books.insert(&book(1, 30)).await.unwrap();
+        check_stream(books.elements(1).stream(), books.elements(1).stream()).await;
+    })
+    .await;
+}
+
+/// The transaction of the caller continues, since the command on its way stays in the stream.
+#[tokio::test]
+async fn the_callers_transaction_survives_the_dropped_future_of_an_item() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items: Vec<Trade> = (0..25).map(spread).collect();
+        trades.append_many(&1, &items).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        trades.append(&1, &spread(25)).session(&mut session).await.unwrap();
+        let stream = trades.items(&1).session(&mut session).stream();
+        let (items, dropped) = read_by_dropped_futures(stream).await;
+        assert_eq!((items.len(), dropped > 0), (26, true));
+        session.commit_transaction().await.unwrap();
+        assert_eq!(trades.counts(&1).await.unwrap().items, 26);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repair_whose_items_futures_are_dropped_repairs_all() {
+    testkit::run(async |db| {
+        let keys = ["A", "B", "C"];
+        plant(db, keys.map(|key| with(bucket(key, 0..3), "count", 7))).await;
+        let named = named(db).build().unwrap();
+        let (repaired, dropped) = read_by_dropped_futures(named.repair().stream()).await;
+        assert_eq!((repaired.len(), dropped > 0), (3, true));
+        assert!(crate::bucket::damage::findings(&named).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_combined_append_is_stored_once_its_future_was_polled() {
+    testkit::run(async |db| {
+        let trades: Trades = ready(db, builder(db).item_id_field("n")).await;
+        let writer = trades.batching_writer();
+        drop(writer.append(&1, &spread(0)).into_future());
+        assert!(writer.append(&1, &spread(1)).into_future().now_or_never().is_none());
+        let again = writer.append(&1, &spread(1)).await.unwrap();
+        assert!(again.already_there);
+        assert_eq!(trades.counts(&1).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+/// As a dropped call leaves it: some children are stored, and their parent is not written.
+async fn with_two_of_three_children(db: &TestDatabase) -> Products {
+    let products = products(db, Consistency::Eventual).await;
+    let stored: Vec<Document> = (0..2).map(|n| serialize_to_document(&review(n)).unwrap()).collect();
+    reviews(db).insert_many(stored).await.unwrap();
+    assert!(embedded(db).await.is_empty());
+    products
+}
+
+#[tokio::test]
+async fn an_eventual_insert_that_is_called_again_writes_the_parent() {
+    testkit::run(async |db| {
+        let products = with_two_of_three_children(db).await;
+        let again = products.insert(&review(1)).await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(embedded(db).await, [1, 0]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_eventual_batch_that_is_called_again_writes_the_parents_and_stores_no_more() {
+    testkit::run(async |db| {
+        let products = with_two_of_three_children(db).await;
+        let children: Vec<_> = (0..3).map(review).collect();
+        let again = products.insert_many(&children).await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(embedded(db).await, [1, 0]);
+        let mut missing = Vec::new();
+        for child in children {
+            if products.child(1, child.review_id).await.unwrap().is_none() {
+                missing.push(child);
+            }
+        }
+        assert_eq!(missing, [review(2)]);
+        products.insert_many(&missing).await.unwrap();
+        assert_eq!(embedded(db).await, [2, 1, 0]);
+        let plain = |name| db.plain_collection::<Document>(name);
+        assert_eq!(wrong(&plain("product"), &plain("review"), 10).await, []);
+    })
+    .await;
+}
+
+/// A dropped delete leaves the overflow documents of an outlier, to which nothing leads any more.
+#[tokio::test]
+async fn a_delete_that_is_called_again_deletes_what_is_left_of_an_outlier() {
+    testkit::run(async |db| {
+        let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
+        books.insert(&book(1, 30)).await.unwrap();
+        let plain = |name| db.plain_collection::<Document>(name);
+        plain("sales").delete_one(doc! { "_id": 1 }).await.unwrap();
+        let findings: Vec<_> = books.verify().stream().try_collect().await.unwrap();
+        assert!(!findings.is_empty());
+        let deleted = books.delete(1).await.unwrap();
+        assert!(!deleted.found && deleted.extras > 0, "{deleted:?}");
+        assert_eq!(all(&plain("extra_sales")).await, Vec::<Document>::new());
+    })
+    .await;
+}

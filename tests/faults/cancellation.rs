@@ -1,0 +1,224 @@
+//! What a dropped future leaves to the caller: its session, its transaction, and the documents.
+
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use mongo_patterns::subset::Consistency;
+use mongo_patterns::{Error, ErrorKind, RetryPolicy};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::*;
+use crate::faults::table::dropped::open_transactions;
+use crate::outlier::support::{self as outlier_support, Books};
+use crate::subset::support::{self as subset_support, Products, review};
+
+/// Drops a future while the server has its next command, and has not executed it.
+async fn drop_at_next_command<T>(db: &TestDatabase, call: impl Future<Output = Result<T, Error>>) {
+    let sent = db.recorder().round_trips();
+    let fault = FailPoint::on(&["find", "update", "insert", "commitTransaction"])
+        .times(1)
+        .block(Duration::from_millis(50))
+        .enable(db)
+        .await;
+    let call = Box::pin(call);
+    match select(call, Box::pin(db.recorder().sent(sent + 1))).await {
+        Either::Left(_) => panic!("the call returned"),
+        Either::Right(((), call)) => drop(call),
+    }
+    assert!(fault.met(db, Duration::from_secs(10)).await);
+    fault.disable().await;
+}
+
+async fn until_none_is_open(db: &TestDatabase) {
+    while open_transactions(db).await > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The session that a caller keeps is of no use for anything that it could mistake for its transaction.
+#[tokio::test]
+async fn after_a_dropped_call_nothing_can_be_written_or_committed_in_the_callers_session() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let products = subset_support::products(db, Consistency::Transactional).await;
+        let log = db.collection::<Document>("log");
+        log.insert_one(doc! { "_id": 0 }).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        drop_at_next_command(db, trades.append(&1, &spread(0)).session(&mut session).into_future()).await;
+
+        log.insert_one(doc! { "_id": 1 })
+            .session(&mut session)
+            .await
+            .unwrap_err();
+        log.update_one(doc! {}, doc! { "$set": { "a": 1 } })
+            .session(&mut session)
+            .await
+            .unwrap_err();
+        log.delete_one(doc! {}).session(&mut session).await.unwrap_err();
+        trades.append(&2, &spread(0)).session(&mut session).await.unwrap_err();
+        let insert = products.insert(&review(1)).session(&mut session).await;
+        assert_eq!(insert.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        session.commit_transaction().await.unwrap_err();
+        session.start_transaction().await.unwrap_err();
+        until_none_is_open(db).await;
+        assert_eq!(all(&db.plain_collection("log")).await, [doc! { "_id": 0 }]);
+        assert_eq!(trades.counts(&1).await.unwrap().items, 0);
+        assert_eq!(trades.counts(&2).await.unwrap().items, 0);
+        assert_eq!(products.children(1).await.unwrap().children, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dropped_calls_lose_no_connection_of_the_pool() {
+    testkit::run(async |db| {
+        let mut options = mongodb::options::ClientOptions::parse(db.server().uri()).await.unwrap();
+        options.max_pool_size = Some(2);
+        let client = mongodb::Client::with_options(options).unwrap();
+        let builder = subset_support::builder(&client.database(db.database().name()));
+        let products: Products = subset_support::ready(db, builder.consistency(Consistency::Transactional)).await;
+        for n in 0..100 {
+            let child = review(n);
+            let insert = products.insert(&child).into_future();
+            drop(tokio::time::timeout(Duration::from_micros(u64::try_from(n).unwrap() * 60), insert).await);
+        }
+        let both = futures::future::join_all([1000, 1001].map(|n| {
+            let products = products.clone();
+            async move { products.insert(&review(n)).await }
+        }));
+        let inserted = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+        assert!(inserted.iter().all(Result::is_ok), "{inserted:?}");
+    })
+    .await;
+}
+
+/// A process that has not seen the indexes looks at them before it writes anything in the caller's transaction. So there
+/// is nothing of the call in a transaction that the caller commits after a drop there.
+#[tokio::test]
+async fn a_call_that_is_dropped_before_its_first_command_leaves_the_transaction_as_it_was() {
+    testkit::run(async |db| {
+        let books = outlier_support::books(db).await;
+        let full = outlier_support::book(1, 50);
+        books.insert(&full).await.unwrap();
+        let other: Books = outlier_support::builder(db).build().unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        db.recorder().clear();
+        let user = "user99".to_owned();
+        let fault = FailPoint::on(&["listIndexes"])
+            .times(1)
+            .block(Duration::from_millis(50));
+        let fault = fault.enable(db).await;
+        let push = Box::pin(other.push(1, &user).session(&mut session).into_future());
+        match select(push, Box::pin(db.recorder().sent(1))).await {
+            Either::Left(_) => panic!("the call returned"),
+            Either::Right(((), push)) => drop(push),
+        }
+        fault.disable().await;
+        assert_eq!(db.recorder().names(), ["listIndexes"]);
+        session.commit_transaction().await.unwrap();
+        assert!(!books.get(1).await.unwrap().unwrap().has_extras);
+    })
+    .await;
+}
+
+/// Without a drop, a call in the caller's transaction sends what it sends without one.
+#[tokio::test]
+async fn a_call_in_the_callers_transaction_costs_no_further_command() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        db.recorder().clear();
+        for n in 1..4 {
+            trades.append(&1, &spread(n)).session(&mut session).await.unwrap();
+        }
+        session.commit_transaction().await.unwrap();
+        drop((session, trades));
+        assert_eq!(
+            db.recorder().names(),
+            ["update", "update", "update", "commitTransaction"]
+        );
+    })
+    .await;
+}
+
+/// A session of the caller without a transaction stays its own, and sees what the call's own transaction wrote.
+#[tokio::test]
+async fn a_session_without_a_transaction_is_causally_consistent_with_the_calls_own() {
+    testkit::run(async |db| {
+        let products = subset_support::products(db, Consistency::Transactional).await;
+        let mut session = db.client().start_session().await.unwrap();
+        let id = session.id().clone();
+        products.insert(&review(1)).session(&mut session).await.unwrap();
+        assert_eq!(*session.id(), id);
+        let seen = session.operation_time().expect("the time of the call's transaction");
+        let commit = db
+            .recorder()
+            .commands()
+            .into_iter()
+            .rfind(|command| command.name == "commitTransaction");
+        let committed = commit.unwrap().reply.unwrap().get_timestamp("operationTime").unwrap();
+        assert!(seen >= committed);
+    })
+    .await;
+}
+
+/// The runtime may go while a dropped command is on its way: the server ends the transaction then, and nothing panics.
+#[test]
+fn a_call_is_dropped_together_with_its_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(testkit::run(async |db| {
+        let trades = trades(db).await;
+        let uri = db.server().uri().to_owned();
+        let name = db.database().name().to_owned();
+        trades.append(&1, &spread(0)).await.unwrap();
+        let thread = std::thread::spawn(move || {
+            let short = tokio::runtime::Runtime::new().unwrap();
+            let client = short.block_on(mongodb::Client::with_uri_str(uri)).unwrap();
+            let trades: Trades = Trades::builder(client.database(&name).collection::<Document>("trades"))
+                .key_field("customerId")
+                .items_field("history")
+                .time_field("date")
+                .build()
+                .unwrap();
+            let mut call = Box::pin(async move {
+                let mut session = client.start_session().await.unwrap();
+                session.start_transaction().await.unwrap();
+                trades.append(&1, &spread(1)).session(&mut session).await.map(drop)
+            });
+            let short_time = async { tokio::time::timeout(Duration::from_micros(1500), call.as_mut()).await };
+            let _ = short.block_on(short_time);
+            drop(short);
+            drop(call);
+        });
+        thread.join().unwrap();
+    }));
+}
+
+/// Eight callers with a short time-out each, and then one that waits: nothing of theirs is in its way.
+#[tokio::test]
+async fn callers_that_time_out_leave_nothing_locked() {
+    testkit::run(async |db| {
+        let once = RetryPolicy::default().with_max_attempts(1);
+        let builder = subset_support::builder(db.database()).consistency(Consistency::Transactional);
+        let products: Products = subset_support::ready(db, builder.retry(once)).await;
+        let mut dropped = 0;
+        for n in 1..200 {
+            let after = Duration::from_micros(37 * u64::try_from(n).unwrap());
+            let child = review(n);
+            let insert = products.insert(&child).into_future();
+            dropped += u32::from(tokio::time::timeout(after, insert).await.is_err());
+            products
+                .insert(&review(-n))
+                .await
+                .expect("the next call, in one attempt");
+        }
+        assert!(dropped > 5, "{dropped} were dropped");
+        until_none_is_open(db).await;
+    })
+    .await;
+}

@@ -1,0 +1,368 @@
+//! With an item id field, an item is stored once however often it is appended.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use futures::stream;
+use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+use mongo_patterns::{ErrorKind, bucket};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::*;
+
+fn identified(db: &TestDatabase) -> bucket::BucketRepositoryBuilder<u32, Trade> {
+    builder(db).item_id_field("n")
+}
+
+/// How often each item is stored.
+async fn stored(db: &TestDatabase) -> BTreeMap<i64, usize> {
+    let mut stored = BTreeMap::new();
+    for bucket in all(&plain(db)).await {
+        for item in bucket.get_array("history").unwrap() {
+            let n = item.as_document().unwrap().get_i64("n").unwrap();
+            *stored.entry(n).or_default() += 1;
+        }
+    }
+    stored
+}
+
+async fn assert_each_once(db: &TestDatabase, items: i64) {
+    let expected: BTreeMap<i64, usize> = (0..items).map(|n| (n, 1)).collect();
+    assert_eq!(stored(db).await, expected);
+    assert_eq!(violations(&plain(db), 10).await, []);
+}
+
+#[tokio::test]
+async fn a_repeated_append_is_recognised_wherever_the_item_is() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, identified(db).id_policy(policy)).await;
+            for n in 0..25 {
+                assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
+            }
+            // 0 and 10 opened full buckets, 9 and 15 are in such, 20 and 24 are in the open one.
+            for n in [0, 9, 10, 15, 20, 24] {
+                db.recorder().clear();
+                let appended = trades.append(&123, &spread(n)).await.unwrap();
+                assert!(appended.already_there && appended.opened.is_none(), "{n}");
+                assert!(db.recorder().round_trips() <= 3, "{n}: {:?}", db.recorder().names());
+            }
+            // No open bucket, and the item in a full one.
+            for n in 25..30 {
+                trades.append(&123, &spread(n)).await.unwrap();
+            }
+            for n in [0, 20, 29] {
+                assert!(trades.append(&123, &spread(n)).await.unwrap().already_there, "{n}");
+            }
+            assert_each_once(db, 30).await;
+            // The same id of another key is another item.
+            assert!(!trades.append(&12, &spread(0)).await.unwrap().already_there);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_append_of_a_new_item_stays_one_round_trip() {
+    testkit::run(async |db| {
+        let trades = ready(db, identified(db)).await;
+        trades.append(&123, &spread(0)).await.unwrap();
+        assert_eq!(
+            db.recorder().names(),
+            ["listIndexes", "update"],
+            "the first one looks for the index"
+        );
+        db.recorder().clear();
+        for n in 1..35 {
+            trades.append(&123, &spread(n)).await.unwrap();
+        }
+        assert_eq!(db.recorder().round_trips(), 34);
+        let examined = explain_last(db).await;
+        assert_eq!((examined.documents, examined.keys), (1, 1));
+        assert_eq!(examined.index, "customerId_1_count_lt_10");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_append_whose_outcome_was_unknown_may_be_repeated() {
+    testkit::run(async |db| {
+        let trades = ready(db, identified(db)).await;
+        for n in 0..30 {
+            // It is applied and reported as failed, as when the connection breaks before the reply.
+            let fault = FailPoint::on(&["update"])
+                .times(1)
+                .write_concern_error(64)
+                .enable(db)
+                .await;
+            let error = trades.append(&123, &spread(n)).await.unwrap_err();
+            assert!(error.is_outcome_unknown());
+            fault.disable().await;
+            assert!(trades.append(&123, &spread(n)).await.unwrap().already_there);
+        }
+        assert_each_once(db, 30).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repeated_batch_stores_what_is_missing() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, identified(db).id_policy(policy)).await;
+            let batch: Vec<Trade> = (0..95).map(spread).collect();
+            for n in [3, 17, 42, 43, 94] {
+                trades.append(&123, &spread(n)).await.unwrap();
+            }
+            let appended = trades.append_many(&123, &batch).await.unwrap();
+            assert_eq!((appended.items, appended.already_there), (90, 5));
+            let appended = trades.append_many(&123, &batch).await.unwrap();
+            assert_eq!((appended.items, appended.already_there, appended.opened), (0, 95, 0));
+            assert_each_once(db, 95).await;
+
+            let twice: Vec<Trade> = (90..105).chain(95..110).map(same_second).collect();
+            let appended = trades.append_many(&123, &twice).await.unwrap();
+            assert_eq!((appended.items, appended.already_there), (15, 15));
+            assert_each_once(db, 110).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_that_failed_anywhere_may_be_repeated() {
+    testkit::run(async |db| {
+        let trades = ready(db, identified(db)).await;
+        let batch: Vec<Trade> = (0..64).map(spread).collect();
+        for (command, skip) in [("findAndModify", 0), ("findAndModify", 1), ("insert", 0), ("find", 0)] {
+            for applied in [false, true] {
+                plain(db).delete_many(doc! {}).await.unwrap();
+                for n in [1, 12, 40] {
+                    trades.append(&123, &spread(n)).await.unwrap();
+                }
+                let fault = FailPoint::on(&[command]).skip(skip);
+                // The first findAndModify meets an item that is stored: it has no write to report.
+                let fault = match (applied, command, skip) {
+                    (false, ..) | (true, "find", _) | (true, "findAndModify", 0) => fault.error_code(96),
+                    (true, ..) => fault.write_concern_error(64),
+                };
+                let fault = fault.enable(db).await;
+                let error = trades.append_many(&123, &batch).await.expect_err(command);
+                fault.disable().await;
+                let prefix = error.stored_count().unwrap();
+                let there = stored(db).await;
+                assert!(
+                    (0..i64::try_from(prefix).unwrap()).all(|n| there.contains_key(&n)),
+                    "{command}"
+                );
+                let appended = trades.append_many(&123, &batch).await.unwrap();
+                assert_eq!(appended.items + appended.already_there, 64);
+                assert_each_once(db, 64).await;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_and_a_combining_writer_recognise_items_too() {
+    testkit::run(async |db| {
+        let trades = ready(db, identified(db)).await;
+        let twice = stream::iter((0..50).chain(0..60).map(|n| (123, spread(n))));
+        let appended = trades.append_stream(twice).await.unwrap();
+        assert_eq!((appended.items, appended.already_there), (60, 50));
+        let again = stream::iter((0..70).map(|n| (123, spread(n))));
+        let mut seen = 0;
+        let appended = trades
+            .append_stream(again)
+            .on_progress(|progress| seen = progress.stored)
+            .await
+            .unwrap();
+        assert_eq!((appended.items, appended.already_there, seen), (10, 60, 70));
+
+        let writer = trades.batching_writer();
+        let results = join_all((60..100).chain(65..110).map(|n| {
+            let writer = writer.clone();
+            async move { (n, writer.append(&123, &spread(n)).await.unwrap().already_there) }
+        }))
+        .await;
+        for n in 60..110 {
+            let new = results.iter().filter(|(of, repeated)| *of == n && !repeated).count();
+            assert_eq!(new, usize::from(n >= 70), "{n}");
+        }
+        assert_each_once(db, 110).await;
+    })
+    .await;
+}
+
+/// 64 writers append the same items in different orders, singly and in batches.
+async fn everyone_appends_everything(db: &TestDatabase, policy: IdPolicy, trade: fn(i64) -> Trade) {
+    let trades = ready(db, identified(db).id_policy(policy)).await;
+    let new = join_all((0..64_usize).map(|writer| {
+        let trades = trades.clone();
+        async move {
+            let mut items: Vec<i64> = (0..75).collect();
+            items.rotate_left(writer);
+            let mut new = 0;
+            for part in items.chunks(if writer % 2 == 0 { 1 } else { 25 }) {
+                if let [n] = part {
+                    new += u64::from(!trades.append(&123, &trade(*n)).await.unwrap().already_there);
+                } else {
+                    let batch: Vec<Trade> = part.iter().copied().map(trade).collect();
+                    new += trades.append_many(&123, &batch).await.unwrap().items;
+                }
+            }
+            new
+        }
+    }))
+    .await;
+    assert_each_once(db, 75).await;
+    assert_eq!(new.iter().sum::<u64>(), 75, "each is new to one of them");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_of_the_same_items() {
+    testkit::run(async |db| everyone_appends_everything(db, IdPolicy::ItemTime, spread).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_of_the_same_items_in_one_second() {
+    testkit::run(async |db| everyone_appends_everything(db, IdPolicy::ItemTime, same_second).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_of_the_same_items_monotonic() {
+    testkit::run(async |db| everyone_appends_everything(db, IdPolicy::Monotonic, same_second).await).await;
+}
+
+#[tokio::test]
+async fn in_a_transaction_a_repeat_is_recognised_and_does_not_abort_it() {
+    testkit::run(async |db| {
+        let trades = ready(db, identified(db)).await;
+        let batch: Vec<Trade> = (0..25).map(spread).collect();
+        trades.append_many(&123, &batch).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        for (n, repeated) in [(0, true), (15, true), (24, true), (25, false), (25, true)] {
+            let appended = trades.append(&123, &spread(n)).session(&mut session).await.unwrap();
+            assert_eq!(appended.already_there, repeated, "{n}");
+        }
+        let more: Vec<Trade> = (20..40).map(spread).collect();
+        let appended = trades.append_many(&123, &more).session(&mut session).await.unwrap();
+        assert_eq!((appended.items, appended.already_there), (14, 6));
+        session.commit_transaction().await.unwrap();
+        assert_each_once(db, 40).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ids_of_every_type_identify() {
+    testkit::run(async |db| {
+        let collection = db.collection::<Document>("trades");
+        let trades = BucketRepository::<u32, Document>::builder(collection)
+            .key_field("customerId")
+            .items_field("history")
+            .item_id_field("_id")
+            .page_size(2)
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        let ids = [
+            Bson::Int32(7),
+            Bson::Int64(1 << 40),
+            Bson::String("7".into()),
+            Bson::String("$count".into()),
+            Bson::ObjectId(mongodb::bson::oid::ObjectId::new()),
+            Bson::Binary(mongodb::bson::Binary::from_uuid(mongodb::bson::Uuid::new())),
+            Bson::DateTime(at(SECOND)),
+        ];
+        let items: Vec<Document> = ids.iter().map(|id| doc! { "_id": id }).collect();
+        for item in &items {
+            assert!(!trades.append(&123, item).await.unwrap().already_there);
+        }
+        for item in &items {
+            assert!(trades.append(&123, item).await.unwrap().already_there, "{item}");
+        }
+        assert_eq!(trades.append_many(&123, &items).await.unwrap().already_there, 7);
+        // An integer is the same in each width.
+        assert!(trades.append(&123, &doc! { "_id": 7_i64 }).await.unwrap().already_there);
+        // A shell writes numbers as doubles.
+        let shell = doc! { "_id": "5_1698335223", "customerId": 5, "count": 1, "history": [{ "_id": 9.0 }] };
+        plain(db).insert_one(shell).await.unwrap();
+        let batch = [doc! { "_id": 9 }, doc! { "_id": 10 }];
+        assert_eq!(trades.append_many(&5, &batch).await.unwrap().already_there, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_item_without_a_usable_id_is_refused() {
+    testkit::run(async |db| {
+        let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .item_id_field("tradeId")
+            .build()
+            .unwrap();
+        trades.ensure_indexes().await.unwrap();
+        for item in [
+            doc! {},
+            doc! { "tradeId": null },
+            doc! { "tradeId": 1.5 },
+            doc! { "tradeId": true },
+            doc! { "tradeId": ["a"] },
+            doc! { "tradeId": { "$ne": 1 } },
+        ] {
+            let refused = [
+                trades.append(&123, &item).await.unwrap_err(),
+                trades.append_many(&123, std::slice::from_ref(&item)).await.unwrap_err(),
+                trades.batching_writer().append(&123, &item).await.unwrap_err(),
+            ];
+            for error in refused {
+                assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{item}");
+                assert!(error.is_invalid_input());
+            }
+        }
+        assert_eq!(all(&plain(db)).await, Vec::<Document>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_the_index_of_the_ids_nothing_is_written() {
+    testkit::run(async |db| {
+        // The indexes of a repository without ids.
+        trades(db).await;
+        let identified = identified(db).build().unwrap();
+        let batch = [spread(0), spread(1)];
+        for error in [
+            identified.append(&123, &spread(0)).await.unwrap_err(),
+            identified.append_many(&123, &batch).await.unwrap_err(),
+            identified.batching_writer().append(&123, &spread(0)).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::IndexMissing);
+            assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");
+        }
+        assert_eq!(all(&plain(db)).await, Vec::<Document>::new());
+        let created = identified.ensure_indexes().await.unwrap().created;
+        assert_eq!(created, ["customerId_1_history.n_1"]);
+        identified.append(&123, &spread(0)).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ids_that_are_stored_twice_already_are_named_by_ensure_indexes() {
+    testkit::run(async |db| {
+        let mut other = full_bucket(2);
+        other.insert("_id", "123_0000000002");
+        plain(db).insert_many([full_bucket(1), other]).await.unwrap();
+        let error = identified(db).build().unwrap().ensure_indexes().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    })
+    .await;
+}

@@ -1,0 +1,120 @@
+//! The primary of three nodes is killed under load.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mongo_patterns_testkit::ReplicaSet;
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, WriteConcern};
+use tokio::sync::watch;
+
+use crate::common::support::*;
+
+const TASKS: i64 = 16;
+const KEYS: i64 = 4;
+
+/// What the writers were told.
+#[derive(Default)]
+struct Told {
+    acknowledged: Vec<i64>,
+    refused: Vec<i64>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
+    let mut set = ReplicaSet::start(3).await.unwrap();
+    let mut options = ClientOptions::parse(set.uri()).await.unwrap();
+    options.write_concern = Some(WriteConcern::majority());
+    let collection = Client::with_options(options)
+        .unwrap()
+        .database("test")
+        .collection::<Document>("trades");
+    let trades = Trades::builder(collection.clone())
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .build()
+        .unwrap();
+    trades.ensure_indexes().await.unwrap();
+
+    let (next, done) = (watch::Sender::new(0_i64), Arc::new(AtomicBool::new(false)));
+    let writers: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let (trades, next, done) = (trades.clone(), next.clone(), Arc::clone(&done));
+            tokio::spawn(async move {
+                let mut told = Told::default();
+                while !done.load(Ordering::Relaxed) {
+                    let mut n = 0;
+                    next.send_modify(|next| {
+                        n = *next;
+                        *next += 1;
+                    });
+                    match trades.append(&u32::try_from(n % KEYS).unwrap(), &same_second(n)).await {
+                        Ok(_) => told.acknowledged.push(n),
+                        Err(error) if error.is_outcome_unknown() => {}
+                        Err(_) => told.refused.push(n),
+                    }
+                }
+                told
+            })
+        })
+        .collect();
+
+    wait_for(&next, 300).await;
+    set.kill_primary().await.unwrap();
+    let before = *next.borrow();
+    wait_for(&next, before + 300).await;
+    done.store(true, Ordering::Relaxed);
+    let mut told = Told::default();
+    for writer in writers {
+        let of_writer = writer.await.unwrap();
+        told.acknowledged.extend(of_writer.acknowledged);
+        told.refused.extend(of_writer.refused);
+    }
+    assert!(
+        told.acknowledged.len() >= 500,
+        "{} were acknowledged",
+        told.acknowledged.len()
+    );
+
+    let mut stored = BTreeSet::new();
+    for key in 0..u32::try_from(KEYS).unwrap() {
+        let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
+        assert!(
+            pages.iter().filter(|page| page.items.len() < 10).count() <= 1,
+            "all pages but one are full"
+        );
+        for trade in pages.iter().flat_map(|page| &page.items) {
+            assert!(stored.insert(trade.n), "item {} is stored twice", trade.n);
+        }
+    }
+    assert!(
+        told.acknowledged.iter().all(|n| stored.contains(n)),
+        "an acknowledged item is lost"
+    );
+    assert!(
+        told.refused.iter().all(|n| !stored.contains(n)),
+        "an item is stored whose append said that it is not"
+    );
+    assert_eq!(violations(&collection, 10).await, []);
+    assert_eq!(
+        collection
+            .count_documents(doc! { "count": { "$gt": 10 } })
+            .await
+            .unwrap(),
+        0
+    );
+}
+
+/// Until the writers have begun so many appends.
+async fn wait_for(next: &watch::Sender<i64>, appends: i64) {
+    let mut begun = next.subscribe();
+    let enough = begun.wait_for(|begun| *begun >= appends);
+    tokio::time::timeout(Duration::from_secs(120), enough)
+        .await
+        .expect("the writers stand still")
+        .unwrap();
+}

@@ -1,0 +1,7 @@
+//! Faults at every command, dropped futures, and failover.
+
+pub(crate) mod cancel_safety;
+pub(crate) mod cancellation;
+pub(crate) mod exactly_once;
+pub(crate) mod failover;
+pub(crate) mod table;

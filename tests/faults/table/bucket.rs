@@ -1,0 +1,341 @@
+//! Buckets: histories in pages of three.
+
+use futures::TryStreamExt;
+use futures::stream::iter;
+use mongo_patterns::Error;
+use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::operation::Promise::{Prefix, PrefixOnce, Reads, Steps, Whole};
+use super::operation::{Model, Of, Operation, indexes, patience, text};
+use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+
+pub(super) const PAGE: usize = 3;
+
+/// Key 1 has two full pages and an open one, key 2 a full one.
+pub(super) struct Histories {
+    pub(super) stored: Collection<Document>,
+    /// Items have ids.
+    pub(super) with_ids: Trades,
+    pub(super) plain: Trades,
+    monotonic: Trades,
+}
+
+pub(super) fn builder(collection: Collection<Document>) -> BucketRepositoryBuilder<u32, Trade> {
+    BucketRepository::builder(collection)
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .page_size(PAGE as u32)
+        .retry(patience())
+}
+
+/// The bucket with the trades of these numbers.
+pub(super) fn bucket(key: i32, trades: std::ops::Range<i64>) -> Document {
+    let history: Vec<Bson> = trades.clone().map(|n| trade(n).into()).collect();
+    doc! {
+        "_id": format!("{key}_{}", SECOND + trades.start),
+        "customerId": key,
+        "count": history.len() as i32,
+        "history": history,
+    }
+}
+
+pub(super) fn trade(n: i64) -> Document {
+    doc! { "n": n, "date": at(SECOND + n) }
+}
+
+pub(super) fn fact(key: i64, n: i64, date: i64) -> String {
+    format!("{key}: {n:04} of {date}")
+}
+
+fn integer(value: Option<&Bson>) -> i64 {
+    let value = value.unwrap();
+    value.as_i64().or(value.as_i32().map(i64::from)).unwrap()
+}
+
+/// The items of stored buckets, and what is wrong with the buckets.
+pub(super) fn look(buckets: &[Document], page: usize) -> (Vec<String>, Vec<String>) {
+    let (mut items, mut wrong) = (Vec::new(), Vec::new());
+    let mut open = std::collections::BTreeMap::<i64, Vec<&str>>::new();
+    for bucket in buckets {
+        let (id, history) = (bucket.get_str("_id").unwrap(), bucket.get_array("history").unwrap());
+        let (key, count) = (integer(bucket.get("customerId")), integer(bucket.get("count")));
+        for item in history.iter().map(|item| item.as_document().unwrap()) {
+            let date = item.get_datetime("date").unwrap().timestamp_millis() / 1000 - SECOND;
+            items.push(fact(key, integer(item.get("n")), date));
+        }
+        if count != history.len() as i64 {
+            wrong.push(format!("{id} counts"));
+        }
+        if history.is_empty() || history.len() > page {
+            wrong.push(format!("{id} size"));
+        }
+        if history.len() < page {
+            open.entry(key).or_default().push(id);
+        }
+    }
+    wrong.extend(
+        open.values()
+            .filter(|ids| ids.len() > 1)
+            .map(|ids| format!("{} open", ids.len())),
+    );
+    (items, wrong)
+}
+
+pub(super) async fn read(trades: &Trades) -> Option<Vec<String>> {
+    let mut read = Vec::new();
+    for key in 1..=4_u32 {
+        let items: Result<Vec<Trade>, Error> = trades.items(&key).stream().try_collect().await;
+        let items = match items {
+            Err(error) if error.is_corrupt() => return None,
+            items => items.unwrap(),
+        };
+        let facts = items
+            .iter()
+            .map(|item| fact(key.into(), item.n, item.date.timestamp_millis() / 1000 - SECOND));
+        read.extend(facts);
+    }
+    Some(read)
+}
+
+pub(super) async fn found(trades: &Trades) -> Vec<String> {
+    use mongo_patterns::bucket::Problem::{Count, Empty, NotFull, OverFull, SeveralOpen};
+    let mut findings = trades.verify().stream();
+    let mut found = Vec::new();
+    while let Some(finding) = findings.try_next().await.unwrap() {
+        let id = finding.document_id.as_str().unwrap_or_default();
+        match finding.problem {
+            Count { .. } => found.push(format!("{id} counts")),
+            Empty | OverFull { .. } => found.push(format!("{id} size")),
+            SeveralOpen { open } => found.push(format!("{open} open")),
+            NotFull { .. } => {}
+            other => found.push(format!("{id} {other:?}")),
+        }
+    }
+    found
+}
+
+impl Model for Histories {
+    const PATTERN: &'static str = "bucket";
+    const COLLECTIONS: &'static [&'static str] = &["trades"];
+
+    fn new(of: Of<'_>) -> Self {
+        let collection = of.collection("trades");
+        let ids = builder(collection.clone()).item_id_field("n");
+        Self {
+            with_ids: ids.build().unwrap(),
+            plain: builder(collection.clone()).build().unwrap(),
+            monotonic: builder(collection.clone())
+                .id_policy(IdPolicy::Monotonic)
+                .build()
+                .unwrap(),
+            stored: collection,
+        }
+    }
+
+    async fn fill(&self) {
+        self.with_ids.ensure_indexes().await.unwrap();
+        let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 100..103)];
+        self.stored.insert_many(buckets).await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let mut facts = look(&all(&self.stored).await, PAGE).0;
+        facts.extend(indexes(&self.stored).await);
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        read(&self.plain).await
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        look(&all(&self.stored).await, PAGE).1
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.with_ids).await
+    }
+
+    async fn repair(&self) {
+        let repaired: Vec<_> = self.with_ids.repair().stream().try_collect().await.unwrap();
+        assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
+    }
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = appends();
+        operations.extend(single_items());
+        operations.extend(upkeep());
+        operations.extend(reads());
+        operations.extend(super::sessions::of_buckets());
+        operations
+    }
+}
+
+fn appends() -> Vec<Operation<Histories>> {
+    const APPEND: &str = "BucketRepository::append";
+    const MANY: &str = "BucketRepository::append_many";
+    vec![
+        Operation::<Histories>::new(Whole, APPEND, "into the open page", |m| {
+            Box::pin(async move { text(m.with_ids.append(&1, &spread(7)).await) })
+        }),
+        Operation::<Histories>::new(Whole, APPEND, "into a new page", |m| {
+            Box::pin(async move { text(m.with_ids.append(&2, &spread(107)).await) })
+        }),
+        Operation::<Histories>::new(Whole, APPEND, "of an item that is stored", |m| {
+            Box::pin(async move { text(m.with_ids.append(&1, &spread(4)).await) })
+        }),
+        Operation::<Histories>::new(PrefixOnce, APPEND, "without an item id", |m| {
+            Box::pin(async move { text(m.plain.append(&1, &spread(7)).await) })
+        }),
+        Operation::<Histories>::new(
+            PrefixOnce,
+            APPEND,
+            "without an item id, monotonic, into a new page",
+            |m| Box::pin(async move { text(m.monotonic.append(&2, &spread(107)).await) }),
+        ),
+        Operation::<Histories>::new(Prefix, MANY, "onto three pages", |m| {
+            Box::pin(async move {
+                let items: Vec<Trade> = (7..15).map(spread).collect();
+                text(m.with_ids.append_many(&1, &items).await)
+            })
+        }),
+        Operation::<Histories>::new(Prefix, MANY, "of which some are stored", |m| {
+            Box::pin(async move {
+                let items: Vec<Trade> = (5..12).map(spread).collect();
+                text(m.with_ids.append_many(&1, &items).await)
+            })
+        })
+        .known(2),
+        Operation::<Histories>::new(PrefixOnce, MANY, "without item ids, of a new key", |m| {
+            Box::pin(async move {
+                let items: Vec<Trade> = (7..15).map(spread).collect();
+                text(m.plain.append_many(&3, &items).await)
+            })
+        }),
+        Operation::<Histories>::new(Steps, "BucketRepository::append_stream", "of two keys", |m| {
+            Box::pin(async move {
+                let items = (7..12).flat_map(|n| [(1, spread(n)), (3, spread(n))]);
+                text(m.with_ids.append_stream(iter(items)).await)
+            })
+        }),
+        Operation::<Histories>::new(Whole, "BatchingWriter::append", "", |m| {
+            Box::pin(async move { text(m.with_ids.batching_writer().append(&1, &spread(7)).await) })
+        }),
+        Operation::<Histories>::new(Whole, "BatchingWriter::append", "at a time, into a new page", |m| {
+            Box::pin(async move {
+                let writer = m.with_ids.batching_writer();
+                text(writer.append(&2, &spread(107)).at(at(SECOND + 200)).await)
+            })
+        }),
+    ]
+}
+
+fn single_items() -> Vec<Operation<Histories>> {
+    vec![
+        Operation::<Histories>::new(Whole, "BucketRepository::replace_item", "", |m| {
+            Box::pin(async move {
+                let date = at(SECOND + 50);
+                text(m.with_ids.replace_item(&1, &Trade { n: 4, date }).await)
+            })
+        }),
+        Operation::<Histories>::new(Whole, "BucketRepository::update_item", "", |m| {
+            Box::pin(async move {
+                let set = doc! { "date": at(SECOND + 50) };
+                text(m.with_ids.update_item(&1, 4_i64, set).await)
+            })
+        }),
+        Operation::<Histories>::new(
+            Whole,
+            "BucketRepository::remove_item",
+            "of the open page, alone in it",
+            |m| Box::pin(async move { text(m.with_ids.remove_item(&1, 6_i64).await) }),
+        ),
+        Operation::<Histories>::new(Whole, "BucketRepository::remove_item", "of a full page", |m| {
+            Box::pin(async move { text(m.with_ids.remove_item(&1, 1_i64).await) })
+        }),
+    ]
+}
+
+fn upkeep() -> Vec<Operation<Histories>> {
+    /// A count that is wrong, and a page with an item too many.
+    fn damaged(m: &Histories) -> futures::future::LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            let miscounted = doc! { "$set": { "count": 7 } };
+            let first = doc! { "_id": format!("1_{SECOND}") };
+            m.stored.update_one(first, miscounted).await.unwrap();
+            m.stored.insert_one(bucket(3, 200..205)).await.unwrap();
+        })
+    }
+    vec![
+        Operation::<Histories>::new(Steps, "BucketRepository::ensure_indexes", "", |m| {
+            Box::pin(async move { text(m.with_ids.ensure_indexes().await) })
+        })
+        .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
+        Operation::<Histories>::new(Steps, "BucketRepository::delete_key", "", |m| {
+            Box::pin(async move { text(m.plain.delete_key(&1).await.map(drop)) })
+        }),
+        Operation::<Histories>::new(Steps, "BucketRepository::repair + Repair::stream", "", |m| {
+            Box::pin(async move {
+                let repaired: Result<Vec<_>, _> = m.with_ids.repair().concurrency(1).stream().try_collect().await;
+                text(repaired)
+            })
+        })
+        .prepare(damaged),
+        Operation::<Histories>::new(Reads, "BucketRepository::repair + Repair::stream", "dry run", |m| {
+            Box::pin(async move {
+                let repair = m.with_ids.repair().concurrency(1).dry_run();
+                let repaired: Result<Vec<_>, _> = repair.stream().try_collect().await;
+                text(repaired)
+            })
+        })
+        .prepare(damaged),
+        Operation::<Histories>::new(Reads, "BucketRepository::verify + Verify::stream", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.with_ids.verify().stream().try_collect().await;
+                text(found)
+            })
+        })
+        .prepare(damaged),
+    ]
+}
+
+fn reads() -> Vec<Operation<Histories>> {
+    vec![
+        Operation::<Histories>::new(Reads, "BucketRepository::page", "", |m| {
+            Box::pin(async move { text(m.plain.page(&1, 2).await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::pages", "", |m| {
+            Box::pin(async move { text(m.plain.pages(&1).newest_first().await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::newest", "", |m| {
+            Box::pin(async move { text(m.plain.newest(&1, 5).await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::items + Items::stream", "", |m| {
+            Box::pin(async move {
+                let items: Result<Vec<Trade>, _> = m.plain.items(&1).stream().try_collect().await;
+                text(items)
+            })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::items + Items::page", "from a time", |m| {
+            Box::pin(async move { text(m.plain.items(&1).from(at(SECOND + 2)).limit(3).page().await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::keys + Keys::stream", "", |m| {
+            Box::pin(async move {
+                let keys: Result<Vec<u32>, _> = m.plain.keys().stream().try_collect().await;
+                text(keys)
+            })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::item", "", |m| {
+            Box::pin(async move { text(m.with_ids.item(&1, 4_i64).await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::counts", "", |m| {
+            Box::pin(async move { text(m.plain.counts(&1).await) })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::count_pages", "", |m| {
+            Box::pin(async move { text(m.plain.count_pages(&1).await) })
+        }),
+    ]
+}

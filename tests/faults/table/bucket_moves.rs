@@ -1,0 +1,219 @@
+//! Buckets: the moves from and to a flat collection, and another page size.
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::BucketRepository;
+use mongodb::bson::{Document, doc};
+use mongodb::{Collection, IndexModel};
+
+use super::bucket::{bucket, builder, fact, found, look, read, trade};
+use super::operation::Promise::{Reads, Steps};
+use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, text};
+use crate::common::support::{SECOND, Trade, Trades, all};
+
+/// A flat collection of two keys, and buckets of others.
+pub(super) struct Moves {
+    flat: Collection<Document>,
+    back: Collection<Document>,
+    buckets: Collection<Document>,
+    records: Collection<Document>,
+    trades: Trades,
+}
+
+impl Model for Moves {
+    const PATTERN: &'static str = "bucket";
+    const COLLECTIONS: &'static [&'static str] = &["flat", "back", "trades", "mongo_patterns_moves"];
+
+    fn new(of: Of<'_>) -> Self {
+        let buckets = of.collection("trades");
+        Self {
+            flat: of.collection("flat"),
+            back: of.collection("back"),
+            records: of.collection("mongo_patterns_moves"),
+            trades: builder(buckets.clone()).build().unwrap(),
+            buckets,
+        }
+    }
+
+    async fn fill(&self) {
+        let of_key = IndexModel::builder().keys(doc! { "customerId": 1, "date": 1 }).build();
+        self.flat.create_index(of_key).await.unwrap();
+        self.trades.ensure_indexes().await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let [flat, back, buckets, _] = documents([&self.flat, &self.back, &self.buckets, &self.records]).await;
+        let of = |name: &'static str, documents: Vec<Document>| {
+            let facts = documents.into_iter().map(move |document| {
+                let date = document.get_datetime("date").unwrap().timestamp_millis() / 1000 - SECOND;
+                let key = document.get_i32("customerId").unwrap();
+                format!(
+                    "{UNREAD}{name} {}",
+                    fact(key.into(), document.get_i64("n").unwrap(), date)
+                )
+            });
+            facts.collect::<Vec<_>>()
+        };
+        [of("flat", flat), of("back", back), look(&buckets, 3).0].concat()
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        read(&self.trades).await
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        look(&all(&self.buckets).await, 3).1
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.trades).await
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        /// Seven items of key 1, three of key 2.
+        fn flat(m: &Moves) -> futures::future::LocalBoxFuture<'_, ()> {
+            Box::pin(async move {
+                let documents = (0..10).map(|n| {
+                    let mut document = doc! { "_id": n, "customerId": if n < 7 { 1 } else { 2 } };
+                    document.extend(trade(n.into()));
+                    document
+                });
+                m.flat.insert_many(documents).await.unwrap();
+            })
+        }
+        fn buckets(m: &Moves) -> futures::future::LocalBoxFuture<'_, ()> {
+            Box::pin(async move {
+                let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 7..10)];
+                m.buckets.insert_many(buckets).await.unwrap();
+            })
+        }
+        vec![
+            Operation::<Moves>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
+                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk_items(5).await) })
+            })
+            .prepare(flat),
+            Operation::<Moves>::new(
+                Reads,
+                "BucketRepository::migrate_from_flat + MigrateFromFlat::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.trades.migrate_from_flat(&m.flat).chunk_items(5).plan().await;
+                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                    })
+                },
+            )
+            .prepare(flat),
+            Operation::<Moves>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
+                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk_items(5).await) })
+            })
+            .prepare(buckets),
+            Operation::<Moves>::new(
+                Reads,
+                "BucketRepository::migrate_to_flat + MigrateToFlat::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.trades.migrate_to_flat(&m.back).chunk_items(5).plan().await;
+                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                    })
+                },
+            )
+            .prepare(buckets),
+        ]
+    }
+}
+
+/// Pages of three that become pages of another size.
+pub(super) struct Sizes {
+    buckets: Collection<Document>,
+    three: Trades,
+    four: Trades,
+    two: Trades,
+}
+
+impl Model for Sizes {
+    const PATTERN: &'static str = "bucket";
+    const COLLECTIONS: &'static [&'static str] = &["trades"];
+
+    fn new(of: Of<'_>) -> Self {
+        let buckets = of.collection("trades");
+        let of_size = |size| builder(buckets.clone()).page_size(size).build().unwrap();
+        Self {
+            three: of_size(3),
+            four: of_size(4),
+            two: of_size(2),
+            buckets,
+        }
+    }
+
+    async fn fill(&self) {
+        // Also that of the size that the last case changed to. The first time there is no collection.
+        let _ = self.buckets.drop_indexes().await;
+        self.three.ensure_indexes().await.unwrap();
+        let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 100..103)];
+        self.buckets.insert_many(buckets).await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let mut facts = look(&all(&self.buckets).await, 0).0;
+        facts.extend(indexes(&self.buckets).await);
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        read(&self.three).await
+    }
+
+    /// In the middle of a change pages of both sizes are right.
+    async fn damage(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        let indexes = self.buckets.list_index_names().await.unwrap_or_default();
+        let is_there = |trades: &BucketRepository<u32, Trade>| indexes.contains(&trades.indexes().indexes()[0].name);
+        let whole = [&self.two, &self.three, &self.four].map(is_there);
+        match whole {
+            // The change is at its end.
+            [false, false, true] => found(&self.four).await,
+            _ => Vec::new(),
+        }
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        vec![
+            Operation::<Sizes>::new(
+                Steps,
+                "BucketRepository::migrate_page_size_from",
+                "to larger pages",
+                |m| {
+                    Box::pin(async move {
+                        let changed = m.four.migrate_page_size_from(3).concurrency(1).await;
+                        let changed = text(changed)?;
+                        let found: Vec<_> = m.four.verify().stream().try_collect().await?;
+                        assert!(found.is_empty(), "{found:?}");
+                        Ok(changed)
+                    })
+                },
+            ),
+            Operation::<Sizes>::new(
+                Steps,
+                "BucketRepository::migrate_page_size_from",
+                "to smaller pages",
+                |m| {
+                    Box::pin(async move {
+                        let changed = m.two.migrate_page_size_from(3).concurrency(1).await;
+                        let changed = text(changed)?;
+                        let found: Vec<_> = m.two.verify().stream().try_collect().await?;
+                        assert!(found.is_empty(), "{found:?}");
+                        Ok(changed)
+                    })
+                },
+            ),
+        ]
+    }
+}

@@ -1,0 +1,274 @@
+//! Embedded children: patrons of a library with their addresses.
+
+use futures::TryStreamExt;
+use futures::future::LocalBoxFuture;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongodb::bson::{Document, doc};
+use mongodb::{Collection, IndexModel};
+
+use super::operation::Promise::{Reads, Steps, Whole};
+use super::operation::{Model, Of, Operation, UNREAD, documents, patience, text};
+use crate::common::support::all;
+use crate::embedded::support::{Patrons, address, patron};
+
+/// A patron with three addresses, of five at most, and one with none.
+pub(super) struct Library {
+    pub(super) stored: Collection<Document>,
+    pub(super) patrons: Patrons,
+}
+
+fn facts(patrons: &[Document]) -> Vec<String> {
+    let of_patron = |patron: &Document| {
+        let id = patron.get("_id").unwrap();
+        let addresses = patron.get_array("addresses").cloned().unwrap_or_default();
+        let addresses = addresses
+            .iter()
+            .enumerate()
+            .map(|(place, address)| format!("{id}: {place} {address}"));
+        std::iter::once(format!("patron {id}"))
+            .chain(addresses)
+            .collect::<Vec<_>>()
+    };
+    patrons.iter().flat_map(of_patron).collect()
+}
+
+async fn read(patrons: &Patrons, ids: &[&str]) -> Vec<String> {
+    let mut read = Vec::new();
+    for id in ids {
+        read.extend(patrons.get(*id).await.unwrap());
+    }
+    facts(&read)
+}
+
+async fn found(patrons: &Patrons) -> Vec<String> {
+    let found: Vec<_> = patrons.verify().stream().try_collect().await.unwrap();
+    found
+        .iter()
+        .map(|finding| format!("{} {:?}", finding.document_id, finding.problem))
+        .collect()
+}
+
+impl Model for Library {
+    const PATTERN: &'static str = "embedded";
+    const COLLECTIONS: &'static [&'static str] = &["patron"];
+
+    fn new(of: Of<'_>) -> Self {
+        let stored = of.collection("patron");
+        let patrons = EmbeddedRepository::builder(stored.clone())
+            .children_field("addresses")
+            .child_id_field("id")
+            .max_children(5)
+            .retry(patience());
+        Self {
+            patrons: patrons.build().unwrap(),
+            stored,
+        }
+    }
+
+    async fn fill(&self) {
+        let patrons = [patron("joe", (0..3).map(address)), patron("ann", [])];
+        self.stored.insert_many(patrons).await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        facts(&all(&self.stored).await)
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        Some(read(&self.patrons, &["joe", "ann", "sue"]).await)
+    }
+
+    /// One command writes a patron, so nothing ever is.
+    async fn damage(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.patrons).await
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = writes();
+        operations.extend(reads());
+        operations.extend(super::sessions::of_parents());
+        operations
+    }
+}
+
+fn writes() -> Vec<Operation<Library>> {
+    vec![
+        Operation::<Library>::new(Whole, "EmbeddedRepository::insert", "", |m| {
+            Box::pin(async move { text(m.patrons.insert(&patron("sue", [address(7)])).await) })
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        Operation::<Library>::new(Whole, "EmbeddedRepository::add_child", "", |m| {
+            Box::pin(async move { text(m.patrons.add_child("joe", &address(7)).await) })
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        Operation::<Library>::new(Whole, "EmbeddedRepository::remove_child", "", |m| {
+            Box::pin(async move { text(m.patrons.remove_child("joe", 1).await) })
+        })
+        .again(&[ErrorKind::ChildNotFound]),
+        Operation::<Library>::new(Whole, "EmbeddedRepository::replace_child", "", |m| {
+            Box::pin(async move {
+                let moved = doc! { "id": 1, "street": "1 Some Other Street" };
+                text(m.patrons.replace_child("joe", &moved).await)
+            })
+        }),
+        Operation::<Library>::new(Whole, "EmbeddedRepository::update_child", "", |m| {
+            Box::pin(async move { text(m.patrons.update_child("joe", 1, doc! { "zip": "54321" }).await) })
+        }),
+        Operation::<Library>::new(Whole, "EmbeddedRepository::reorder_children", "", |m| {
+            Box::pin(async move { text(m.patrons.reorder_children("joe", [2, 0, 1]).await) })
+        }),
+    ]
+}
+
+fn reads() -> Vec<Operation<Library>> {
+    vec![
+        Operation::<Library>::new(Reads, "EmbeddedRepository::get", "", |m| {
+            Box::pin(async move { text(m.patrons.get("joe").await) })
+        }),
+        Operation::<Library>::new(Reads, "EmbeddedRepository::child", "", |m| {
+            Box::pin(async move { text(m.patrons.child("joe", 1).await) })
+        }),
+        Operation::<Library>::new(Reads, "EmbeddedRepository::ensure_indexes", "that needs none", |m| {
+            Box::pin(async move { text(m.patrons.ensure_indexes().await) })
+        }),
+        Operation::<Library>::new(Reads, "EmbeddedRepository::verify + Verify::stream", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.patrons.verify().stream().try_collect().await;
+                text(found)
+            })
+        }),
+    ]
+}
+
+/// Patrons and addresses in two collections.
+pub(super) struct Moves {
+    stored: Collection<Document>,
+    addresses: Collection<Document>,
+    patrons: Patrons,
+}
+
+impl Model for Moves {
+    const PATTERN: &'static str = "embedded";
+    const COLLECTIONS: &'static [&'static str] = &["patron", "address"];
+
+    fn new(of: Of<'_>) -> Self {
+        let stored = of.collection("patron");
+        let patrons = EmbeddedRepository::builder(stored.clone())
+            .children_field("addresses")
+            .retry(patience());
+        Self {
+            patrons: patrons.build().unwrap(),
+            addresses: of.collection("address"),
+            stored,
+        }
+    }
+
+    async fn fill(&self) {
+        let reference = IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
+        self.addresses.create_index(reference).await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let [patrons, addresses] = documents([&self.stored, &self.addresses]).await;
+        let mut facts = facts(&patrons);
+        facts.extend(addresses.iter().map(|address| format!("{UNREAD}{address}")));
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        Some(read(&self.patrons, &["joe", "ann"]).await)
+    }
+
+    /// A patron that has not been moved to.
+    async fn damage(&self) -> Vec<String> {
+        let missing = doc! { "addresses": { "$exists": false } };
+        let bare: Vec<Document> = self.stored.find(missing).await.unwrap().try_collect().await.unwrap();
+        bare.iter()
+            .map(|patron| format!("{} ChildrenMissing", patron.get("_id").unwrap()))
+            .collect()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.patrons).await
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        fn referring(m: &Moves) -> LocalBoxFuture<'_, ()> {
+            Box::pin(async move {
+                let patrons = ["joe", "ann"].map(|id| doc! { "_id": id, "name": "Joe Bookreader" });
+                m.stored.insert_many(patrons).await.unwrap();
+                let address =
+                    |n: i32, patron: &str| doc! { "_id": n, "patron_id": patron, "street": format!("{n} Street") };
+                let addresses = [
+                    address(1, "joe"),
+                    address(2, "joe"),
+                    address(3, "ann"),
+                    address(4, "nobody"),
+                ];
+                m.addresses.insert_many(addresses).await.unwrap();
+            })
+        }
+        fn embedded(m: &Moves) -> LocalBoxFuture<'_, ()> {
+            Box::pin(async move {
+                let address = |n: i32| doc! { "_id": n, "street": format!("{n} Street") };
+                let patrons = [patron("joe", [address(1), address(2)]), patron("ann", [address(3)])];
+                m.stored.insert_many(patrons).await.unwrap();
+            })
+        }
+        vec![
+            Operation::<Moves>::new(Steps, "EmbeddedRepository::migrate_from_references", "", |m| {
+                Box::pin(async move { text(m.patrons.migrate_from_references(&m.addresses, "patron_id").await) })
+            })
+            .prepare(referring),
+            Operation::<Moves>::new(
+                Reads,
+                "EmbeddedRepository::migrate_from_references + MigrateFromReferences::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m
+                            .patrons
+                            .migrate_from_references(&m.addresses, "patron_id")
+                            .plan()
+                            .await;
+                        text(plan.map(drop))
+                    })
+                },
+            )
+            .prepare(referring),
+            Operation::<Moves>::new(Reads, "EmbeddedRepository::orphans + Orphans::stream", "", |m| {
+                Box::pin(async move {
+                    let orphans = m.patrons.orphans(&m.addresses, "patron_id");
+                    let orphans: Result<Vec<_>, _> = orphans.stream().try_collect().await;
+                    text(orphans.map(|orphans| orphans.len()))
+                })
+            })
+            .prepare(referring),
+            Operation::<Moves>::new(
+                Reads,
+                "EmbeddedRepository::migrate_to_references + MigrateToReferences::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.patrons.migrate_to_references(&m.addresses, "patron_id").plan().await;
+                        text(plan.map(drop))
+                    })
+                },
+            )
+            .prepare(embedded),
+            Operation::<Moves>::new(Steps, "EmbeddedRepository::migrate_to_references", "", |m| {
+                Box::pin(async move { text(m.patrons.migrate_to_references(&m.addresses, "patron_id").await) })
+            })
+            .prepare(embedded),
+        ]
+    }
+}

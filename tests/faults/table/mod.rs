@@ -1,0 +1,55 @@
+//! Every public operation, each of its commands, each fault.
+//!
+//! The table is generated. An undisturbed run tells an operation's commands, what it returns, and what is stored
+//! before and after it. Then it is run again for each of the commands, with each fault at that command and no other, and
+//! what the documentation promises is checked: see [`case`]. What a pattern's operations are stands in the pattern's
+//! file; that none is missing, in [`complete`].
+//!
+//! Here each command meets a few of the faults, which rotate over the table. All of them, some minutes, and the table:
+//!
+//! ```text
+//! MONGO_PATTERNS_LONG=1 MONGO_PATTERNS_TABLE=/tmp/faults.md cargo test -p integration-tests -- faults::table
+//! ```
+//!
+//! `MONGO_PATTERNS_SEED` rotates the short form to other faults, and `MONGO_PATTERNS_ONLY` takes operations by a part of
+//! their name.
+
+mod bucket;
+mod bucket_moves;
+mod case;
+mod complete;
+pub(crate) mod dropped;
+mod embedded;
+mod fault;
+mod operation;
+mod outlier;
+mod report;
+mod sessions;
+mod subset;
+mod subset_moves;
+mod workers;
+
+use workers::{Table, Work};
+
+#[test]
+fn every_command_and_every_fault() {
+    table().run(Work::Faults);
+}
+
+fn table() -> Table {
+    let mut table = Table::default();
+    table.add::<bucket::Histories>();
+    table.add::<bucket_moves::Moves>();
+    table.add::<bucket_moves::Sizes>();
+    table.add::<subset::Shop>();
+    table.add::<subset_moves::Shop>();
+    table.add::<embedded::Library>();
+    table.add::<embedded::Moves>();
+    table.add::<outlier::Shop>();
+    table
+}
+
+#[test]
+fn every_command_and_the_caller_drops_it() {
+    table().run(Work::Drops);
+}

@@ -1,0 +1,323 @@
+//! Outliers: books with up to three customers in them, and four in each of their extras.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+use futures::future::LocalBoxFuture;
+use mongo_patterns::outlier::{OutlierRepository, Problem, Repaired};
+use mongo_patterns::{Error, ErrorKind};
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+
+use super::operation::Promise::{PrefixOnce, Reads, Steps, Whole};
+use super::operation::{Model, Of, Operation, documents, indexes, patience, text};
+use crate::outlier::damage::{extra, flagged, main_of};
+use crate::outlier::support::{Books, book, users};
+
+const THRESHOLD: usize = 3;
+const CAP: usize = 4;
+
+/// Book 1 has nine customers, book 2 as many as fit in it, book 3 one less, book 4 as many as fit in it and full extras.
+pub(super) struct Shop {
+    pub(super) sales: Collection<Document>,
+    extras: Collection<Document>,
+    pub(super) books: Books,
+    /// No customer is in a book twice.
+    pub(super) unique: Books,
+}
+
+/// The books and their customers, and what is wrong with the documents. Extras without a book are wrong alone.
+fn look(sales: &[Document], extras: &[Document]) -> (Vec<String>, Vec<String>) {
+    let (mut facts, mut wrong) = (Vec::new(), Vec::new());
+    let mut of_book = BTreeMap::<i32, Vec<&Document>>::new();
+    for document in extras {
+        of_book
+            .entry(document.get_i32("book_id").unwrap())
+            .or_default()
+            .push(document);
+    }
+    for main in sales {
+        let id = main.get_i32("_id").unwrap();
+        let mut extras = of_book.remove(&id).unwrap_or_default();
+        extras.sort_by_key(|document| document.get_i32("seq").unwrap());
+        let inline = main.get_array("customers_purchased").unwrap();
+        let is_flagged = main.get_bool("has_extras").unwrap_or(false);
+        facts.push(format!("book {id}"));
+        facts.extend(inline.iter().map(|user| format!("{id}: {user}")));
+        if inline.len() > THRESHOLD {
+            wrong.push(format!("{id} over threshold"));
+        }
+        match (is_flagged, extras.is_empty()) {
+            (true, true) => wrong.push(format!("{id} flag alone")),
+            (false, false) => wrong.push(format!("{id} no flag")),
+            _ => {}
+        }
+        for (place, document) in extras.iter().enumerate() {
+            let users = document.get_array("customers_purchased_extra").unwrap();
+            facts.extend(users.iter().map(|user| format!("{id}: {user}")));
+            let count = document.get("count").and_then(mongodb::bson::Bson::as_i32);
+            if count != i32::try_from(users.len()).ok() {
+                wrong.push(format!("{id} count"));
+            }
+            if document.get_i32("seq").ok() != i32::try_from(place).ok() {
+                wrong.push(format!("{id} place"));
+            }
+            if users.len() > CAP {
+                wrong.push(format!("{id} over cap"));
+            }
+        }
+    }
+    for (id, extras) in of_book {
+        wrong.extend(extras.iter().map(|_| format!("{id} orphaned")));
+    }
+    (facts, wrong)
+}
+
+impl Model for Shop {
+    const PATTERN: &'static str = "outlier";
+    const COLLECTIONS: &'static [&'static str] = &["sales", "extra_sales"];
+
+    fn new(of: Of<'_>) -> Self {
+        let (sales, extras) = (of.collection("sales"), of.collection("extra_sales"));
+        let builder = || {
+            OutlierRepository::builder(sales.clone(), extras.clone())
+                .array_field("customers_purchased")
+                .parent_field("book_id")
+                .threshold(THRESHOLD as u32)
+                .max_extras_elements(CAP as u32)
+                .retry(patience())
+        };
+        Self {
+            books: builder().build().unwrap(),
+            unique: builder().unique_elements().build().unwrap(),
+            sales,
+            extras,
+        }
+    }
+
+    async fn fill(&self) {
+        self.unique.ensure_indexes().await.unwrap();
+        let books = [flagged(1, 0..3), main_of(2, 0..3), main_of(3, 0..2), flagged(4, 0..3)];
+        self.sales.insert_many(books).await.unwrap();
+        let extras = [extra(1, 0, 3..7), extra(1, 1, 7..9), extra(4, 0, 3..7)];
+        self.extras.insert_many(extras).await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let [sales, extras] = documents([&self.sales, &self.extras]).await;
+        let mut facts = look(&sales, &extras).0;
+        facts.extend(indexes(&self.extras).await);
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        let mut read = Vec::new();
+        for id in 1..=5 {
+            if let Some(book) = self.books.get_full(id).await.unwrap() {
+                read.push(format!("book {id}"));
+                read.extend(book.customers_purchased.iter().map(|user| format!("{id}: {user:?}")));
+            }
+        }
+        Some(read)
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        let [sales, extras] = documents([&self.sales, &self.extras]).await;
+        look(&sales, &extras).1
+    }
+
+    async fn found(&self) -> Vec<String> {
+        let mut findings = self.books.verify().stream();
+        let mut found = Vec::new();
+        while let Some(finding) = findings.try_next().await.unwrap() {
+            let what = match finding.problem {
+                Problem::OverThreshold { .. } => "over threshold".to_owned(),
+                Problem::FlagWithoutExtras => "flag alone".to_owned(),
+                Problem::ExtrasWithoutFlag { .. } => "no flag".to_owned(),
+                Problem::Count { .. } => "count".to_owned(),
+                Problem::PlaceDoubled | Problem::PlaceMissing | Problem::Gap { .. } => "place".to_owned(),
+                Problem::OverFull { .. } => "over cap".to_owned(),
+                Problem::Orphaned => "orphaned".to_owned(),
+                other => format!("{other:?}"),
+            };
+            found.push(format!("{} {what}", finding.main_id));
+        }
+        found
+    }
+
+    /// Extras of no book are left.
+    async fn repair(&self) {
+        let _: Vec<_> = self.books.repair().stream().try_collect().await.unwrap();
+    }
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = pushes();
+        operations.extend(whole_documents());
+        operations.extend(upkeep());
+        operations.extend(reads());
+        operations.extend(super::sessions::of_outliers());
+        operations
+    }
+}
+
+fn pushes() -> Vec<Operation<Shop>> {
+    const PUSH: &str = "OutlierRepository::push";
+    const UNIQUE: &str = "OutlierRepository::push_unique";
+    const MANY: &str = "OutlierRepository::push_many";
+    vec![
+        Operation::<Shop>::new(PrefixOnce, PUSH, "into the document", |m| {
+            Box::pin(async move { text(m.books.push(3, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(PrefixOnce, PUSH, "into the extras", |m| {
+            Box::pin(async move { text(m.books.push(1, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(PrefixOnce, PUSH, "that makes an outlier", |m| {
+            Box::pin(async move { text(m.books.push(2, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(PrefixOnce, PUSH, "that opens further extras", |m| {
+            Box::pin(async move { text(m.books.push(4, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(PrefixOnce, MANY, "into document and extras", |m| {
+            Box::pin(async move { text(m.books.push_many(3, &users(50..60)).await) })
+        }),
+        Operation::<Shop>::new(PrefixOnce, MANY, "into extras", |m| {
+            Box::pin(async move { text(m.books.push_many(1, &users(50..60)).await) })
+        }),
+        Operation::<Shop>::new(Whole, UNIQUE, "into the document", |m| {
+            Box::pin(async move { text(m.unique.push_unique(3, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(Whole, UNIQUE, "into the extras", |m| {
+            Box::pin(async move { text(m.unique.push_unique(1, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(Whole, UNIQUE, "that opens further extras", |m| {
+            Box::pin(async move { text(m.unique.push_unique(4, &users(50..51)[0]).await) })
+        }),
+        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of the document", |m| {
+            Box::pin(async move { text(m.books.remove(1, &users(1..2)[0]).await) })
+        }),
+        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of extras", |m| {
+            Box::pin(async move { text(m.books.remove(1, &users(5..6)[0]).await) })
+        }),
+        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of what is not there", |m| {
+            Box::pin(async move { text(m.books.remove(1, &users(80..81)[0]).await) })
+        }),
+    ]
+}
+
+fn whole_documents() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Whole, "OutlierRepository::insert", "", |m| {
+            Box::pin(async move { text(m.books.insert(&book(5, 2)).await) })
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        Operation::<Shop>::new(Whole, "OutlierRepository::insert", "that is split", |m| {
+            Box::pin(async move { text(m.books.insert(&book(5, 9)).await) })
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        Operation::<Shop>::new(Steps, "OutlierRepository::delete", "", |m| {
+            Box::pin(async move { text(m.books.delete(3).await) })
+        }),
+        Operation::<Shop>::new(Steps, "OutlierRepository::delete", "with extras", |m| {
+            Box::pin(async move { text(m.books.delete(1).await) })
+        }),
+    ]
+}
+
+/// They come in no order.
+fn in_order(repaired: Result<Vec<Repaired>, Error>) -> Result<Vec<Repaired>, Error> {
+    let mut repaired = repaired?;
+    repaired.sort_by_key(|repaired| repaired.id.to_string());
+    Ok(repaired)
+}
+
+/// Room in the document, and in full extras.
+pub(super) fn removed(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        for user in users(1..2).into_iter().chain(users(5..6)) {
+            m.books.remove(1, &user).await.unwrap();
+        }
+    })
+}
+
+fn upkeep() -> Vec<Operation<Shop>> {
+    fn damaged(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            let flag = doc! { "$set": { "has_extras": true } };
+            m.sales.update_one(doc! { "_id": 3 }, flag).await.unwrap();
+            let count = doc! { "$set": { "count": 7 } };
+            m.extras.update_one(doc! { "book_id": 4 }, count).await.unwrap();
+        })
+    }
+    fn long(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move { drop(m.sales.insert_one(main_of(5, 0..9)).await.unwrap()) })
+    }
+    vec![
+        Operation::<Shop>::new(Steps, "OutlierRepository::ensure_indexes", "", |m| {
+            Box::pin(async move { text(m.unique.ensure_indexes().await) })
+        })
+        .prepare(|m| Box::pin(async move { m.extras.drop_indexes().await.unwrap() })),
+        Operation::<Shop>::new(Whole, "OutlierRepository::rebalance", "", |m| {
+            Box::pin(async move { text(m.books.rebalance(1).await) })
+        })
+        .prepare(removed),
+        Operation::<Shop>::new(Steps, "OutlierRepository::migrate_existing", "", |m| {
+            Box::pin(async move { text(m.books.migrate_existing().concurrency(1).await) })
+        })
+        .prepare(long),
+        Operation::<Shop>::new(Steps, "OutlierRepository::repair + Repair::stream", "", |m| {
+            Box::pin(async move { text(in_order(m.books.repair().concurrency(1).stream().try_collect().await)) })
+        })
+        .prepare(damaged),
+        Operation::<Shop>::new(Reads, "OutlierRepository::repair + Repair::stream", "dry run", |m| {
+            Box::pin(async move {
+                let repair = m.books.repair().concurrency(1).dry_run();
+                text(in_order(repair.stream().try_collect().await))
+            })
+        })
+        .prepare(damaged),
+        Operation::<Shop>::new(
+            Reads,
+            "OutlierRepository::migrate_existing + MigrateExisting::plan",
+            "",
+            |m| {
+                Box::pin(async move {
+                    let commands: Result<Vec<_>, _> = m.books.migrate_existing().plan().try_collect().await;
+                    text(commands.map(drop))
+                })
+            },
+        ),
+        Operation::<Shop>::new(Reads, "OutlierRepository::verify + Verify::stream", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.books.verify().document(4).stream().try_collect().await;
+                text(found)
+            })
+        })
+        .prepare(damaged),
+    ]
+}
+
+fn reads() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Reads, "OutlierRepository::get", "", |m| {
+            Box::pin(async move { text(m.books.get(1).await) })
+        }),
+        Operation::<Shop>::new(Reads, "OutlierRepository::get_full", "", |m| {
+            Box::pin(async move { text(m.books.get_full(1).await) })
+        }),
+        Operation::<Shop>::new(Reads, "OutlierRepository::elements + Elements::stream", "", |m| {
+            Box::pin(async move {
+                let elements: Result<Vec<String>, _> = m.books.elements(1).skip(2).stream().try_collect().await;
+                text(elements)
+            })
+        }),
+        Operation::<Shop>::new(Reads, "OutlierRepository::count", "", |m| {
+            Box::pin(async move { text(m.books.count(1).await) })
+        }),
+        Operation::<Shop>::new(Reads, "OutlierRepository::contains", "", |m| {
+            Box::pin(async move { text(m.books.contains(1, &users(5..6)[0]).await) })
+        }),
+        Operation::<Shop>::new(Reads, "OutlierRepository::analyze", "", |m| {
+            Box::pin(async move { text(m.books.analyze().await) })
+        }),
+    ]
+}

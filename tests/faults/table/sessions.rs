@@ -1,0 +1,318 @@
+//! Calls in a transaction of the caller: they retry nothing, and what an error leaves is undone with the transaction.
+
+use std::fmt::Debug;
+
+use futures::TryStreamExt;
+use futures::future::LocalBoxFuture;
+use mongo_patterns::{Error, ErrorKind};
+use mongodb::bson::doc;
+use mongodb::{Client, ClientSession};
+
+use super::operation::Operation;
+use super::operation::Promise::{self, PrefixOnce, Reads, Whole};
+use super::{bucket, embedded, outlier, subset};
+use crate::common::support::{SECOND, Trade, at, spread};
+use crate::embedded::support::{address, patron};
+use crate::outlier::support::{book, users};
+use crate::subset::support::{day, review_of};
+
+/// Once: a caller whose transaction may be run again does that, as each case does.
+async fn transaction<T: Debug>(
+    client: &Client,
+    call: impl AsyncFnOnce(&mut ClientSession) -> Result<T, Error>,
+) -> Result<String, Error> {
+    let mut session = client.start_session().await?;
+    session.start_transaction().await?;
+    match call(&mut session).await {
+        Ok(value) => {
+            // In a task, as a dropped commit of the driver is not what is tested here: it can leave the transaction open.
+            let commit = tokio::spawn(async move { session.commit_transaction().await });
+            commit.await.expect("the task ends")?;
+            Ok(format!("{value:?}"))
+        }
+        Err(error) => {
+            // When this fails too, the server ends it later.
+            drop(session.abort_transaction().await);
+            Err(error)
+        }
+    }
+}
+
+fn operation<M>(
+    promise: Promise,
+    call: &'static str,
+    case: &'static str,
+    run: for<'a> fn(&'a M) -> LocalBoxFuture<'a, Result<String, Error>>,
+) -> Operation<M> {
+    Operation {
+        in_session: true,
+        ..Operation::new(promise, call, case, run)
+    }
+}
+
+const IN: &str = "in the caller's transaction";
+
+pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
+    type M = bucket::Histories;
+    const APPEND: &str = "BucketRepository::append";
+    let new_page = "in the caller's transaction, into a new page";
+    vec![
+        operation::<M>(Whole, APPEND, IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.with_ids.append(&1, &spread(7)).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, APPEND, new_page, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.with_ids.append(&2, &spread(107)).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "BucketRepository::append_many", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let items: Vec<Trade> = (5..12).map(spread).collect();
+                m.with_ids.append_many(&1, &items).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "BucketRepository::delete_key", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.delete_key(&1).session(s).await.map(drop)
+            }))
+        }),
+        operation::<M>(Whole, "BucketRepository::replace_item", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let date = at(SECOND + 50);
+                m.with_ids.replace_item(&1, &Trade { n: 4, date }).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "BucketRepository::update_item", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let set = doc! { "date": at(SECOND + 50) };
+                m.with_ids.update_item(&1, 4_i64, set).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "BucketRepository::remove_item", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.with_ids.remove_item(&1, 1_i64).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::page", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.page(&1, 2).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::pages", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.pages(&1).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::newest", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.newest(&1, 5).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::items + Items::stream", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.items(&1).session(s).stream().try_collect::<Vec<_>>().await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::item", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.with_ids.item(&1, 4_i64).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::counts", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.counts(&1).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "BucketRepository::count_pages", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.plain.count_pages(&1).session(s).await
+            }))
+        }),
+    ]
+}
+
+pub(super) fn of_outliers() -> Vec<Operation<outlier::Shop>> {
+    type M = outlier::Shop;
+    let outlier = "in the caller's transaction, that makes an outlier";
+    vec![
+        operation::<M>(PrefixOnce, "OutlierRepository::push", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.push(3, &users(50..51)[0]).session(s).await
+            }))
+        }),
+        operation::<M>(PrefixOnce, "OutlierRepository::push", outlier, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.push(2, &users(50..51)[0]).session(s).await
+            }))
+        }),
+        operation::<M>(PrefixOnce, "OutlierRepository::push_many", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.push_many(1, &users(50..60)).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "OutlierRepository::push_unique", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.unique.push_unique(4, &users(50..51)[0]).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "OutlierRepository::remove", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.remove(1, &users(5..6)[0]).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "OutlierRepository::insert", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.insert(&book(5, 9)).session(s).await
+            }))
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Whole, "OutlierRepository::delete", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.delete(1).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "OutlierRepository::rebalance", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.rebalance(1).session(s).await
+            }))
+        })
+        .prepare(outlier::removed),
+        operation::<M>(Reads, "OutlierRepository::get", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| m.books.get(1).session(s).await))
+        }),
+        operation::<M>(Reads, "OutlierRepository::get_full", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.get_full(1).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "OutlierRepository::elements", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.elements(1).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "OutlierRepository::count", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.count(1).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "OutlierRepository::contains", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                m.books.contains(1, &users(5..6)[0]).session(s).await
+            }))
+        }),
+    ]
+}
+
+pub(super) fn of_subsets() -> Vec<Operation<subset::Shop>> {
+    type M = subset::Shop;
+    vec![
+        operation::<M>(Whole, "SubsetRepository::insert", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.transactional.insert(&review_of(1, 20, 20)).session(s).await
+            }))
+        })
+        .again(subset::EXISTS),
+        operation::<M>(Whole, "SubsetRepository::insert_many", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.insert_many(&subset::two()).session(s).await
+            }))
+        })
+        .again(subset::EXISTS),
+        operation::<M>(Whole, "SubsetRepository::update", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                let later = doc! { "published_date": day(30) };
+                m.transactional.update(1, 0, later).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "SubsetRepository::replace", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.replace(&review_of(1, 0, 30)).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "SubsetRepository::delete", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.delete(1, 3).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "SubsetRepository::delete_parent", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.transactional.delete_parent(1).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "SubsetRepository::rebuild", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.rebuild(1).session(s).await
+            }))
+        })
+        .prepare(subset::stale),
+        operation::<M>(Reads, "SubsetRepository::get", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.get(1).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "SubsetRepository::child", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.child(1, 2).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "SubsetRepository::children", IN, |m| {
+            Box::pin(transaction(m.products.client(), async |s| {
+                m.eventual.children(1).limit(3).session(s).await
+            }))
+        }),
+    ]
+}
+
+pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
+    type M = embedded::Library;
+    vec![
+        operation::<M>(Whole, "EmbeddedRepository::insert", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.insert(&patron("sue", [address(7)])).session(s).await
+            }))
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Whole, "EmbeddedRepository::add_child", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.add_child("joe", &address(7)).session(s).await
+            }))
+        })
+        .again(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Whole, "EmbeddedRepository::remove_child", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.remove_child("joe", 1).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "EmbeddedRepository::replace_child", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let moved = doc! { "id": 1, "street": "1 Some Other Street" };
+                m.patrons.replace_child("joe", &moved).session(s).await
+            }))
+        }),
+        operation::<M>(Whole, "EmbeddedRepository::update_child", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons
+                    .update_child("joe", 1, doc! { "zip": "54321" })
+                    .session(s)
+                    .await
+            }))
+        }),
+        operation::<M>(Whole, "EmbeddedRepository::reorder_children", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.reorder_children("joe", [2, 0, 1]).session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "EmbeddedRepository::get", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.get("joe").session(s).await
+            }))
+        }),
+        operation::<M>(Reads, "EmbeddedRepository::child", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.child("joe", 1).session(s).await
+            }))
+        }),
+    ]
+}

@@ -1,0 +1,299 @@
+//! Subsets: products with the two newest of their reviews.
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{Consistency, Finding, Problem};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::operation::Promise::{Prefix, Reads, Steps, Whole};
+use super::operation::{Model, Of, Operation, documents, indexes, patience, text};
+use crate::subset::support::{Products, Review, builder, day, review_of, truth};
+
+const SIZE: usize = 2;
+
+/// Two products with four reviews each.
+pub(super) struct Shop {
+    pub(super) products: Collection<Document>,
+    reviews: Collection<Document>,
+    pub(super) eventual: Products,
+    pub(super) transactional: Products,
+    /// That asks the server which of the two it can.
+    undecided: Products,
+}
+
+pub(super) fn of_size(
+    of: Of<'_>,
+    size: u32,
+) -> mongo_patterns::subset::SubsetRepositoryBuilder<crate::subset::support::Product, Review> {
+    builder(&of.database()).subset_size(size).retry(patience())
+}
+
+/// The parents and children, and what is wrong with them.
+pub(super) fn look(products: &[Document], reviews: &[Document], size: usize) -> (Vec<String>, Vec<String>) {
+    let (mut facts, mut wrong) = (Vec::new(), Vec::new());
+    for product in products {
+        let id = product.get("_id").unwrap();
+        facts.push(format!("product {id}"));
+        let stored = product.get_array("reviews").cloned().unwrap_or_default();
+        if stored != truth(id, reviews, size) {
+            wrong.push(format!("{id} stale"));
+        }
+    }
+    for review in reviews {
+        let parent = review.get_i32("product_id").unwrap();
+        facts.push(fact(parent, review));
+        if !products
+            .iter()
+            .any(|product| product.get_i32("_id").ok() == Some(parent))
+        {
+            wrong.push(format!("{parent} orphaned"));
+        }
+    }
+    wrong.dedup();
+    (facts, wrong)
+}
+
+/// A review, stored or embedded.
+pub(super) fn fact(parent: i32, review: &Document) -> String {
+    let (id, date) = (
+        review.get_i32("review_id").unwrap(),
+        review.get_datetime("published_date").unwrap(),
+    );
+    let days = (date.timestamp_millis() - day(0).timestamp_millis()) / 86_400_000;
+    let author = review.get_str("review_author").unwrap();
+    format!("review {parent} {id:03} by {author} on {days}")
+}
+
+pub(super) async fn read(products: &Products) -> Option<Vec<String>> {
+    let mut read = Vec::new();
+    for id in 1..=2 {
+        if let Some(product) = products.get(id).await.unwrap() {
+            read.push(format!("product {}", product._id));
+        }
+        let page = match products.children(id).limit(100).await {
+            Err(error) if error.is_setup_error() => return None,
+            page => page.unwrap(),
+        };
+        for review in page.children {
+            read.push(fact(id, &mongodb::bson::serialize_to_document(&review).unwrap()));
+        }
+    }
+    Some(read)
+}
+
+pub(super) async fn found(products: &Products) -> Vec<String> {
+    let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
+    let names = findings.into_iter().map(|finding| match finding.problem {
+        Problem::Stale => format!("{} stale", finding.parent_id),
+        Problem::Orphaned { .. } => format!("{} orphaned", finding.parent_id),
+        other => format!("{} {other:?}", finding.parent_id),
+    });
+    names.collect()
+}
+
+/// Products 1 and 2, without their subsets.
+pub(super) async fn plant(products: &Collection<Document>, reviews: &Collection<Document>) {
+    let ids = 1..=2;
+    let parents = ids.clone().map(|id| doc! { "_id": id, "name": "Super Widget" });
+    products.insert_many(parents).await.unwrap();
+    let children = ids.flat_map(|id| (0..4).map(move |n| review_of(id, n, i64::from(n))));
+    let children = children.map(|review| mongodb::bson::serialize_to_document(&review).unwrap());
+    reviews.insert_many(children).await.unwrap();
+}
+
+impl Model for Shop {
+    const PATTERN: &'static str = "subset";
+    const COLLECTIONS: &'static [&'static str] = &["product", "review"];
+
+    fn new(of: Of<'_>) -> Self {
+        let with = |consistency| of_size(of, SIZE as u32).consistency(consistency).build().unwrap();
+        Self {
+            products: of.collection("product"),
+            reviews: of.collection("review"),
+            eventual: with(Consistency::Eventual),
+            transactional: with(Consistency::Transactional),
+            undecided: of_size(of, SIZE as u32).build().unwrap(),
+        }
+    }
+
+    async fn fill(&self) {
+        self.eventual.ensure_indexes().await.unwrap();
+        plant(&self.products, &self.reviews).await;
+        self.eventual.rebuild_all().await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let [products, reviews] = documents([&self.products, &self.reviews]).await;
+        let mut facts = look(&products, &reviews, SIZE).0;
+        facts.extend(indexes(&self.reviews).await);
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        read(&self.eventual).await
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        let [products, reviews] = documents([&self.products, &self.reviews]).await;
+        look(&products, &reviews, SIZE).1
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.eventual).await
+    }
+
+    async fn repair(&self) {
+        let repaired: Vec<_> = self.eventual.repair().stream().try_collect().await.unwrap();
+        let stale = repaired
+            .iter()
+            .filter(|repaired| repaired.finding.problem == Problem::Stale);
+        assert!(
+            stale.into_iter().all(|repaired| repaired.left.is_none()),
+            "{repaired:?}"
+        );
+    }
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = eventual();
+        operations.extend(transactional());
+        operations.extend(upkeep());
+        operations.extend(reads());
+        operations.extend(super::sessions::of_subsets());
+        operations
+    }
+}
+
+const INSERT: &str = "SubsetRepository::insert";
+const INSERT_MANY: &str = "SubsetRepository::insert_many";
+const UPDATE: &str = "SubsetRepository::update";
+const REPLACE: &str = "SubsetRepository::replace";
+const DELETE: &str = "SubsetRepository::delete";
+const DELETE_PARENT: &str = "SubsetRepository::delete_parent";
+pub(super) const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
+
+/// One to each product, into its subset.
+pub(super) fn two() -> [Review; 2] {
+    [review_of(1, 20, 20), review_of(2, 20, 20)]
+}
+
+fn eventual() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Prefix, INSERT, "eventual", |m| {
+            Box::pin(async move { text(m.eventual.insert(&review_of(1, 20, 20)).await) })
+        })
+        .again(EXISTS),
+        Operation::<Shop>::new(Prefix, INSERT_MANY, "eventual", |m| {
+            Box::pin(async move { text(m.eventual.insert_many(&two()).await) })
+        })
+        .again(EXISTS),
+        Operation::<Shop>::new(Whole, UPDATE, "eventual", |m| {
+            Box::pin(async move {
+                let later = doc! { "published_date": day(30) };
+                text(m.eventual.update(1, 0, later).await)
+            })
+        }),
+        Operation::<Shop>::new(Whole, REPLACE, "eventual", |m| {
+            Box::pin(async move { text(m.eventual.replace(&review_of(1, 0, 30)).await) })
+        }),
+        Operation::<Shop>::new(Whole, DELETE, "eventual", |m| {
+            Box::pin(async move { text(m.eventual.delete(1, 3).await) })
+        }),
+        Operation::<Shop>::new(Steps, DELETE_PARENT, "eventual", |m| {
+            Box::pin(async move { text(m.eventual.delete_parent(1).await) })
+        }),
+    ]
+}
+
+fn transactional() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Whole, INSERT, "in a transaction", |m| {
+            Box::pin(async move { text(m.transactional.insert(&review_of(1, 20, 20)).await) })
+        })
+        .again(EXISTS),
+        Operation::<Shop>::new(Whole, INSERT_MANY, "in a transaction", |m| {
+            Box::pin(async move { text(m.transactional.insert_many(&two()).await) })
+        })
+        .again(EXISTS),
+        Operation::<Shop>::new(Whole, UPDATE, "in a transaction", |m| {
+            Box::pin(async move {
+                let later = doc! { "published_date": day(30) };
+                text(m.transactional.update(1, 0, later).await)
+            })
+        }),
+        Operation::<Shop>::new(Whole, REPLACE, "in a transaction", |m| {
+            Box::pin(async move { text(m.transactional.replace(&review_of(1, 0, 30)).await) })
+        }),
+        Operation::<Shop>::new(Whole, DELETE, "in a transaction", |m| {
+            Box::pin(async move { text(m.transactional.delete(1, 3).await) })
+        }),
+        Operation::<Shop>::new(Whole, DELETE_PARENT, "in a transaction", |m| {
+            Box::pin(async move { text(m.transactional.delete_parent(1).await) })
+        }),
+    ]
+}
+
+/// A subset that is not that of the reviews.
+pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        m.reviews
+            .delete_one(doc! { "product_id": 1, "review_id": 3 })
+            .await
+            .unwrap();
+    })
+}
+
+fn upkeep() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Steps, "SubsetRepository::ensure_indexes", "", |m| {
+            Box::pin(async move { text(m.eventual.ensure_indexes().await) })
+        })
+        .prepare(|m| Box::pin(async move { m.reviews.drop_indexes().await.unwrap() })),
+        Operation::<Shop>::new(Whole, "SubsetRepository::rebuild", "", |m| {
+            Box::pin(async move { text(m.eventual.rebuild(1).await) })
+        })
+        .prepare(stale),
+        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "", |m| {
+            Box::pin(async move { text(m.eventual.rebuild_all().await) })
+        })
+        .prepare(stale),
+        Operation::<Shop>::new(Steps, "SubsetRepository::repair + Repair::stream", "", |m| {
+            Box::pin(async move {
+                let repaired: Result<Vec<_>, _> = m.eventual.repair().stream().try_collect().await;
+                text(repaired)
+            })
+        })
+        .prepare(stale),
+        Operation::<Shop>::new(Reads, "SubsetRepository::repair + Repair::stream", "dry run", |m| {
+            Box::pin(async move {
+                let repaired: Result<Vec<_>, _> = m.eventual.repair().dry_run().stream().try_collect().await;
+                text(repaired)
+            })
+        })
+        .prepare(stale),
+        Operation::<Shop>::new(Reads, "SubsetRepository::verify + Verify::stream", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.eventual.verify().stream().try_collect().await;
+                text(found)
+            })
+        })
+        .prepare(stale),
+    ]
+}
+
+fn reads() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Reads, "SubsetRepository::get", "", |m| {
+            Box::pin(async move { text(m.eventual.get(1).await) })
+        }),
+        Operation::<Shop>::new(Reads, "SubsetRepository::child", "", |m| {
+            Box::pin(async move { text(m.eventual.child(1, Bson::Int32(2)).await) })
+        }),
+        Operation::<Shop>::new(Reads, "SubsetRepository::children", "", |m| {
+            Box::pin(async move { text(m.eventual.children(1).limit(3).await) })
+        }),
+        Operation::<Shop>::new(Reads, "SubsetRepository::consistency", "", |m| {
+            Box::pin(async move { text(m.undecided.consistency().await) })
+        }),
+    ]
+}

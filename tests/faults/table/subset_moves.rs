@@ -1,0 +1,203 @@
+//! Subsets: taking over collections, another size, and the follower.
+
+use futures::future::LocalBoxFuture;
+use mongo_patterns::subset::Consistency;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::operation::Promise::{Reads, Steps};
+use super::operation::{Model, Of, Operation, UNREAD, documents, text};
+use super::subset::{fact, found, look, of_size, plant};
+use crate::subset::support::{Products, day};
+
+const SIZE: usize = 2;
+const FOLLOWER: &str = "reviews";
+
+/// Two products with four reviews each, in one of the forms in which other programs keep them.
+pub(super) struct Shop {
+    products: Collection<Document>,
+    reviews: Collection<Document>,
+    two: Products,
+    three: Products,
+}
+
+impl Shop {
+    async fn stored(&self) -> [Vec<Document>; 2] {
+        documents([&self.products, &self.reviews]).await
+    }
+
+    /// What is embedded, by the reading of a repository or past it.
+    fn embedded(id: i32, reviews: &[Bson]) -> Vec<String> {
+        reviews
+            .iter()
+            .map(|review| fact(id, review.as_document().unwrap()))
+            .collect()
+    }
+}
+
+/// Each once.
+fn once(mut facts: Vec<String>) -> Vec<String> {
+    facts.sort_unstable();
+    facts.dedup();
+    facts
+}
+
+impl Model for Shop {
+    const PATTERN: &'static str = "subset";
+    const COLLECTIONS: &'static [&'static str] =
+        &["product", "review", "mongo_patterns_moves", "mongo_patterns_followers"];
+
+    fn new(of: Of<'_>) -> Self {
+        let with = |size| of_size(of, size).consistency(Consistency::Eventual).build().unwrap();
+        Self {
+            products: of.collection("product"),
+            reviews: of.collection("review"),
+            two: with(2),
+            three: with(3),
+        }
+    }
+
+    async fn fill(&self) {
+        self.two.ensure_indexes().await.unwrap();
+    }
+
+    /// A review is there while it is in its product or in the collection.
+    async fn facts(&self) -> Vec<String> {
+        let [products, reviews] = self.stored().await;
+        let (mut facts, _) = look(&products, &reviews, SIZE);
+        let moved: Vec<String> = facts
+            .iter()
+            .map(|fact| format!("{UNREAD}in its collection {fact}"))
+            .collect();
+        for product in &products {
+            let id = product.get_i32("_id").unwrap();
+            let embedded = product.get_array("reviews").cloned().unwrap_or_default();
+            facts.extend(Self::embedded(id, &embedded));
+        }
+        let mut facts = once(facts);
+        facts.extend(moved);
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        let mut read = super::subset::read(&self.two).await?;
+        for id in 1..=2 {
+            if let Some(product) = self.two.get(id).await.unwrap() {
+                let product = mongodb::bson::serialize_to_document(&product).unwrap();
+                read.extend(Self::embedded(id, product.get_array("reviews").unwrap()));
+            }
+        }
+        Some(once(read))
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        let [products, reviews] = self.stored().await;
+        look(&products, &reviews, SIZE).1
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.two).await
+    }
+
+    /// Calling again mends it.
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = moves();
+        operations.extend(follows());
+        operations
+    }
+}
+
+fn moves() -> Vec<Operation<Shop>> {
+    fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(plant(&m.products, &m.reviews))
+    }
+    fn subsets_of_three(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            plant(&m.products, &m.reviews).await;
+            m.three.rebuild_all().await.unwrap();
+        })
+    }
+    fn all_embedded(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            let products = (1..=2).map(|id| {
+                let review =
+                    |n: i32| doc! { "review_id": n, "review_author": "Kristina", "published_date": day(n.into()) };
+                doc! { "_id": id, "name": "Super Widget", "reviews": (0..4).map(review).collect::<Vec<_>>() }
+            });
+            m.products.insert_many(products).await.unwrap();
+        })
+    }
+    vec![
+        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_existing", "", |m| {
+            Box::pin(async move { text(m.two.migrate_existing().await) })
+        })
+        .prepare(no_subsets),
+        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_layout_from", "", |m| {
+            Box::pin(async move { text(m.two.migrate_layout_from(&m.three).await) })
+        })
+        .prepare(subsets_of_three),
+        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_from_embedded", "in two chunks", |m| {
+            Box::pin(async move { text(m.two.migrate_from_embedded().chunk_children(4).await) })
+        })
+        .prepare(all_embedded),
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::migrate_existing + MigrateExisting::plan",
+            "",
+            |m| Box::pin(async move { text(m.two.migrate_existing().plan().await.map(drop)) }),
+        )
+        .prepare(no_subsets),
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::migrate_layout_from + MigrateLayoutFrom::plan",
+            "",
+            |m| Box::pin(async move { text(m.two.migrate_layout_from(&m.three).plan().await.map(drop)) }),
+        )
+        .prepare(subsets_of_three),
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::plan",
+            "",
+            |m| Box::pin(async move { text(m.two.migrate_from_embedded().plan().await.map(drop)) }),
+        )
+        .prepare(all_embedded),
+    ]
+}
+
+fn follows() -> Vec<Operation<Shop>> {
+    fn follow(m: &Shop) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
+        Box::pin(async move {
+            let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
+            // How many commands it takes is a matter of time.
+            text(follow.max_retry_time(std::time::Duration::from_secs(2)).await.map(drop))
+        })
+    }
+    fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(plant(&m.products, &m.reviews))
+    }
+    fn behind(m: &Shop) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            plant(&m.products, &m.reviews).await;
+            m.two.rebuild_all().await.unwrap();
+            let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
+            // An older server cannot, which the call itself must say.
+            if follow.await.is_ok() {
+                m.reviews
+                    .delete_one(doc! { "product_id": 1, "review_id": 3 })
+                    .await
+                    .unwrap();
+                let later = doc! { "$set": { "published_date": day(30) } };
+                m.reviews
+                    .update_one(doc! { "product_id": 2, "review_id": 0 }, later)
+                    .await
+                    .unwrap();
+            }
+        })
+    }
+    vec![
+        Operation::<Shop>::new(Steps, "SubsetRepository::follow", "for the first time", follow).prepare(no_subsets),
+        Operation::<Shop>::new(Steps, "SubsetRepository::follow", "two changes behind", follow).prepare(behind),
+    ]
+}

@@ -1,0 +1,297 @@
+//! Elements of unique lists are compared as the server compares them, by every call.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{OutlierRepository, Pushed};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, doc};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Handle;
+
+use crate::outlier::support::{builder, extra_sales, ready, sales};
+
+type Lists = OutlierRepository<Document, Bson>;
+
+fn decimal(text: &str) -> Bson {
+    Bson::Decimal128(text.parse().unwrap())
+}
+
+/// Two of each other's neighbours, and what is written in several ways.
+fn numbers() -> Vec<Bson> {
+    let integers = [0, 1, -1, 10, 1 << 53, (1 << 53) + 1, i64::MAX, i64::MIN];
+    let doubles = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.1,
+        0.5,
+        -0.5,
+        10.0,
+        9_007_199_254_740_992.0,
+        9_223_372_036_854_775_808.0,
+        -9_223_372_036_854_775_808.0,
+        1e22,
+        1e23,
+        1e300,
+        f64::MIN_POSITIVE,
+        5e-324,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        f64::from_bits(0xfff8_0000_0000_0001),
+    ];
+    let decimals = [
+        "0",
+        "-0",
+        "0E+10",
+        "1",
+        "1.0",
+        "10E-1",
+        "-1",
+        "1E+1",
+        "0.1",
+        "0.10",
+        "0.5",
+        "-0.50",
+        "9007199254740993",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1E+22",
+        "1E+23",
+        "99999999999999991611392",
+        "0.1000000000000000055511151231257827",
+        "1E+6144",
+        "1E-6176",
+        "Infinity",
+        "-Infinity",
+        "NaN",
+        "-NaN",
+    ];
+    // Not the one form that the standard has for a number: the server takes it for zero.
+    let mut not_canonical = [0xff; 16];
+    not_canonical[15] = 0x6f;
+    let int32 = [0, 1, -1, 10, i32::MAX].map(Bson::Int32);
+    (integers.map(Bson::Int64).into_iter())
+        .chain(int32)
+        .chain(doubles.map(Bson::Double))
+        .chain(decimals.map(decimal))
+        .chain([Bson::Decimal128(Decimal128::from_bytes(not_canonical))])
+        .collect()
+}
+
+fn others() -> Vec<Bson> {
+    let binary = |subtype, bytes: &[u8]| {
+        Bson::Binary(Binary {
+            subtype,
+            bytes: bytes.to_vec(),
+        })
+    };
+    let regex = |pattern: &str, options: &str| {
+        Bson::RegularExpression(Regex {
+            pattern: pattern.try_into().unwrap(),
+            options: options.try_into().unwrap(),
+        })
+    };
+    let scope = |code: &str, scope| {
+        Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope {
+            code: code.to_owned(),
+            scope,
+        })
+    };
+    vec![
+        Bson::Null,
+        true.into(),
+        false.into(),
+        "".into(),
+        "a".into(),
+        "A".into(),
+        "a\", \"y\": \"b".into(),
+        "$a".into(),
+        "ä".into(),
+        "1".into(),
+        Bson::Symbol("a".to_owned()),
+        Bson::Symbol("".to_owned()),
+        Bson::JavaScriptCode("a".to_owned()),
+        scope("a", doc! {}),
+        scope("a", doc! { "b": 1 }),
+        scope("a", doc! { "b": 2 }),
+        regex("a", ""),
+        regex("a", "i"),
+        regex("A", "i"),
+        binary(BinarySubtype::Generic, b"a"),
+        binary(BinarySubtype::Generic, b""),
+        binary(BinarySubtype::UserDefined(0x80), b"a"),
+        binary(BinarySubtype::BinaryOld, b"a"),
+        ObjectId::from_bytes([1; 12]).into(),
+        ObjectId::from_bytes([2; 12]).into(),
+        DateTime::from_millis(1).into(),
+        DateTime::from_millis(-1).into(),
+        Bson::Timestamp(Timestamp { time: 0, increment: 1 }),
+        Bson::Timestamp(Timestamp { time: 1, increment: 0 }),
+        Bson::MinKey,
+        Bson::MaxKey,
+        doc! {}.into(),
+        doc! { "x": "a\", \"y\": \"b" }.into(),
+        doc! { "x": "a", "y": "b" }.into(),
+        doc! { "y": "b", "x": "a" }.into(),
+        doc! { "a": Bson::Null }.into(),
+        doc! { "$gt": 1 }.into(),
+    ]
+}
+
+/// A value, also one within documents and arrays, though an element of a unique list is no array itself.
+fn values() -> impl Strategy<Value = Bson> {
+    let scalar = || prop_oneof![3 => select(numbers()), 2 => select(others())];
+    let any_number = prop_oneof![
+        any::<i64>().prop_map(Bson::Int64),
+        any::<u64>().prop_map(|bits| Bson::Double(f64::from_bits(bits))),
+        any::<[u8; 16]>().prop_map(|bytes| Bson::Decimal128(Decimal128::from_bytes(bytes))),
+    ];
+    let leaf = prop_oneof![6 => scalar(), 1 => any_number];
+    let nested = leaf.clone().prop_recursive(2, 6, 3, |inner| {
+        let name = select(vec!["a", "b"]);
+        let document = prop::collection::vec((name, inner.clone()), 0..3);
+        let document = document.prop_map(|fields| {
+            let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+            Bson::Document(fields.collect())
+        });
+        let array = prop::collection::vec(inner, 0..3).prop_map(Bson::Array);
+        prop_oneof![document, array]
+    });
+    let wrapped = nested.prop_map(|value| match value {
+        Bson::Array(_) => doc! { "a": value }.into(),
+        value => value,
+    });
+    prop_oneof![3 => leaf, 1 => wrapped]
+}
+
+/// The same value in another type or form, where it has one.
+fn twin(value: &Bson) -> Bson {
+    match value {
+        #[allow(clippy::cast_precision_loss)] // it need not be the same
+        Bson::Int64(number) => Bson::Double(*number as f64),
+        Bson::Int32(number) => decimal(&number.to_string()),
+        Bson::Double(number) if number.is_finite() => {
+            let text: Result<Decimal128, _> = format!("{number:e}").parse();
+            text.map_or(value.clone(), Bson::Decimal128)
+        }
+        Bson::Double(number) if number.is_nan() => decimal("NaN"),
+        Bson::Double(number) => Bson::Double(-number),
+        Bson::Decimal128(number) => {
+            let text = number.to_string();
+            text.parse::<f64>().map_or(Bson::Double(f64::NAN), Bson::Double)
+        }
+        Bson::String(text) => Bson::Symbol(text.clone()),
+        Bson::Document(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), twin(value)));
+            Bson::Document(fields.collect())
+        }
+        Bson::Array(values) => Bson::Array(values.iter().map(twin).collect()),
+        value => value.clone(),
+    }
+}
+
+/// Whether the server takes each pair for equal.
+async fn server_says(db: &TestDatabase, pairs: &[(Bson, Bson)]) -> Vec<bool> {
+    let literal = |value: &Bson| doc! { "$literal": value };
+    let equal = pairs.iter().map(|(a, b)| doc! { "$eq": [literal(a), literal(b)] });
+    let equal: Vec<Document> = equal.collect();
+    let one = db.plain_collection::<Document>("one");
+    one.delete_many(doc! {}).await.unwrap();
+    one.insert_one(doc! {}).await.unwrap();
+    let stages = [doc! { "$project": { "equal": equal } }];
+    let mut cursor = one.aggregate(stages).await.unwrap();
+    assert!(cursor.advance().await.unwrap());
+    let row = cursor.deserialize_current().unwrap();
+    let equal = row.get_array("equal").unwrap().iter();
+    equal.map(|equal| equal.as_bool().unwrap()).collect()
+}
+
+async fn clear(db: &TestDatabase) {
+    sales(db).delete_many(doc! {}).await.unwrap();
+    extra_sales(db).delete_many(doc! {}).await.unwrap();
+}
+
+/// What `insert` says of a list with both.
+async fn inserts(lists: &Lists, a: &Bson, b: &Bson) -> bool {
+    let list = doc! { "_id": 1, "customers_purchased": [a, b] };
+    match lists.insert(&list).await {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{a} {b}: {error:?}");
+            false
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_insert_takes_for_equal_what_the_server_does() {
+    testkit::run(async |db| {
+        let lists: Lists = ready(db, builder(db).threshold(5).unique_elements()).await;
+        let mut pairs = Vec::new();
+        // Of two kinds, any two differ; the random pairs of the other test have them.
+        for kind in [numbers(), others()] {
+            for (index, a) in kind.iter().enumerate() {
+                pairs.extend(kind[..=index].iter().map(|b| (a.clone(), b.clone())));
+            }
+        }
+        let mut wrong = Vec::new();
+        for pairs in pairs.chunks(500) {
+            let equal = server_says(db, pairs).await;
+            for ((a, b), equal) in pairs.iter().zip(equal) {
+                let inserted = inserts(&lists, a, b).await;
+                if inserted {
+                    sales(db).delete_many(doc! {}).await.unwrap();
+                }
+                if inserted == equal {
+                    wrong.push(format!("{a:?} and {b:?}: equal {equal}"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{} pairs: {wrong:#?}", wrong.len());
+    })
+    .await;
+}
+
+/// `insert`, and `push_unique` beside an element of the array and beside one of the extras.
+async fn check(db: &TestDatabase, lists: &Lists, a: &Bson, b: &Bson) {
+    let equal = server_says(db, &[(a.clone(), b.clone())]).await[0];
+    clear(db).await;
+    assert_eq!(inserts(lists, a, b).await, !equal, "insert {a:?} {b:?}");
+    let filler = |n: i32| Bson::from(format!("filler {n}"));
+    for before in [vec![a.clone()], vec![filler(1), filler(2), a.clone()]] {
+        clear(db).await;
+        let list = doc! { "_id": 1, "customers_purchased": before };
+        lists.insert(&list).await.unwrap();
+        let pushed = lists.push_unique(1, b).await.unwrap();
+        assert_eq!(pushed == Pushed::AlreadyThere, equal, "push {list} {b:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_calls_compare_elements_alike() {
+    let pairs = (values(), values(), any::<bool>());
+    testkit::run(async |db| {
+        let lists: Lists = ready(db, builder(db).threshold(2).unique_elements()).await;
+        let runtime = Handle::current();
+        let mut runner = TestRunner::new(Config {
+            cases: 150,
+            failure_persistence: None,
+            ..Config::default()
+        });
+        tokio::task::block_in_place(|| {
+            let ran = runner.run(&pairs, |(a, b, is_twin)| {
+                let b = if is_twin { twin(&a) } else { b };
+                runtime.block_on(check(db, &lists, &a, &b));
+                Ok(())
+            });
+            ran.unwrap_or_else(|failure| panic!("{failure}"));
+        });
+    })
+    .await;
+}

@@ -1,0 +1,291 @@
+//! Documents of other settings, and of the manual's form, come into the repository's form while others write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::Problem;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::{all, end_transactions};
+use crate::outlier::damage::*;
+use crate::outlier::support::*;
+
+#[tokio::test]
+async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
+    testkit::run(async |db| {
+        let books: Books = builder(db).build().unwrap();
+        let numbers = [0, 1, 50, 51, 550, 551, 20_000];
+        let main = (0..).zip(numbers).map(|(id, number)| main_of(id, 0..number)).collect();
+        plant(db, main, vec![]).await;
+        db.recorder().clear();
+        let mut progress = Vec::new();
+        let adopted = books
+            .migrate_existing()
+            .on_progress(|at| progress.push((at.done, at.total)))
+            .await
+            .unwrap();
+        assert_eq!((adopted.documents, adopted.extras), (4, 1 + 1 + 2 + 40));
+        assert_eq!(progress, [(1, 4), (2, 4), (3, 4), (4, 4)]);
+        println!("{} round trips", db.recorder().round_trips());
+        for (id, number) in (0..).zip(numbers) {
+            assert_eq!(stored(db, id).await, users(0..number), "{id}");
+        }
+        assert_eq!(violations(db, 50, 500).await, Vec::<String>::new());
+        assert_eq!(findings(&books).await, []);
+        books.ensure_indexes().await.unwrap();
+
+        db.recorder().clear();
+        assert_eq!(books.migrate_existing().await.unwrap().documents, 0);
+        assert_eq!(db.recorder().names(), ["aggregate"], "what is right costs one look");
+        let reply = db.recorder().commands()[0].reply.clone().unwrap();
+        assert!(!reply.to_string().contains("user"), "of sizes alone");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dry_run_counts_the_same_and_only_reads() {
+    testkit::run(async |db| {
+        let books: Books = builder(db).build().unwrap();
+        let main = (0..)
+            .zip([1, 51, 700])
+            .map(|(id, number)| main_of(id, 0..number))
+            .collect();
+        plant(db, main, vec![]).await;
+        db.recorder().clear();
+        let would = books.migrate_existing().dry_run().await.unwrap();
+        let names = db.recorder().names();
+        let reads = |name: &String| ["aggregate", "find"].contains(&name.as_str());
+        assert!(names.iter().all(reads), "{names:?}");
+        let adopted = books.migrate_existing().await.unwrap();
+        assert_eq!((adopted, adopted.documents), (would, 2));
+    })
+    .await;
+}
+
+/// As the manual's shell commands leave them: without an index, three upserts at once make three.
+#[tokio::test]
+async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
+    testkit::run(async |db| {
+        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
+        let main = vec![flagged(1, 0..5), flagged(2, 0..7), main_of(3, 0..3), flagged(4, 0..5)];
+        let extras = vec![
+            naive(1, "a", 5..30),
+            naive(2, "b", 7..9),
+            naive(2, "c", 9..31),
+            naive(2, "d", 31..32),
+            extra(4, 0, 8..12),
+            naive(4, "e", 5..8),
+        ];
+        plant(db, main, extras).await;
+        let error = books.ensure_indexes().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!(books.migrate_existing().await.unwrap().documents, 3);
+        for (id, number) in [(1, 30), (2, 32), (3, 3), (4, 12)] {
+            assert_eq!(stored(db, id).await, users(0..number), "{id}");
+        }
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+        // each new one continues an old one
+        let extras = all(&extra_sales(db)).await;
+        for name in ["a", "b", "c", "d"] {
+            assert!(
+                extras.iter().any(|extra| extra.get_str("_id").ok() == Some(name)),
+                "{name}"
+            );
+        }
+        books.ensure_indexes().await.unwrap();
+        books.push(2, &"user32".to_owned()).await.unwrap();
+        assert_eq!(stored(db, 2).await, users(0..33));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_threshold_and_another_cap_take_hold_in_either_direction() {
+    testkit::run(async |db| {
+        let first: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let numbers = [3, 5, 6, 8, 20, 47];
+        for (id, number) in (0..).zip(numbers) {
+            first.insert(&book(id, number)).await.unwrap();
+        }
+        for (threshold, cap) in [(3, 10), (8, 10), (8, 4), (8, 25), (100, 100), (5, 10)] {
+            let books = again(db, threshold, cap);
+            books.migrate_existing().await.unwrap();
+            for (id, number) in (0..).zip(numbers) {
+                assert_eq!(stored(db, id).await, users(0..number), "{id} {threshold} {cap}");
+            }
+            let (threshold, cap) = (threshold as usize, cap as usize);
+            assert_eq!(violations(db, threshold, cap).await, Vec::<String>::new());
+            db.recorder().clear();
+            assert_eq!(books.migrate_existing().await.unwrap().documents, 0);
+            assert_eq!(db.recorder().names(), ["aggregate"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_adopted_is_said_when_all_else_is_in_form() {
+    testkit::run(async |db| {
+        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
+        let refused = with(main_of(1, 0..1), "customers_purchased", "nobody");
+        plant(
+            db,
+            vec![refused.clone(), main_of(2, 0..9), main_of(3, 0..9)],
+            vec![extra(7, 0, 0..3)],
+        )
+        .await;
+        let error = books.migrate_existing().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::Corrupt, Some("migrate_existing"))
+        );
+        assert_eq!(error.document_id(), Some(&1.into()));
+        assert!(!format!("{error} {error:?}").contains("nobody"));
+        assert_eq!(all(&sales(db)).await[0], refused);
+        assert_eq!(stored(db, 2).await.len() + stored(db, 3).await.len(), 18);
+        let left: Vec<Problem> = findings(&books)
+            .await
+            .into_iter()
+            .map(|finding| finding.problem)
+            .collect();
+        assert_eq!(left.len(), 2);
+        assert!(left.contains(&Problem::ArrayNotArray) && left.contains(&Problem::Orphaned));
+        assert_eq!(extra_sales(db).count_documents(doc! { "book_id": 7 }).await.unwrap(), 1);
+    })
+    .await;
+}
+
+async fn plant_four(db: &TestDatabase) {
+    let main = vec![main_of(0, 0..27), flagged(1, 0..5), flagged(2, 0..8), flagged(3, 0..2)];
+    let extras = vec![
+        naive(1, "a", 5..30),
+        naive(2, "b", 8..20),
+        naive(2, "c", 20..22),
+        extra(3, 0, 2..4),
+    ];
+    plant(db, main, extras).await;
+}
+
+/// What is stored, without the ids of new extras.
+async fn contents(db: &TestDatabase) -> (Vec<Document>, BTreeSet<String>) {
+    let extras = all(&extra_sales(db)).await.into_iter();
+    let extras = extras.map(|extra| without(extra, "_id").to_string()).collect();
+    (all(&sales(db)).await, extras)
+}
+
+/// The process ends while a command is on its way, for each of them, and another one goes on.
+#[tokio::test]
+async fn adopting_again_after_it_was_killed_comes_out_the_same() {
+    testkit::run(async |db| {
+        plant_four(db).await;
+        again(db, 5, 10).migrate_existing().await.unwrap();
+        let expected = contents(db).await;
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+        let mut killed = 0;
+        for skip in 0.. {
+            plant_four(db).await;
+            let books = again(db, 5, 10);
+            db.recorder().clear();
+            let fault = FailPoint::on(&["aggregate", "find", "update", "insert", "delete", "commitTransaction"])
+                .skip(skip)
+                .block(Duration::from_millis(30))
+                .enable(db)
+                .await;
+            let sent = db.recorder().sent(skip as usize + 1);
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                done = books.migrate_existing().concurrency(1).into_future() => done.map(|_| true).unwrap(),
+            };
+            killed += u32::from(!done);
+            fault.disable().await;
+            end_transactions(db).await;
+            again(db, 5, 10).migrate_existing().await.unwrap();
+            assert_eq!(contents(db).await, expected, "after {skip} commands");
+            if done {
+                break;
+            }
+        }
+        assert!(killed >= 25, "{killed}");
+    })
+    .await;
+}
+
+/// A repository as another process has it, with a client of its own.
+async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
+    let client = Client::with_uri_str(db.server().uri()).await.unwrap();
+    let database = client.database(db.database().name());
+    let [main, extras] = ["sales", "extra_sales"].map(|name| database.collection::<Document>(name));
+    let books = Books::builder(main, extras);
+    let books = books.array_field("customers_purchased").parent_field("book_id");
+    books.threshold(threshold).max_extras_elements(cap).build().unwrap()
+}
+
+/// By other processes, some with the settings from before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_go_on_while_their_books_are_adopted() {
+    testkit::run(async |db| {
+        let before: Books = ready(db, builder(db).threshold(20).max_extras_elements(6)).await;
+        for id in 0..8 {
+            before.insert(&book(id, 60)).await.unwrap();
+        }
+        let settings = [(20, 6), (5, 10), (40, 3)];
+        let of_each = async || {
+            let settings = settings.map(|(threshold, cap)| in_another_process(db, threshold, cap));
+            futures::future::join_all(settings).await
+        };
+        let (processes, adopters) = (of_each().await, of_each().await);
+        let writing = Arc::new(AtomicUsize::new(48));
+        let writers: Vec<_> = (0..48)
+            .map(|writer| {
+                let (books, writing) = (processes[writer % 3].clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    let mut kept = Vec::new();
+                    for n in 0..16 {
+                        let (id, user) = (n % 8, format!("w{writer}-{n}"));
+                        books.push(id, &user).await.unwrap();
+                        if n % 4 == 0 {
+                            assert!(books.remove(id, &user).await.unwrap().found, "{user} of {id}");
+                        } else {
+                            kept.push((id, user));
+                        }
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                    kept
+                })
+            })
+            .collect();
+        let (mut rounds, mut documents) = (0, 0);
+        while writing.load(Ordering::Relaxed) > 0 {
+            documents += adopters[rounds % 3].migrate_existing().await.unwrap().documents;
+            rounds += 1;
+        }
+        println!("{rounds} rounds, {documents} documents written");
+        assert!(documents > 0);
+        let mut expected: Vec<BTreeSet<String>> = (0..8).map(|_| users(0..60).into_iter().collect()).collect();
+        for writer in writers {
+            for (id, user) in writer.await.unwrap() {
+                expected[usize::try_from(id).unwrap()].insert(user);
+            }
+        }
+        for (id, expected) in (0..).zip(&expected) {
+            let seen: Vec<String> = before.elements(id).await.unwrap();
+            assert_eq!(seen.len(), expected.len(), "{id}");
+            assert_eq!(&BTreeSet::from_iter(seen), expected, "{id}");
+        }
+        let last = &adopters[1];
+        last.migrate_existing().await.unwrap();
+        assert_eq!(findings(last).await, []);
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+        for (id, expected) in (0..).zip(&expected) {
+            assert_eq!(BTreeSet::from_iter(stored(db, id).await), *expected, "{id}");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,249 @@
+//! Writers that push, remove, insert and delete at the same time, against what each of them knows.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{OutlierRepository, Pushed};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ReadConcern, TransactionOptions};
+
+use crate::common::support::all;
+use crate::outlier::support::*;
+
+/// Each writer has elements of its own, on few books, so that it knows what of them must be there.
+async fn mixed(db: &TestDatabase, unique: bool) {
+    let seed: u64 = 20_261_121;
+    let mut repository = builder(db).threshold(10).max_extras_elements(20);
+    if unique {
+        repository = repository.unique_elements();
+    }
+    let books = ready(db, repository).await;
+    for id in 0..3 {
+        books.insert(&book(id, 0)).await.unwrap();
+    }
+    let writers = (0..64_u64).map(|writer| {
+        let books = books.clone();
+        tokio::spawn(async move {
+            let mut random = seed.wrapping_add(writer);
+            let mut next = |below: u64| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % below
+            };
+            let mut mine: [BTreeSet<String>; 3] = Default::default();
+            for n in 0..30 {
+                let id = next(3) as usize;
+                let book = id as i32;
+                match next(10) {
+                    0..=5 if unique => {
+                        let user = format!("w{writer}-{}", next(12));
+                        let pushed = books.push_unique(book, &user).await.unwrap();
+                        assert_eq!(pushed == Pushed::AlreadyThere, !mine[id].insert(user));
+                    }
+                    0..=3 => {
+                        let user = format!("w{writer}-{n}");
+                        books.push(book, &user).await.unwrap();
+                        mine[id].insert(user);
+                    }
+                    4..=5 => {
+                        let users: Vec<String> = (0..next(30)).map(|m| format!("w{writer}-{n}-{m}")).collect();
+                        books.push_many(book, &users).await.unwrap();
+                        mine[id].extend(users);
+                    }
+                    6..=7 => {
+                        let Some(user) = mine[id].pop_first() else { continue };
+                        assert!(books.remove(book, &user).await.unwrap().found, "{user} is there");
+                    }
+                    8 => {
+                        let user = format!("w{writer}-absent");
+                        assert!(!books.remove(book, &user).await.unwrap().found);
+                        assert!(!books.contains(book, &user).await.unwrap());
+                    }
+                    _ => {
+                        let own = format!("w{writer}-");
+                        let mut seen = books.elements(book).await.unwrap();
+                        seen.retain(|user| user.starts_with(&own));
+                        seen.sort_unstable();
+                        assert!(seen.iter().eq(mine[id].iter()), "{seen:?} {:?}", mine[id]);
+                    }
+                }
+            }
+            mine
+        })
+    });
+    let mut expected: [Vec<String>; 3] = Default::default();
+    for mine in join_all(writers).await {
+        for (all, mine) in expected.iter_mut().zip(mine.unwrap()) {
+            all.extend(mine);
+        }
+    }
+    for (id, mut expected) in (0..3).zip(expected) {
+        expected.sort_unstable();
+        assert!(expected.len() > 60, "most books are outliers");
+        assert_eq!(sorted(db, id).await, expected, "seed {seed}");
+        assert_eq!(books.count(id).await.unwrap().total(), expected.len() as u64);
+    }
+    for document in all(&extra_sales(db)).await {
+        let count = document.get_array("customers_purchased_extra").unwrap().len();
+        assert!(count <= 20);
+        assert_eq!(document.get_i32("count").unwrap(), i32::try_from(count).unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_push_and_remove_their_own() {
+    testkit::run(async |db| mixed(db, false).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_push_and_remove_unique_elements() {
+    testkit::run(async |db| mixed(db, true).await).await;
+}
+
+/// A push to a book that is deleted at that moment succeeds, or says that there is none. No extras are left over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn books_that_come_and_go_under_their_writers() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(3).max_extras_elements(4)).await;
+        // as another process would be: with locks and connections of its own
+        let others = OutlierRepository::<Book, String>::builder(sales(db), extra_sales(db))
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .threshold(3)
+            .max_extras_elements(4)
+            .build()
+            .unwrap();
+        let writers = (0..16).map(|writer| {
+            let books = if writer % 2 == 0 { books.clone() } else { others.clone() };
+            tokio::spawn(async move {
+                for n in 0..60 {
+                    match books.push(1, &format!("w{writer}-{n}")).await {
+                        Ok(_) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
+                    }
+                }
+            })
+        });
+        let lives = tokio::spawn({
+            let books = books.clone();
+            async move {
+                for _ in 0..30 {
+                    books.insert(&book(1, 0)).await.unwrap();
+                    while books.count(1).await.unwrap().total() < 12 {
+                        books.push(1, &"filler".to_owned()).await.unwrap();
+                    }
+                    assert!(books.delete(1).await.unwrap().found);
+                }
+            }
+        });
+        join_all(writers).await.into_iter().for_each(|written| written.unwrap());
+        lives.await.unwrap();
+        assert!(all(&sales(db)).await.is_empty());
+        // What a push of another process left between its two commands belongs to nobody, and goes with a delete.
+        books.delete(1).await.unwrap();
+        assert!(all(&extra_sales(db)).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_a_callers_transaction_all_is_stored_or_nothing() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(3).max_extras_elements(4)).await;
+        books.insert(&book(1, 2)).await.unwrap();
+        books.insert(&book(2, 30)).await.unwrap();
+        let before = (all(&sales(db)).await, all(&extra_sales(db)).await);
+        let mut session = db.client().start_session().await.unwrap();
+        for commit in [false, true] {
+            let options = TransactionOptions::builder()
+                .read_concern(ReadConcern::snapshot())
+                .build();
+            session.start_transaction().with_options(options).await.unwrap();
+            books.insert(&book(3, 20)).session(&mut session).await.unwrap();
+            for user in users(2..9) {
+                books.push(1, &user).session(&mut session).await.unwrap();
+            }
+            books.push_many(3, &users(20..40)).session(&mut session).await.unwrap();
+            assert!(
+                books
+                    .remove(3, &"user39".to_owned())
+                    .session(&mut session)
+                    .await
+                    .unwrap()
+                    .found
+            );
+            assert!(books.delete(2).session(&mut session).await.unwrap().found);
+            assert!(books.get(2).session(&mut session).await.unwrap().is_none());
+            let whole = books.get_full(3).session(&mut session).await.unwrap().unwrap();
+            assert_eq!(whole.customers_purchased, users(0..39));
+            assert_eq!(books.count(1).session(&mut session).await.unwrap().total(), 9);
+            let page = books.elements(1).skip(2).limit(3).session(&mut session).await.unwrap();
+            assert_eq!(page, users(2..5));
+            assert!(
+                books
+                    .contains(1, &"user08".to_owned())
+                    .session(&mut session)
+                    .await
+                    .unwrap()
+            );
+            if commit {
+                session.commit_transaction().await.unwrap();
+            } else {
+                session.abort_transaction().await.unwrap();
+                assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), before);
+            }
+        }
+        assert_eq!(stored(db, 1).await, users(0..9));
+        assert_eq!(stored(db, 3).await, users(0..39));
+        // The removal left it empty.
+        assert_eq!(violations(db, 3, 4).await, ["3 9 of 10 has 0"]);
+
+        // Nothing is retried inside: the conflict goes out with the driver's label.
+        session.start_transaction().await.unwrap();
+        books.count(1).session(&mut session).await.unwrap();
+        books.push(1, &"other".to_owned()).await.unwrap();
+        let error = books
+            .push(1, &"mine".to_owned())
+            .session(&mut session)
+            .await
+            .unwrap_err();
+        let driver = error.as_driver_error().unwrap();
+        assert!(
+            driver.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
+            "{error:?}"
+        );
+        session.abort_transaction().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unique_elements_in_a_callers_transaction() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(3).max_extras_elements(4).unique_elements()).await;
+        books.insert(&book(1, 9)).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        for (user, expected) in [
+            ("user01", Pushed::AlreadyThere),
+            ("user08", Pushed::AlreadyThere),
+            ("new", Pushed::Overflow),
+        ] {
+            let pushed = books
+                .push_unique(1, &user.to_owned())
+                .session(&mut session)
+                .await
+                .unwrap();
+            assert_eq!(pushed, expected, "{user}");
+        }
+        session.commit_transaction().await.unwrap();
+        assert_eq!(books.count(1).await.unwrap().total(), 10);
+        let documents: Vec<Document> = all(&extra_sales(db)).await;
+        assert_eq!(documents.len(), 2);
+        assert_eq!(sales(db).count_documents(doc! {}).await.unwrap(), 1);
+    })
+    .await;
+}

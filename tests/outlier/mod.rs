@@ -1,0 +1,20 @@
+//! Tests of the outlier pattern.
+
+pub(crate) mod analyze;
+pub(crate) mod damage;
+pub(crate) mod equal_elements;
+pub(crate) mod faults;
+pub(crate) mod insert;
+pub(crate) mod killed;
+pub(crate) mod migrate_existing;
+pub(crate) mod mixed;
+pub(crate) mod model;
+pub(crate) mod naive;
+pub(crate) mod push;
+pub(crate) mod reads;
+pub(crate) mod rebalance;
+pub(crate) mod rebalance_live;
+pub(crate) mod repair;
+pub(crate) mod repair_live;
+pub(crate) mod support;
+pub(crate) mod verify;

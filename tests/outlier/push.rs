@@ -1,0 +1,273 @@
+//! Pushing: where elements go, in how many round trips, and what 64 writers make of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::Pushed;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::{all, explain};
+use crate::outlier::support::*;
+
+#[tokio::test]
+async fn the_manuals_book_overflows_after_fifty() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 49)).await.unwrap();
+        assert_eq!(books.push(2, &"user49".to_owned()).await.unwrap(), Pushed::Inline);
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert!(!main.contains_key("has_extras"));
+        for user in users(50..120) {
+            assert_eq!(books.push(2, &user).await.unwrap(), Pushed::Overflow);
+        }
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        let inline: Vec<Bson> = users(0..50).into_iter().map(Bson::String).collect();
+        assert_eq!(
+            main,
+            doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": inline, "has_extras": true }
+        );
+        let mut extras = all(&extra_sales(db)).await.remove(0);
+        extras.remove("_id").unwrap();
+        let overflow: Vec<Bson> = users(50..120).into_iter().map(Bson::String).collect();
+        assert_eq!(
+            extras,
+            doc! { "book_id": 2, "seq": 0, "count": 70, "customers_purchased_extra": overflow }
+        );
+        assert_eq!(stored(db, 2).await, users(0..120));
+        assert_eq!(violations(db, 50, 500).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_typical_push_is_one_round_trip_and_that_of_an_outlier_two() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        books.insert(&book(1, 0)).await.unwrap();
+        let mut round_trips = Vec::new();
+        for user in users(0..40) {
+            db.recorder().clear();
+            books.push(1, &user).await.unwrap();
+            round_trips.push(db.recorder().names().len());
+        }
+        let mut expected = [[1; 5].as_slice(), &[2; 35]].concat();
+        for opens in [5, 15, 25, 35] {
+            // it opens extras, in a transaction with the flag
+            expected[opens] = 6;
+        }
+        assert_eq!(round_trips, expected);
+        assert_eq!(stored(db, 1).await, users(0..40));
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_newest_of_many_extras_is_found_with_one_document_examined() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        books.insert(&book(1, 2000)).await.unwrap();
+        db.recorder().clear();
+        for user in users(2000..2005) {
+            books.push(1, &user).await.unwrap();
+        }
+        let commands = db.recorder().commands();
+        assert_eq!(commands.len(), 10);
+        let examined = explain(db, &commands[9]).await;
+        assert_eq!((examined.documents, examined.index.as_str()), (1, "book_id_1_seq_1"));
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// An observer reads all the while, and never misses an element whose push had returned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_on_one_book_and_an_observer() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).max_extras_elements(100)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let acknowledged = Arc::new(Mutex::new(HashSet::new()));
+        let done = Arc::new(AtomicBool::new(false));
+        let observer = tokio::spawn({
+            let (books, acknowledged, done) = (books.clone(), Arc::clone(&acknowledged), Arc::clone(&done));
+            async move {
+                let mut looks = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let before: HashSet<String> = acknowledged.lock().unwrap().clone();
+                    let seen = books.get_full(2).await.unwrap().unwrap().customers_purchased;
+                    let number = seen.len();
+                    let seen: HashSet<String> = seen.into_iter().collect();
+                    assert_eq!(seen.len(), number, "an element is there twice");
+                    let missed: Vec<&String> = before.difference(&seen).collect();
+                    assert!(missed.is_empty(), "{missed:?}");
+                    looks += 1;
+                }
+                looks
+            }
+        });
+        let writers = (0..64).map(|writer| {
+            let (books, acknowledged) = (books.clone(), Arc::clone(&acknowledged));
+            tokio::spawn(async move {
+                for n in 0..16 {
+                    let user = format!("user{writer}-{n}");
+                    books.push(2, &user).await.unwrap();
+                    acknowledged.lock().unwrap().insert(user);
+                }
+            })
+        });
+        join_all(writers).await.into_iter().for_each(|written| written.unwrap());
+        done.store(true, Ordering::Relaxed);
+        assert!(observer.await.unwrap() > 3, "the observer looked a few times");
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(main.get_array("customers_purchased").unwrap().len(), 50);
+        let mut expected: Vec<String> = acknowledged.lock().unwrap().iter().cloned().collect();
+        expected.sort_unstable();
+        assert_eq!(expected.len(), 64 * 16);
+        assert_eq!(sorted(db, 2).await, expected);
+        assert_eq!(violations(db, 50, 100).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_distinct_elements_by_four_tries_each_are_stored_once() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).max_extras_elements(100).unique_elements()).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut tries: Vec<String> = (0..2000).map(|n| format!("user{:03}", n % 500)).collect();
+        let seed = 7_u64;
+        tries.sort_by_key(|user| {
+            user.bytes()
+                .fold(seed, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
+        });
+        let tries = Arc::new(Mutex::new(tries));
+        let writers = (0..64).map(|_| {
+            let (books, tries) = (books.clone(), Arc::clone(&tries));
+            tokio::spawn(async move {
+                let mut stored = 0;
+                loop {
+                    let Some(user) = tries.lock().unwrap().pop() else {
+                        return stored;
+                    };
+                    stored += usize::from(books.push_unique(2, &user).await.unwrap() != Pushed::AlreadyThere);
+                }
+            })
+        });
+        let stored: usize = join_all(writers).await.into_iter().map(|stored| stored.unwrap()).sum();
+        let expected: Vec<String> = (0..500).map(|n| format!("user{n:03}")).collect();
+        assert_eq!(sorted(db, 2).await, expected);
+        assert_eq!(stored, 500);
+        assert_eq!(violations(db, 50, 100).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_goes_to_the_array_and_to_whole_extras() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        for before in [0, 3, 5, 12, 15, 18] {
+            for n in [0, 1, 2, 5, 6, 17, 60] {
+                sales(db).delete_many(doc! {}).await.unwrap();
+                extra_sales(db).delete_many(doc! {}).await.unwrap();
+                books.insert(&book(1, before)).await.unwrap();
+                db.recorder().clear();
+                let pushed = books.push_many(1, &users(before..before + n)).await.unwrap();
+                let room = 5_usize.saturating_sub(before).min(n);
+                assert_eq!(
+                    (pushed.inline, pushed.overflow),
+                    (room as u64, (n - room) as u64),
+                    "{before}+{n}"
+                );
+                let round_trips = db.recorder().names();
+                assert!(round_trips.len() <= 6, "{before}+{n}: {round_trips:?}");
+                assert_eq!(stored(db, 1).await, users(0..before + n), "{before}+{n}");
+                assert_eq!(violations(db, 5, 10).await, Vec::<String>::new(), "{before}+{n}");
+            }
+        }
+        let error = books.push_many(9, &users(0..3)).await.unwrap_err();
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotFound, Some(0)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hostile_elements_and_ids_are_values() {
+    testkit::run(async |db| {
+        let things = builder::<Document, Bson>(db).threshold(2).max_extras_elements(3);
+        let things = ready(db, things).await;
+        let mut hostile = vec![
+            Bson::String("$has_extras".into()),
+            Bson::String("$$ROOT".into()),
+            Bson::Document(doc! { "a": "$customers_purchased", "b": [{ "c": "$$NOW" }] }),
+            Bson::Array(vec![Bson::Int32(1), Bson::Null]),
+            Bson::Null,
+            Bson::Document(doc! {}),
+            Bson::Int32(7),
+        ];
+        if crate::common::support::at_least(db, 5) {
+            hostile.push(Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }));
+            hostile.push(Bson::Document(doc! { "$literal": "$title" }));
+        }
+        let ids = [
+            Bson::Document(doc! { "gt": 1 }),
+            Bson::String("$title".into()),
+            Bson::Int64(1 << 40),
+        ];
+        for id in ids {
+            things.insert(&doc! { "_id": id.clone() }).await.unwrap();
+            for element in &hostile {
+                things.push(id.clone(), element).await.unwrap();
+            }
+            let read: Vec<Bson> = things.elements(id.clone()).await.unwrap();
+            assert_eq!(read, hostile);
+            for element in &hostile {
+                assert!(things.contains(id.clone(), element).await.unwrap(), "{element}");
+            }
+            for element in &hostile {
+                assert!(things.remove(id.clone(), element).await.unwrap().found, "{element}");
+                assert!(!things.contains(id.clone(), element).await.unwrap(), "{element}");
+            }
+            assert_eq!(things.count(id).await.unwrap().total(), 0);
+        }
+        // an operator is no id of any document
+        let error = things.push(doc! { "$gt": 0 }, &Bson::Null).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    })
+    .await;
+}
+
+/// In a transaction a duplicate key would end it, on every attempt to run it again.
+#[tokio::test]
+async fn a_transaction_goes_on_after_an_element_that_is_there() {
+    testkit::run(async |db| {
+        let books = ready(db, builder(db).threshold(2).max_extras_elements(3).unique_elements()).await;
+        books.insert(&book(1, 10)).await.unwrap();
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        for (n, user) in users(0..11).iter().enumerate() {
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            let pushed = books.push_unique(1, user).session(&mut session).await.unwrap();
+            let (expected, most) = match n {
+                0..2 => (Pushed::AlreadyThere, 1),
+                2..10 => (Pushed::AlreadyThere, 2),
+                _ => (Pushed::Overflow, 3),
+            };
+            let sent = db.recorder().names();
+            assert_eq!(pushed, expected, "{user}");
+            assert!(sent.len() <= most, "{user}: {sent:?}");
+            books.push_unique(2, user).session(&mut session).await.unwrap();
+            session.commit_transaction().await.unwrap();
+        }
+        assert_eq!(stored(db, 1).await, users(0..11));
+        assert_eq!(stored(db, 2).await, users(0..11));
+        assert_eq!(violations(db, 2, 3).await, [""; 0]);
+    })
+    .await;
+}

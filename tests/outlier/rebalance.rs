@@ -1,0 +1,315 @@
+//! Rebalance puts elements where they belong, and loses none while others write.
+
+use std::time::Duration;
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{Problem, Pushed};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::{all, at_least};
+use crate::outlier::damage::*;
+use crate::outlier::support::*;
+
+#[tokio::test]
+async fn what_removals_leave_is_filled_up_in_order() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        books.insert(&book(1, 38)).await.unwrap();
+        let gone = [0, 3, 7, 16, 25, 37];
+        for n in gone {
+            assert!(books.remove(1, &users(n..n + 1)[0]).await.unwrap().found);
+        }
+        let mut expected = users(0..38);
+        expected.retain(|user| !gone.iter().any(|n| *user == users(*n..n + 1)[0]));
+        let rebalanced = books.rebalance(1).await.unwrap();
+        assert_eq!(
+            (rebalanced.inline, rebalanced.overflow, rebalanced.modified),
+            (5, 27, true)
+        );
+        assert_eq!(stored(db, 1).await, expected);
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+
+        db.recorder().clear();
+        assert!(!books.rebalance(1).await.unwrap().modified);
+        assert_eq!(db.recorder().names(), ["find", "find", "commitTransaction"]);
+        println!("nothing to do: {:?}", db.recorder().names());
+
+        for user in &expected[4..] {
+            assert!(books.remove(1, user).await.unwrap().found);
+        }
+        db.recorder().clear();
+        let rebalanced = books.rebalance(1).await.unwrap();
+        println!("the flag goes: {:?}", db.recorder().names());
+        assert_eq!(
+            (rebalanced.inline, rebalanced.overflow, rebalanced.modified),
+            (4, 0, true)
+        );
+        assert_eq!(stored(db, 1).await, expected[..4]);
+        assert_eq!(all(&extra_sales(db)).await, []);
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert!(!main.contains_key("has_extras"));
+        assert_eq!(books.push(1, &"next".to_owned()).await.unwrap(), Pushed::Inline);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let main = with(flagged(1, 0..2), "blurb", "x".repeat(100_000));
+        plant(db, vec![main], vec![with(extra(1, 0, 2..9), "note", "mine")]).await;
+        db.recorder().clear();
+        books.rebalance(1).await.unwrap();
+        for command in db.recorder().commands() {
+            let reply = command.reply.unwrap_or_default();
+            assert!(!command.command.to_string().contains("xxxx") && !reply.to_string().contains("xxxx"));
+        }
+        let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(main.get_str("blurb").unwrap().len(), 100_000);
+        assert_eq!(
+            main.keys().collect::<Vec<_>>(),
+            ["_id", "title", "customers_purchased", "has_extras", "blurb"]
+        );
+        assert_eq!(all(&extra_sales(db)).await, [with(extra(1, 0, 5..9), "note", "mine")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_rebalanced_is_an_error_and_stays() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let refused = [
+            (vec![], vec![extra(1, 0, 0..3)], ErrorKind::NotFound),
+            (
+                vec![with(main_of(1, 0..1), "customers_purchased", 7)],
+                vec![],
+                ErrorKind::Corrupt,
+            ),
+            (
+                vec![flagged(1, 0..2)],
+                vec![with(extra(1, 0, 0..3), "customers_purchased_extra", "nobody")],
+                ErrorKind::Corrupt,
+            ),
+            (
+                vec![flagged(1, 0..2)],
+                vec![with(extra(1, 0, 2..4), "note", "mine")],
+                ErrorKind::Unsupported,
+            ),
+        ];
+        for (main, extras, kind) in refused {
+            plant(db, main.clone(), extras.clone()).await;
+            let error = books.rebalance(1).await.unwrap_err();
+            assert_eq!((error.kind(), error.operation()), (kind, Some("rebalance")));
+            assert!(!format!("{error} {error:?}").contains("nobody"));
+            assert_eq!(all(&sales(db)).await, main);
+            assert_eq!(all(&extra_sales(db)).await, extras);
+        }
+        let error = books.rebalance(Bson::Null).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let planted = (vec![flagged(1, 0..2)], vec![extra(1, 0, 2..4)]);
+        for commit in [false, true] {
+            plant(db, planted.0.clone(), planted.1.clone()).await;
+            let mut session = db.client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            books.push(1, &"user04".to_owned()).session(&mut session).await.unwrap();
+            let rebalanced = books.rebalance(1).session(&mut session).await.unwrap();
+            assert_eq!((rebalanced.inline, rebalanced.overflow), (5, 0));
+            if commit {
+                session.commit_transaction().await.unwrap();
+                assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
+                assert_eq!(all(&extra_sales(db)).await, [] as [Document; 0]);
+            } else {
+                session.abort_transaction().await.unwrap();
+                assert_eq!(all(&sales(db)).await, planted.0);
+                assert_eq!(all(&extra_sales(db)).await, planted.1);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn large_elements_fill_the_array_as_far_as_they_should() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let large: Vec<String> = (0..7).map(|n| n.to_string().repeat(3 << 20)).collect();
+        books
+            .insert(&Book {
+                _id: 1,
+                title: String::new(),
+                customers_purchased: vec![],
+            })
+            .await
+            .unwrap();
+        for element in &large {
+            books.push(1, element).await.unwrap();
+        }
+        let before = books.count(1).await.unwrap();
+        assert_eq!((before.inline, before.overflow), (5, 2));
+        assert!(!books.rebalance(1).await.unwrap().modified, "they are where they fit");
+        for element in &large[..4] {
+            assert!(books.remove(1, element).await.unwrap().found);
+        }
+        let rebalanced = books.rebalance(1).await.unwrap();
+        assert_eq!((rebalanced.inline, rebalanced.overflow), (2, 1));
+        assert!(!books.rebalance(1).await.unwrap().modified);
+        assert_eq!(stored(db, 1).await, large[4..]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hostile_elements_and_ids_are_values() {
+    testkit::run(async |db| {
+        let things = builder::<Document, Bson>(db).threshold(4).max_extras_elements(3);
+        let things = ready(db, things).await;
+        let mut hostile = vec![
+            Bson::String("$has_extras".into()),
+            Bson::Document(doc! { "a": "$customers_purchased", "b": [{ "c": "$$NOW" }] }),
+            Bson::Array(vec![Bson::Int32(1), Bson::Null]),
+            Bson::Null,
+            Bson::Document(doc! {}),
+            Bson::Int32(7),
+        ];
+        if at_least(db, 5) {
+            hostile.push(Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }));
+            hostile.push(Bson::Document(doc! { "$literal": "$title" }));
+        }
+        for id in [
+            Bson::from(doc! { "$ne": 1 }),
+            "$title".into(),
+            doc! { "a": { "gt": 1 } }.into(),
+        ] {
+            if !at_least(db, 5) && id.as_document().is_some_and(|id| id.contains_key("$ne")) {
+                continue;
+            }
+            let Ok(_) = things.insert(&doc! { "_id": id.clone() }).await else {
+                assert!(id.as_document().is_some(), "only this one is refused, by the server");
+                continue;
+            };
+            let fillers: Vec<Bson> = (0..4).map(|n| format!("filler{n}").into()).collect();
+            things.push_many(id.clone(), &fillers).await.unwrap();
+            things.push_many(id.clone(), &hostile).await.unwrap();
+            for filler in &fillers {
+                assert!(things.remove(id.clone(), filler).await.unwrap().found);
+            }
+            assert_eq!(things.rebalance(id.clone()).await.unwrap().inline, 4);
+            assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
+            let small = builder::<Document, Bson>(db)
+                .threshold(1)
+                .max_extras_elements(2)
+                .build()
+                .unwrap();
+            assert_eq!(small.rebalance(id.clone()).await.unwrap().inline, 1);
+            assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
+            assert_eq!(findings(&small).await, []);
+        }
+        let error = things.rebalance(doc! { "$gt": 0 }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    })
+    .await;
+}
+
+/// The push has seen the flag, and that the newest extras are full. It opens the place after them, which the rebalance
+/// does not see.
+#[tokio::test]
+async fn a_push_that_opens_extras_waits_for_a_rebalance_that_takes_the_flag_away() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
+        plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
+        let other = mover(db);
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let rebalanced = other.rebalance(1).session(&mut session).await.unwrap();
+        assert_eq!((rebalanced.inline, rebalanced.overflow), (5, 0));
+        let mut push = tokio::spawn({
+            let books = books.clone();
+            async move { books.push(1, &"user05".to_owned()).await }
+        });
+        db.recorder().sent(3).await;
+        assert_eq!(db.recorder().names()[..3], ["findAndModify", "findAndModify", "update"]);
+        let early = tokio::time::timeout(Duration::from_millis(200), &mut push).await;
+        assert!(early.is_err(), "it does not get between");
+        session.commit_transaction().await.unwrap();
+        assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
+        assert_eq!(books.elements(1).await.unwrap(), users(0..6));
+        books.rebalance(1).await.unwrap();
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// The rebalance is done before the push opens its extras, and after it has seen the flag. Another push, which has seen
+/// the flag before, too, can only fill them when the flag is set.
+#[tokio::test]
+async fn extras_that_are_opened_after_the_flag_is_gone_come_with_it() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
+        plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
+        let other = mover(db);
+        let fault = FailPoint::on(&["update"])
+            .times(1)
+            .block(Duration::from_millis(1500))
+            .enable(db)
+            .await;
+        let push = tokio::spawn({
+            let books = books.clone();
+            async move { books.push(1, &"user05".to_owned()).await }
+        });
+        db.recorder().sent(3).await;
+        assert_eq!(other.rebalance(1).await.unwrap().overflow, 0);
+        assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
+        let mut watch = 0;
+        while !push.is_finished() {
+            // extras and flag are seen at one moment
+            let mut session = db.plain_client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            let main = sales(db)
+                .find_one(doc! { "_id": 1 })
+                .session(&mut session)
+                .await
+                .unwrap()
+                .unwrap();
+            let extras = extra_sales(db)
+                .count_documents(doc! {})
+                .session(&mut session)
+                .await
+                .unwrap();
+            session.commit_transaction().await.unwrap();
+            assert_eq!(main.contains_key("has_extras"), extras > 0);
+            watch += 1;
+        }
+        assert!(watch > 1);
+        assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
+        fault.disable().await;
+        assert_eq!(books.elements(1).await.unwrap(), users(0..6));
+        // a place is empty, and nothing is lost
+        assert_eq!(findings(&books).await[0].problem, Problem::Gap { places: 1 });
+        books.rebalance(1).await.unwrap();
+        assert_eq!(findings(&books).await, []);
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// A repository by a client of its own.
+pub fn mover(db: &testkit::TestDatabase) -> Books {
+    Books::builder(sales(db), extra_sales(db))
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .threshold(5)
+        .max_extras_elements(4)
+        .build()
+        .unwrap()
+}

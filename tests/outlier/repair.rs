@@ -1,0 +1,374 @@
+//! What is wrong with documents and their extras is mended, and no element is lost.
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::all;
+use crate::outlier::damage::*;
+use crate::outlier::support::*;
+
+async fn repair(books: &Books) -> Vec<Repaired> {
+    books.repair().stream().try_collect().await.unwrap()
+}
+
+const WRITES: [&str; 5] = ["insert", "delete", "update", "findAndModify", "commitTransaction"];
+
+#[tokio::test]
+async fn each_kind_of_damage_is_mended_or_left_and_said() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        for damage in kinds() {
+            plant(db, damage.main.clone(), damage.extras.clone()).await;
+            db.recorder().clear();
+            let planned: Vec<_> = books.repair().dry_run().stream().try_collect().await.unwrap();
+            assert!(!db.recorder().names().iter().any(|name| WRITES.contains(&name.as_str())));
+            let unchanged = (all(&sales(db)).await, all(&extra_sales(db)).await);
+
+            let repaired = repair(&books).await;
+            assert_eq!(repaired, planned, "a dry run says what a repair does");
+            assert_eq!(repaired.len(), 1);
+            assert_eq!(repaired[0].id, Bson::Int32(2));
+            assert_eq!(problems(&repaired[0].findings), damage.problems);
+            match damage.mended {
+                Some(elements) => {
+                    assert_eq!(repaired[0].left, None, "{:?}", damage.problems);
+                    assert_eq!(stored(db, 2).await, elements);
+                    assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+                    assert_eq!(findings(&books).await, []);
+                    assert_eq!(repair(&books).await, [], "and nothing is left to do");
+                    let read = books.get_full(2).await.unwrap().unwrap();
+                    assert_eq!(
+                        (read.title.as_str(), read.customers_purchased),
+                        ("The Wooden Amulet", elements)
+                    );
+                }
+                None => {
+                    assert!(repaired[0].left.is_some());
+                    assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), unchanged);
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn orphans_are_left_until_they_are_to_go() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        let orphans = vec![extra(2, 0, 0..10), extra(2, 1, 10..12), extra(14, 0, 5..8)];
+        plant(db, vec![flagged(14, 0..5)], orphans.clone()).await;
+        let repaired = repair(&books).await;
+        assert_eq!((repaired.len(), repaired[0].left), (1, Some(Unrepaired::Orphaned)));
+        assert_eq!(all(&extra_sales(db)).await.len(), 3);
+        let planned: Vec<_> = books
+            .repair()
+            .delete_orphans()
+            .dry_run()
+            .stream()
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!(all(&extra_sales(db)).await.len(), 3);
+        let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
+        assert_eq!(deleted, planned);
+        assert_eq!((deleted[0].removed, deleted[0].written, deleted[0].left), (2, 0, None));
+        assert_eq!(all(&extra_sales(db)).await, orphans[2..]);
+
+        // who is inserted again without an array gets them back
+        plant(db, vec![main_of(2, 0..0)], orphans.clone()).await;
+        let repaired: Vec<_> = books.repair().document(2).stream().try_collect().await.unwrap();
+        assert_eq!((repaired.len(), repaired[0].left), (1, None));
+        assert_eq!(stored(db, 2).await, users(0..12));
+        assert_eq!(
+            problems(&findings(&books).await),
+            [(FoundIn::Extras, "14-0".into(), Problem::Orphaned)]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fields_of_the_users_own_stay_or_stop_the_repair() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        let noted = |document| with(document, "note", "mine");
+        plant(db, vec![flagged(2, 0..5)], vec![noted(naive(2, "naive", 5..30))]).await;
+        assert_eq!(repair(&books).await[0].left, None);
+        let extras = all(&extra_sales(db)).await;
+        assert_eq!(extras.iter().filter(|extra| extra.contains_key("note")).count(), 1);
+        assert_eq!(stored(db, 2).await, users(0..30));
+
+        let planted = vec![with(extra(2, 0, 5..7), "count", 9), noted(extra(2, 1, 7..9))];
+        plant(db, vec![flagged(2, 0..5)], planted.clone()).await;
+        let repaired = repair(&books).await;
+        assert_eq!(
+            (repaired[0].left, repaired[0].written),
+            (Some(Unrepaired::OwnFields), 0)
+        );
+        assert_eq!(all(&extra_sales(db)).await, planted);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unique_elements_that_are_there_twice_are_there_once_then() {
+    testkit::run(async |db| {
+        let books: Books = builder(db)
+            .threshold(5)
+            .max_extras_elements(10)
+            .unique_elements()
+            .build()
+            .unwrap();
+        plant(
+            db,
+            vec![main_of(2, 0..8)],
+            vec![extra(2, 0, 3..12), extra(2, 1, 3..9), naive(2, "naive", 1..20)],
+        )
+        .await;
+        assert!(books.ensure_indexes().await.is_err());
+        assert_eq!(repair(&books).await[0].left, None);
+        assert_eq!(
+            stored(db, 2).await,
+            users(0..20),
+            "those of the manual's form come first"
+        );
+        books.ensure_indexes().await.unwrap();
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// xorshift64
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+}
+
+/// A book, damaged in several ways that leave the order of its elements.
+fn damaged(dice: &mut Dice, id: i32) -> (Document, Vec<Document>, usize) {
+    let number = dice.below(40);
+    let inline = number.min(dice.below(9));
+    let mut main = main_of(id, 0..inline);
+    let (mut extras, mut at, mut seq) = (Vec::new(), inline, 0);
+    while at < number {
+        let end = number.min(at + 1 + dice.below(14));
+        extras.push(extra(id, seq, at..end));
+        (at, seq) = (end, seq + 1);
+    }
+    if !extras.is_empty() {
+        main.insert("has_extras", true);
+    }
+    for _ in 0..dice.below(4) {
+        match dice.below(8) {
+            0 => drop(main.remove("has_extras")),
+            1 => drop(main.insert("has_extras", "yes")),
+            2 => drop(main.insert("has_extras", true)),
+            other if !extras.is_empty() => {
+                let which = dice.below(extras.len());
+                match other {
+                    3 => drop(extras[which].insert("count", i32::try_from(dice.below(12)).unwrap())),
+                    4 => drop(extras[which].remove("count")),
+                    5 => drop(extras[0].remove("seq")),
+                    6 => {
+                        // all later ones are further on
+                        for extra in &mut extras[which..] {
+                            if let Ok(seq) = extra.get_i32("seq") {
+                                extra.insert("seq", seq + 2);
+                            }
+                        }
+                    }
+                    _ => {
+                        let last = i32::try_from(extras.len()).unwrap() + 20;
+                        extras.push(extra(id, last, 0..0));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    (main, extras, number)
+}
+
+#[tokio::test]
+async fn three_hundred_books_with_random_damage_lose_no_element() {
+    testkit::run(async |db| {
+        let seed = 0x5eed_1698_3352_2300;
+        println!("seed {seed:x}");
+        let mut dice = Dice(seed);
+        let (mut main, mut extras, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for id in 0..300 {
+            let (of_main, mut of_extras, number) = damaged(&mut dice, id);
+            let mut seen = std::collections::HashSet::new();
+            of_extras.retain(|extra| seen.insert(extra.get_str("_id").unwrap().to_owned()));
+            main.push(of_main);
+            extras.extend(of_extras);
+            numbers.push(number);
+        }
+        plant(db, main, extras).await;
+        let books: Books = again(db, 5, 10);
+        let found = findings(&books).await.len();
+        db.recorder().clear();
+        let repaired = repair(&books).await;
+        println!(
+            "{found} findings, {} books mended in {} round trips",
+            repaired.len(),
+            db.recorder().round_trips()
+        );
+        assert!(repaired.len() > 150, "most were damaged");
+        assert!(repaired.iter().all(|repaired| repaired.left.is_none()));
+        assert_eq!(findings(&books).await, []);
+        assert_eq!(repair(&books).await, []);
+        books.ensure_indexes().await.unwrap();
+        for (id, number) in (0..).zip(numbers) {
+            let read: Vec<String> = books.elements(id).await.unwrap();
+            assert_eq!(read, users(0..number), "{id}");
+        }
+        books.migrate_existing().await.unwrap();
+        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_an_error() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        let error = books
+            .repair()
+            .document(Bson::Null)
+            .stream()
+            .try_next()
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::InvalidArgument, Some("repair"))
+        );
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_a_standalone_single_commands_mend_what_they_can() {
+    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
+        .await
+        .unwrap();
+    let database = mongodb::Client::with_uri_str(standalone.uri())
+        .await
+        .unwrap()
+        .database("test");
+    let (main, extras) = (
+        database.collection::<Document>("sales"),
+        database.collection::<Document>("extra_sales"),
+    );
+    let books = Books::builder(main.clone(), extras.clone())
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .threshold(5)
+        .max_extras_elements(10)
+        .build()
+        .unwrap();
+    for damage in kinds() {
+        main.delete_many(doc! {}).await.unwrap();
+        extras.delete_many(doc! {}).await.unwrap();
+        if !damage.main.is_empty() {
+            main.insert_many(&damage.main).await.unwrap();
+        }
+        if !damage.extras.is_empty() {
+            extras.insert_many(&damage.extras).await.unwrap();
+        }
+        let repaired = repair(&books).await;
+        assert_eq!(repaired.len(), 1);
+        assert_eq!(problems(&repaired[0].findings), damage.problems);
+        let left = findings(&books).await;
+        let is_step = |problem: &Problem| {
+            matches!(
+                problem,
+                Problem::FlagNotBoolean
+                    | Problem::ArrayNull
+                    | Problem::FlagWithoutExtras
+                    | Problem::ExtrasWithoutFlag { .. }
+                    | Problem::Count { .. }
+            )
+        };
+        assert!(!left.iter().any(|finding| is_step(&finding.problem)), "{left:?}");
+        assert_eq!(left.is_empty(), repaired[0].left.is_none(), "{left:?} {repaired:?}");
+        match &damage.mended {
+            // all elements are read, in order, whatever is left
+            Some(elements) => {
+                assert!(matches!(repaired[0].left, None | Some(Unrepaired::NeedsTransaction)));
+                let mut read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
+                read.sort_unstable();
+                let mut elements = elements.clone();
+                elements.sort_unstable();
+                assert_eq!(read, elements);
+            }
+            None => assert!(matches!(
+                repaired[0].left,
+                Some(Unrepaired::Orphaned | Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray)
+            )),
+        }
+    }
+    main.delete_many(doc! {}).await.unwrap();
+    extras.delete_many(doc! {}).await.unwrap();
+    main.insert_one(flagged(14, 0..5)).await.unwrap();
+    extras
+        .insert_many([extra(2, 0, 0..3), extra(14, 0, 5..8)])
+        .await
+        .unwrap();
+    let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
+    assert_eq!((deleted.len(), deleted[0].removed, deleted[0].left), (1, 1, None));
+    assert_eq!(all(&extras).await, [extra(14, 0, 5..8)]);
+    assert_eq!(findings(&books).await, []);
+
+    main.insert_one(main_of(1, 0..9)).await.unwrap();
+    for error in [
+        books.rebalance(1).await.unwrap_err(),
+        books.migrate_existing().await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+    assert_eq!(main.find_one(doc! { "_id": 1 }).await.unwrap(), Some(main_of(1, 0..9)));
+    // an element that is not there
+    books.ensure_indexes().await.unwrap();
+    assert!(!books.remove(14, &"nobody".to_owned()).await.unwrap().found);
+}
+
+#[tokio::test]
+async fn a_push_to_extras_with_a_count_that_is_no_integer_stores_once() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let decimal = Bson::Decimal128("2".parse().unwrap());
+        for count in [
+            decimal,
+            1.5.into(),
+            f64::NAN.into(),
+            "2".into(),
+            Bson::Null,
+            2.0.into(),
+            2_i64.into(),
+        ] {
+            let extras = with(extra(2, 0, 5..7), "count", count.clone());
+            plant(db, vec![flagged(2, 0..5)], vec![extras]).await;
+            books.push(2, &"user07".to_owned()).await.unwrap();
+            books.push_many(2, &users(8..11)).await.unwrap();
+            let expected: Vec<String> = users(0..11);
+            assert_eq!(stored(db, 2).await, expected, "{count}");
+            repair(&books).await;
+            assert_eq!(stored(db, 2).await, expected, "{count}");
+            assert_eq!(findings(&books).await, [], "{count}");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,159 @@
+//! What the tests of the outlier pattern share: the manual's books.
+
+use std::collections::HashMap;
+
+use futures::TryStreamExt;
+use mongo_patterns::outlier::{Finding, OutlierRepository, OutlierRepositoryBuilder};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+use serde::{Deserialize, Serialize};
+
+use crate::common::support::{all, at_least, until_seen};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Book {
+    pub _id: i32,
+    pub title: String,
+    #[serde(default)]
+    pub customers_purchased: Vec<String>,
+}
+
+pub type Books = OutlierRepository<Book, String>;
+
+pub fn builder<D, E>(db: &TestDatabase) -> OutlierRepositoryBuilder<D, E> {
+    let (sales, extras) = (
+        db.collection::<Document>("sales"),
+        db.collection::<Document>("extra_sales"),
+    );
+    OutlierRepository::<D, E>::builder(sales, extras)
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+}
+
+/// A repository with a threshold of 50 and extras of 500, with its indexes, and nothing recorded yet.
+pub async fn books(db: &TestDatabase) -> Books {
+    ready(db, builder(db)).await
+}
+
+pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D, E>) -> OutlierRepository<D, E> {
+    let books = builder.build().unwrap();
+    books.ensure_indexes().await.unwrap();
+    if !at_least(db, 5) {
+        // The main documents have no index of ours, so their collection may not be there yet.
+        let plain = db.plain_client().database(db.database().name());
+        if plain
+            .list_collection_names()
+            .await
+            .unwrap()
+            .iter()
+            .all(|name| name != "sales")
+        {
+            plain.create_collection("sales").await.unwrap();
+        }
+        until_seen(db, &["sales", "extra_sales"]).await;
+    }
+    db.recorder().clear();
+    books
+}
+
+/// Another repository over the same collections, as another process has one: it knows nothing of the first one's writes.
+pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
+    builder(db)
+        .threshold(threshold)
+        .max_extras_elements(cap)
+        .build()
+        .unwrap()
+}
+
+/// What is wrong, as far as it is seen.
+pub async fn findings<D, E>(books: &OutlierRepository<D, E>) -> Vec<Finding> {
+    books.verify().stream().try_collect().await.unwrap()
+}
+
+pub fn users(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|n| format!("user{n:02}")).collect()
+}
+
+pub fn book(id: i32, purchases: usize) -> Book {
+    Book {
+        _id: id,
+        title: "The Wooden Amulet".to_owned(),
+        customers_purchased: users(0..purchases),
+    }
+}
+
+/// The main documents, by a client that is not recorded.
+pub fn sales(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("sales")
+}
+
+/// The extras, by a client that is not recorded.
+pub fn extra_sales(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("extra_sales")
+}
+
+/// What the stored documents break of the rules of the pattern. The array may be shorter than the threshold although
+/// there are extras only where something was removed.
+pub async fn violations(db: &TestDatabase, threshold: usize, cap: usize) -> Vec<String> {
+    let mut violations = Vec::new();
+    let mut extras: HashMap<String, Vec<Document>> = HashMap::new();
+    for document in all(&extra_sales(db)).await {
+        extras
+            .entry(document.get("book_id").unwrap().to_string())
+            .or_default()
+            .push(document);
+    }
+    for main in all(&sales(db)).await {
+        let id = main.get("_id").unwrap().to_string();
+        let inline = main.get_array("customers_purchased").map_or(0, Vec::len);
+        let mut of_book = extras.remove(&id).unwrap_or_default();
+        of_book.sort_by_key(|document| document.get_i32("seq").unwrap());
+        let flagged = main.get_bool("has_extras").unwrap_or(false);
+        if inline > threshold {
+            violations.push(format!("{id} has {inline} in its array"));
+        }
+        if flagged == of_book.is_empty() {
+            violations.push(format!("{id} has the flag {flagged} and {} extras", of_book.len()));
+        }
+        for (seq, document) in of_book.iter().enumerate() {
+            let count = document.get_array("customers_purchased_extra").unwrap().len();
+            if document.get_i32("seq").ok() != i32::try_from(seq).ok() {
+                violations.push(format!("{id} has a gap at {seq}"));
+            }
+            if document.get("count").and_then(Bson::as_i32) != i32::try_from(count).ok() {
+                violations.push(format!("{id} {seq} has {count} and not its count"));
+            }
+            let is_last = seq + 1 == of_book.len();
+            if count == 0 || count > cap || !is_last && count < cap {
+                violations.push(format!("{id} {seq} of {} has {count}", of_book.len()));
+            }
+        }
+    }
+    violations.extend(extras.keys().map(|id| format!("extras of {id} belong to nobody")));
+    violations
+}
+
+/// All elements of a book, sorted.
+pub async fn sorted(db: &TestDatabase, id: i32) -> Vec<String> {
+    let mut elements = stored(db, id).await;
+    elements.sort_unstable();
+    elements
+}
+
+/// All elements of a book as they are stored, in order.
+pub async fn stored(db: &TestDatabase, id: i32) -> Vec<String> {
+    let main = sales(db).find_one(doc! { "_id": id }).await.unwrap().unwrap();
+    let mut extras = all(&extra_sales(db)).await;
+    extras.retain(|document| document.get_i32("book_id").ok() == Some(id));
+    extras.sort_by_key(|document| document.get_i32("seq").unwrap());
+    let arrays = extras
+        .iter()
+        .map(|document| document.get_array("customers_purchased_extra").unwrap());
+    let inline = main.get_array("customers_purchased").into_iter();
+    inline
+        .chain(arrays)
+        .flatten()
+        .map(|user| user.as_str().unwrap().to_owned())
+        .collect()
+}

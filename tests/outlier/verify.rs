@@ -1,0 +1,335 @@
+//! What is wrong with documents and their extras is found, and nothing else.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{FoundIn, Problem};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::outlier::damage::*;
+use crate::outlier::support::*;
+
+/// Books with which nothing is wrong, as a writer leaves them, and one who removed much.
+fn sound() -> (Vec<Document>, Vec<Document>) {
+    let main = vec![
+        main_of(11, 0..5),
+        without(main_of(12, 0..1), "customers_purchased"),
+        with(main_of(13, 0..2), "has_extras", false),
+        flagged(14, 0..2),
+        flagged(15, 0..0),
+    ];
+    let extras = vec![
+        extra(14, 0, 5..9),
+        with(extra(14, 1, 15..25), "count", 10.0),
+        extra(14, 2, 25..26),
+        extra(15, 0, 0..0),
+    ];
+    (main, extras)
+}
+
+#[tokio::test]
+async fn each_kind_of_damage_is_found_and_only_that() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        let (main, extras) = sound();
+        plant(db, main.clone(), extras.clone()).await;
+        assert_eq!(findings(&books).await, []);
+        for damage in kinds() {
+            let main = [main.clone(), damage.main].concat();
+            let extras = [extras.clone(), damage.extras].concat();
+            plant(db, main, extras).await;
+            let found = findings(&books).await;
+            assert_eq!(problems(&found), damage.problems);
+            assert!(found.iter().all(|finding| finding.main_id == Bson::Int32(2)));
+            let of_one: Vec<_> = books.verify().document(2).stream().try_collect().await.unwrap();
+            assert_eq!(of_one, found);
+            let of_other: Vec<_> = books.verify().document(14).stream().try_collect().await.unwrap();
+            assert_eq!(of_other, []);
+        }
+        assert!(
+            db.recorder()
+                .names()
+                .iter()
+                .all(|name| ["aggregate", "find", "getMore"].contains(&name.as_str()))
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_sends_no_elements_and_looks_again_where_something_is_wrong() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        let (main, extras) = sound();
+        let main = [main, vec![main_of(2, 0..27)]].concat();
+        plant(db, main, extras).await;
+        db.recorder().clear();
+        assert_eq!(findings(&books).await.len(), 1);
+        assert_eq!(db.recorder().names(), ["aggregate", "find", "find", "find", "find"]);
+        for command in db.recorder().commands() {
+            assert!(!command.reply.unwrap().to_string().contains("user"));
+        }
+    })
+    .await;
+}
+
+/// Others of this process write, and two of them move elements all the while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sound_collection_gives_no_findings_while_many_write() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        for id in 0..4 {
+            books.insert(&book(id, 8)).await.unwrap();
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let verifier = tokio::spawn({
+            let (books, done) = (books.clone(), Arc::clone(&done));
+            async move {
+                let mut looks = 0;
+                while !done.load(Ordering::Relaxed) {
+                    assert_eq!(problems(&findings(&books).await), []);
+                    looks += 1;
+                }
+                looks
+            }
+        });
+        let writers: Vec<_> = (0..16)
+            .map(|writer| {
+                let books = books.clone();
+                tokio::spawn(async move {
+                    for n in 0..40 {
+                        let (id, user) = (n % 4, format!("w{writer}-{n}"));
+                        books.push(id, &user).await.unwrap();
+                        if n % 3 > 0 {
+                            assert!(books.remove(id, &user).await.unwrap().found);
+                        }
+                        if writer < 2 {
+                            books.rebalance(id).await.unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(verifier.await.unwrap() > 0);
+        assert_eq!(problems(&findings(&books).await), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_an_error() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        let error = books
+            .verify()
+            .document(Bson::Null)
+            .stream()
+            .try_next()
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::InvalidArgument, Some("verify"))
+        );
+        assert_eq!(db.recorder().round_trips(), 0);
+        let elsewhere = db.client().database("elsewhere").collection::<Document>("extra_sales");
+        let apart = Books::builder(db.collection::<Document>("sales"), elsewhere);
+        let apart = apart
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .build()
+            .unwrap();
+        let error = apart.verify().stream().try_next().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let error = apart.migrate_existing().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert_eq!(db.recorder().round_trips(), 0);
+        plant(db, vec![doc! { "_id": 1 }], vec![]).await;
+        assert_eq!(findings(&books).await, []);
+    })
+    .await;
+}
+
+fn elements(elements: impl IntoIterator<Item = impl Into<Bson>>) -> Vec<Bson> {
+    elements.into_iter().map(Into::into).collect()
+}
+
+/// Unique elements that are there twice, as far as they can be in these two documents.
+fn doubled() -> Vec<(Document, Vec<Document>, u64)> {
+    let list = |main: Vec<Bson>| doc! { "_id": 2, "customers_purchased": main };
+    let flagged = |main| with(list(main), "has_extras", true);
+    let extra = |seq: i32, elements: Vec<Bson>| {
+        let count = i32::try_from(elements.len()).unwrap();
+        let of_place = doc! { "_id": format!("2-{seq}"), "book_id": 2, "seq": seq, "count": count };
+        with(of_place, "customers_purchased_extra", elements)
+    };
+    let nested = |number: Bson| Bson::from(doc! { "a": number });
+    vec![
+        (list(elements(["a", "b", "a"])), vec![], 1),
+        (list([elements([1, 2]), elements([1.0])].concat()), vec![], 1),
+        (list(elements([nested(0.into()), nested((-0.0).into())])), vec![], 1),
+        (
+            flagged(elements(["a", "b"])),
+            vec![extra(0, elements(["c", "a", "b"]))],
+            2,
+        ),
+        (flagged(elements(["a"])), vec![extra(0, elements(["b", "b"]))], 1),
+        (
+            flagged(elements(["a"])),
+            vec![extra(0, elements(["b"])), extra(1, elements(["b", "a"]))],
+            2,
+        ),
+        (
+            flagged(elements([Bson::Null, 1.into()])),
+            vec![extra(0, elements([Bson::Null]))],
+            1,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
+    testkit::run(async |db| {
+        let unique = || builder::<Document, Bson>(db).threshold(5).max_extras_elements(10);
+        let (lists, plain) = (unique().unique_elements().build().unwrap(), unique().build().unwrap());
+        let sound = doc! { "_id": 1, "customers_purchased": ["a", 1, "b"], "has_extras": true };
+        let of_sound =
+            doc! { "_id": "1-0", "book_id": 1, "seq": 0, "count": 2, "customers_purchased_extra": ["c", "1"] };
+        for (main, extras, number) in doubled() {
+            let extras = [extras, vec![of_sound.clone()]].concat();
+            plant(db, vec![main.clone(), sound.clone()], extras).await;
+            let expected = [(
+                FoundIn::Main,
+                Bson::Int32(2),
+                Problem::ElementDoubled { elements: number },
+            )];
+            let found = findings(&lists).await;
+            assert_eq!(problems(&found), expected, "{main}");
+            let of_one: Vec<_> = lists.verify().document(2).stream().try_collect().await.unwrap();
+            assert_eq!(of_one, found, "{main}");
+            let of_other: Vec<_> = lists.verify().document(1).stream().try_collect().await.unwrap();
+            assert_eq!(of_other, []);
+            assert_eq!(findings(&plain).await, [], "they may be, where elements are not unique");
+
+            let dry: Vec<_> = lists.repair().dry_run().stream().try_collect().await.unwrap();
+            assert_eq!(
+                dry.iter().map(|repaired| &repaired.findings).collect::<Vec<_>>(),
+                [&found]
+            );
+            let before = lists.elements(2).await.unwrap();
+            let repaired: Vec<_> = lists.repair().stream().try_collect().await.unwrap();
+            assert!(repaired.len() == 1 && repaired[0].left.is_none(), "{repaired:?}");
+            let mut once = Vec::new();
+            for element in before.iter().filter(|element| !matches!(element, Bson::Double(_))) {
+                let is_zero = |element: &Bson| element.to_string().contains("-0");
+                if !once.contains(element) && !is_zero(element) {
+                    once.push(element.clone());
+                }
+            }
+            assert_eq!(lists.elements(2).await.unwrap(), once, "the first of each stays");
+            assert_eq!(findings(&lists).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unique_elements_take_no_more_round_trips_where_all_is_well() {
+    testkit::run(async |db| {
+        let lists = ready(
+            db,
+            builder::<Book, String>(db)
+                .threshold(5)
+                .max_extras_elements(10)
+                .unique_elements(),
+        )
+        .await;
+        for id in 0..3 {
+            lists.insert(&book(id, 20)).await.unwrap();
+        }
+        db.recorder().clear();
+        assert_eq!(findings(&lists).await, []);
+        assert_eq!(db.recorder().names(), ["aggregate"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_null_array_is_named_by_the_error_of_who_reads_it() {
+    testkit::run(async |db| {
+        let books: Books = again(db, 5, 10);
+        plant(
+            db,
+            vec![with(main_of(2, 0..0), "customers_purchased", Bson::Null)],
+            vec![],
+        )
+        .await;
+        for error in [books.get(2).await.unwrap_err(), books.get_full(2).await.unwrap_err()] {
+            assert_eq!(
+                (error.kind(), error.field()),
+                (ErrorKind::Decode, Some("customers_purchased"))
+            );
+        }
+        plant(db, vec![with(main_of(2, 0..0), "title", 7)], vec![]).await;
+        let error = books.get(2).await.unwrap_err();
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, None));
+        assert!(!error.to_string().contains("``"), "{error}");
+    })
+    .await;
+}
+
+/// The per-key lock of a document, as the crate chooses it. Two documents may share one.
+fn lock_of(id: i32) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.to_string().hash(&mut hasher);
+    hasher.finish() % 64
+}
+
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    while !condition().await {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A push has set the flag, and lets another one open its extras first, twice: each look meets it there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_between_its_flag_and_its_extras_is_no_finding() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(10)).await;
+        let other = (2..).find(|id| lock_of(*id) == lock_of(1)).unwrap();
+        for id in [1, other] {
+            books.insert(&book(id, 2)).await.unwrap();
+        }
+        let slow = FailPoint::on(&["findAndModify"]).block(Duration::from_millis(400));
+        let slow = slow.enable(db).await;
+        let push = |id| {
+            let books = books.clone();
+            tokio::spawn(async move { books.push(id, &"late".to_owned()).await })
+        };
+        let is_flagged = async |id: i32| {
+            let flagged = doc! { "_id": id, "has_extras": true };
+            sales(db).find_one(flagged).await.unwrap().is_some()
+        };
+        let first = push(other);
+        until(async || is_flagged(other).await).await;
+        let second = push(1);
+        until(async || is_flagged(1).await).await;
+        let found: Vec<_> = books.verify().document(1).stream().try_collect().await.unwrap();
+        slow.disable().await;
+        for push in [first, second] {
+            push.await.unwrap().unwrap();
+        }
+        assert_eq!(problems(&found), []);
+        assert_eq!(problems(&findings(&books).await), []);
+    })
+    .await;
+}

@@ -1,0 +1,257 @@
+//! What the example `service` answers: pages, JSON, cursors, and problem details without values of users.
+
+use std::net::SocketAddr;
+
+use mongo_patterns_testkit::{Mongod, MongodOptions};
+use serde_json::{Value, json};
+
+use crate::service::support::*;
+
+async fn started() -> (Mongod, Service) {
+    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
+    let service = Service::start(mongod.uri()).await;
+    (mongod, service)
+}
+
+async fn json_of(service: SocketAddr, path: &str) -> Value {
+    let answer = get(service, path).await.unwrap();
+    assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    answer.json()
+}
+
+/// Follows links from a page on, and gives the ids on each page.
+async fn walk(service: SocketAddr, from: &str, link: &str, list: &str) -> (Vec<Vec<String>>, String) {
+    let (mut pages, mut path) = (vec![], from.to_owned());
+    loop {
+        let page = json_of(service, &path).await;
+        let ids = page[list].as_array().unwrap().iter();
+        let id = |item: &Value| item.get("id").unwrap_or(item).as_str().unwrap().to_owned();
+        pages.push(ids.map(id).collect());
+        match page[link].as_str() {
+            Some(next) => path = next.to_owned(),
+            None => return (pages, path),
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    for path in [
+        "/",
+        "/customers/123/trades",
+        "/books/1",
+        "/books/2",
+        "/products/1",
+        "/products/1/reviews",
+        "/patrons/joe",
+        "/problems",
+    ] {
+        let page = get(service, path).await.unwrap();
+        assert_eq!(page.status, 200, "{path}");
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert!(
+            page.header("content-security-policy")
+                .unwrap()
+                .starts_with("default-src 'none'")
+        );
+        assert!(page.body.starts_with("<!DOCTYPE html>"), "{path}");
+    }
+    let asked = ask(
+        service,
+        "GET",
+        "/patrons/joe",
+        "accept: text/html;q=0.5, application/json\r\n",
+        "",
+    )
+    .await
+    .unwrap();
+    assert_eq!(asked.json()["name"], "Joe Bookreader");
+
+    for (from, list, items) in [
+        ("/customers/123/trades.json", "trades", 34),
+        ("/customers/456/trades.json", "trades", 7),
+        ("/customers/9/trades.json", "trades", 0),
+        ("/books/1.json", "buyers", 3),
+        ("/books/2.json", "buyers", 1000),
+        ("/products/1/reviews.json", "reviews", 45),
+    ] {
+        let (there, last) = walk(service, from, "next", list).await;
+        let mut ids: Vec<&String> = there.iter().flatten().collect();
+        assert_eq!(ids.len(), items, "{from}");
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), items, "{from} has none twice");
+        let (mut back, _) = walk(service, &last, "previous", list).await;
+        back.retain(|page| !page.is_empty());
+        back.reverse();
+        assert_eq!(back.concat(), there.concat(), "{from}, and back");
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_twice_is_stored_once_and_can_be_changed_and_removed() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let cases = [
+        (
+            "/customers/7/trades",
+            json!({ "id": "a", "kind": "buy", "ticker": "MDB", "qty": 5 }),
+            json!({ "id": "a", "kind": "sell", "ticker": "MDB", "qty": 6 }),
+        ),
+        (
+            "/products/1/reviews",
+            json!({ "id": "a", "author": "Ann", "text": "<script>alert(1)</script>" }),
+            json!({ "id": "a", "author": "Ann", "text": "Better now." }),
+        ),
+        (
+            "/patrons/joe/addresses",
+            json!({ "id": "a", "street": "1 A Street", "city": "Boston", "state": "MA", "zip": "12345" }),
+            json!({ "id": "a", "street": "2 B Street", "city": "Boston", "state": "MA", "zip": "12345" }),
+        ),
+    ];
+    for (path, item, other) in cases {
+        let one = format!("{path}/a");
+        let first = send(service, "POST", path, &item).await.unwrap();
+        assert_eq!(
+            (first.status, first.header("location")),
+            (201, Some(one.as_str())),
+            "{first:?}"
+        );
+        let again = send(service, "POST", path, &item).await.unwrap();
+        assert_eq!((again.status, again.json()), (200, first.json()));
+        let taken = send(service, "POST", path, &other).await.unwrap();
+        assert_eq!((taken.status, &taken.json()["type"]), (409, &json!("/problems#taken")));
+        assert_eq!(json_of(service, &format!("{one}.json")).await, first.json());
+
+        let changed = send(service, "PUT", &one, &other).await.unwrap();
+        assert_eq!(changed.status, 200, "{changed:?}");
+        let now = json_of(service, &format!("{one}.json")).await;
+        for (field, value) in other.as_object().unwrap() {
+            assert_eq!(&now[field], value);
+        }
+        for _ in 0..2 {
+            assert_eq!(send(service, "DELETE", &one, &json!({})).await.unwrap().status, 204);
+        }
+        assert_eq!(get(service, &one).await.unwrap().status, 404);
+        assert_eq!(send(service, "PUT", &one, &other).await.unwrap().status, 404);
+    }
+    for status in [201, 200] {
+        let bought = send(service, "PUT", "/books/1/buyers/new", &json!({})).await.unwrap();
+        assert_eq!(bought.status, status);
+    }
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    for _ in 0..2 {
+        let posted = ask(
+            service,
+            "POST",
+            "/customers/7/trades",
+            form,
+            "id=f&kind=buy&ticker=A%26B&qty=1",
+        )
+        .await
+        .unwrap();
+        assert_eq!(
+            (posted.status, posted.header("location")),
+            (303, Some("/customers/7/trades"))
+        );
+    }
+    let trades = json_of(service, "/customers/7/trades.json").await;
+    assert_eq!(
+        (
+            &trades["trades"][0]["ticker"],
+            trades["trades"].as_array().unwrap().len()
+        ),
+        (&json!("A&B"), 1)
+    );
+    let removed = ask(service, "POST", "/customers/7/trades/f/remove", form, "")
+        .await
+        .unwrap();
+    assert_eq!(removed.status, 303);
+}
+
+#[tokio::test]
+async fn texts_of_users_are_escaped() {
+    let (_mongod, service) = started().await;
+    let review = json!({ "id": "x", "author": "\"><img src=x>", "text": "<script>alert(1)</script>" });
+    send(service.address, "POST", "/products/1/reviews", &review)
+        .await
+        .unwrap();
+    for path in ["/products/1", "/products/1/reviews", "/products/1/reviews/x"] {
+        let page = get(service.address, path).await.unwrap().body;
+        assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn problems_name_the_field_and_never_the_value() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let address = |id: usize| json!({ "id": id.to_string(), "street": "A", "city": "B", "state": "C", "zip": "D" });
+    for id in 3..=20 {
+        let added = send(service, "POST", "/patrons/joe/addresses", &address(id))
+            .await
+            .unwrap();
+        assert_eq!(added.status, 201);
+    }
+    let secret = "s3cr3t value";
+    let bad = json!({ "id": secret, "kind": secret, "ticker": "MDB", "qty": secret });
+    for (method, path, body, status, kind) in [
+        ("POST", "/customers/1/trades", &bad, 400, "invalid"),
+        ("POST", "/customers/1/trades", &json!([secret]), 400, "invalid"),
+        ("GET", "/customers/1/trades?after=s3cr3t", &json!({}), 400, "invalid"),
+        ("GET", "/products/1/reviews?after=s3cr3t", &json!({}), 400, "invalid"),
+        ("PUT", "/books/1/buyers/s3cr3t%20value", &json!({}), 400, "invalid"),
+        ("GET", "/customers/s3cr3t/trades", &json!({}), 404, "not-found"),
+        ("GET", "/books/3", &json!({}), 404, "not-found"),
+        ("GET", "/s3cr3t", &json!({}), 404, "not-found"),
+        ("PUT", "/books/3/buyers/x", &json!({}), 404, "not-found"),
+        ("POST", "/patrons/s3cr3t/addresses", &address(1), 404, "not-found"),
+        ("POST", "/patrons/joe/addresses", &address(21), 409, "full"),
+        ("PUT", "/patrons/joe", &json!({ "name": secret }), 409, "taken"),
+        ("DELETE", "/books/1", &json!({}), 405, "not-allowed"),
+        (
+            "POST",
+            "/customers/1/trades",
+            &json!({ "id": "x".repeat(70_000) }),
+            413,
+            "too-large",
+        ),
+    ] {
+        let answer = send(service, method, path, body).await.unwrap();
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+        let problem = answer.json();
+        assert_eq!(problem["type"], format!("/problems#{kind}"), "{method} {path}");
+        assert_eq!(problem["status"], status);
+        assert!(problem["title"].is_string() && problem["detail"].is_string());
+        assert!(
+            !answer.body.contains("s3cr3t") && !answer.head.contains("s3cr3t"),
+            "{answer:?}"
+        );
+    }
+    let invalid = send(service, "POST", "/customers/1/trades", &bad).await.unwrap().json();
+    let fields: Vec<&str> = invalid["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|wrong| wrong["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(fields, ["id", "kind", "qty"]);
+    let plain = ask(
+        service,
+        "POST",
+        "/customers/1/trades",
+        "content-type: text/plain\r\n",
+        "x",
+    )
+    .await
+    .unwrap();
+    assert_eq!(plain.status, 415);
+    assert!(plain.body.starts_with("<!DOCTYPE html>"), "people get a page");
+    let refused = send(service, "DELETE", "/books/1", &json!({})).await.unwrap();
+    assert_eq!(refused.header("allow"), Some("get,head"));
+}

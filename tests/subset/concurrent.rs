@@ -1,0 +1,306 @@
+//! 64 writers that insert, delete and edit at the same time, aimed at what is embedded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use futures::future::join_all;
+use mongo_patterns::subset::{Consistency, Finding};
+use mongo_patterns::{ErrorKind, RetryPolicy};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ReadConcern, TransactionOptions};
+
+use crate::subset::support::*;
+
+const PARENTS: i32 = 40;
+const WRITERS: i32 = 64;
+const OPERATIONS: i32 = 2400;
+const SIZE: u32 = 5;
+
+async fn add_parents(products: &Collection<Document>) {
+    let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
+    products.insert_many(parents).await.unwrap();
+}
+
+/// Half inserts, three deletes of ten, the rest edits of the date. What is deleted or edited is mostly embedded.
+async fn write_mixed(repositories: &[Products]) {
+    let seed: u64 = 20_261_121;
+    let writers = (0..WRITERS).map(|writer| {
+        let products = repositories[writer as usize % repositories.len()].clone();
+        tokio::spawn(async move {
+            let mut random = Random(seed.wrapping_add(writer as u64));
+            for n in 0..=OPERATIONS / WRITERS {
+                let parent = random.below(PARENTS as u64) as i32;
+                let day_of = random.below(60) as i64;
+                let what = random.below(10);
+                if what < 5 {
+                    let new = review_of(parent, writer * 1000 + n, day_of);
+                    products.insert(&new).await.unwrap();
+                    continue;
+                }
+                let shown = products.get(parent).await.unwrap().unwrap().reviews;
+                if shown.is_empty() {
+                    continue;
+                }
+                let id = shown[random.below(shown.len() as u64) as usize].review_id;
+                if what < 8 {
+                    products.delete(parent, id).await.unwrap();
+                } else {
+                    let edit = doc! { "published_date": day(day_of), "review_author": format!("w{writer}-{n}") };
+                    match products.update(parent, id, edit).await {
+                        Ok(_) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::ChildNotFound, "{error:?}"),
+                    }
+                }
+            }
+        })
+    });
+    for written in join_all(writers).await {
+        written.unwrap();
+    }
+}
+
+/// By one process, and as several would write, each with locks of its own.
+async fn is_right_when_they_stop(db: &TestDatabase, consistency: Consistency, processes: usize) {
+    let repository = || builder(db.database()).subset_size(SIZE).consistency(consistency);
+    let first = ready(db, repository()).await;
+    product(db).delete_many(doc! {}).await.unwrap();
+    add_parents(&product(db)).await;
+    let mut repositories = vec![first];
+    repositories.extend((1..processes).map(|_| repository().build().unwrap()));
+    db.recorder().clear();
+    write_mixed(&repositories).await;
+    let operations = f64::from(OPERATIONS + WRITERS);
+    let finds_to_aim = operations / 2.0;
+    println!(
+        "{consistency:?}, {processes} processes: {:.1} commands an operation",
+        (db.recorder().round_trips() as f64 - finds_to_aim) / operations
+    );
+    assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
+    let findings: Vec<Finding> = repositories[0].verify().stream().try_collect().await.unwrap();
+    assert_eq!(findings, []);
+    assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 300);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eventual_subsets_are_right_when_64_writers_stop() {
+    testkit::run(async |db| {
+        for processes in [1, 16] {
+            is_right_when_they_stop(db, Consistency::Eventual, processes).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactional_subsets_are_right_when_64_writers_stop() {
+    testkit::run(async |db| is_right_when_they_stop(db, Consistency::Transactional, 1).await).await;
+}
+
+/// Some write in transactions and some do not, as while a service is changed from one to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_consistencies_together_are_right_when_they_stop() {
+    testkit::run(async |db| {
+        let transactional = ready(db, builder(db.database()).subset_size(SIZE)).await;
+        let eventual = builder(db.database())
+            .subset_size(SIZE)
+            .consistency(Consistency::Eventual);
+        product(db).delete_many(doc! {}).await.unwrap();
+        add_parents(&product(db)).await;
+        write_mixed(&[transactional, eventual.build().unwrap()]).await;
+        assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_standalone_subsets_are_right_when_64_writers_stop() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
+    let database = client.database("test");
+    let repositories: [Products; 4] = [(); 4].map(|()| builder(&database).subset_size(SIZE).build().unwrap());
+    repositories[0].ensure_indexes().await.unwrap();
+    assert_eq!(repositories[0].consistency().await.unwrap(), Consistency::Eventual);
+    let (parents, children) = (database.collection("product"), database.collection("review"));
+    add_parents(&parents).await;
+    write_mixed(&repositories).await;
+    assert_eq!(wrong(&parents, &children, SIZE as usize).await, []);
+
+    // a session is for causal consistency alone
+    let mut session = client.start_session().await.unwrap();
+    let inserted = repositories[0]
+        .insert(&review_of(1, -1, 99))
+        .session(&mut session)
+        .await;
+    assert!(inserted.unwrap().in_subset);
+    let error = builder::<Product, Review>(&database)
+        .consistency(Consistency::Transactional)
+        .build()
+        .unwrap()
+        .insert(&review_of(1, -2, 99))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    assert_eq!(wrong(&parents, &children, SIZE as usize).await, []);
+}
+
+/// Reads a product and all its reviews at one moment, again and again, while others write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_of_transactional_writes_never_sees_a_wrong_subset() {
+    testkit::run(async |db| {
+        let repository = builder::<Product, Review>(db.database())
+            .subset_size(SIZE)
+            .consistency(Consistency::Transactional);
+        let products = ready(db, repository).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = (0..8).map(|writer| {
+            let (products, stop) = (products.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut random = Random(writer as u64);
+                let mut n = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    let id = writer * 100_000 + n;
+                    products
+                        .insert(&review_of(1, id, random.below(50) as i64))
+                        .await
+                        .unwrap();
+                    if random.below(3) > 0 {
+                        products.delete(1, id - random.below(3) as i32).await.unwrap();
+                    }
+                }
+                n
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let mut session = db.plain_client().start_session().await.unwrap();
+        let (parents, children) = (product(db), reviews(db));
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..150 {
+            let snapshot = TransactionOptions::builder()
+                .read_concern(ReadConcern::snapshot())
+                .build();
+            session.start_transaction().with_options(snapshot).await.unwrap();
+            let parent = parents
+                .find_one(doc! { "_id": 1 })
+                .session(&mut session)
+                .await
+                .unwrap()
+                .unwrap();
+            let mut cursor = children.find(doc! {}).session(&mut session).await.unwrap();
+            let all: Vec<Document> = cursor.stream(&mut session).try_collect().await.unwrap();
+            session.commit_transaction().await.unwrap();
+            let expected = truth(parent.get("_id").unwrap(), &all, SIZE as usize);
+            assert_eq!(parent.get_array("reviews").unwrap(), &expected);
+            seen.insert(parent.get_i64("reviews_version").unwrap());
+        }
+        stop.store(true, Ordering::Relaxed);
+        for writer in writers {
+            assert!(writer.await.unwrap() > 1);
+        }
+        assert!(seen.len() > 20, "{} versions", seen.len());
+    })
+    .await;
+}
+
+/// Its insert found the product before that was deleted, and finds the first reviews still there. Its place in the index is
+/// one that the delete has passed.
+#[tokio::test]
+async fn a_review_that_comes_while_its_product_is_deleted_is_not_left() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let new: Vec<Review> = (1..=20).map(review).collect();
+        products.insert_many(&new).await.unwrap();
+        let plain = db.plain_client().database(db.database().name());
+        let others = builder::<Product, Review>(&plain).consistency(Consistency::Eventual);
+        let others: Products = others.build().unwrap();
+        let inserter: Products = builder(db.database())
+            .consistency(Consistency::Eventual)
+            .build()
+            .unwrap();
+
+        // The insert waits for one transaction, and the delete, at its fifth review, for another.
+        let reviews = reviews(db);
+        let mut of_insert = db.plain_client().start_session().await.unwrap();
+        of_insert.start_transaction().await.unwrap();
+        let same = doc! { "product_id": 1, "review_id": 0 };
+        reviews.insert_one(same).session(&mut of_insert).await.unwrap();
+        let mut of_delete = db.plain_client().start_session().await.unwrap();
+        of_delete.start_transaction().await.unwrap();
+        let (fifth, held) = (
+            doc! { "product_id": 1, "review_id": 5 },
+            doc! { "$set": { "held": true } },
+        );
+        reviews.update_one(fifth, held).session(&mut of_delete).await.unwrap();
+
+        db.recorder().clear();
+        let inserting = tokio::spawn(async move { inserter.insert(&review(0)).await });
+        let mut commands = 0;
+        while !db.recorder().names().contains(&"insert".to_owned()) {
+            commands += 1;
+            db.recorder().sent(commands).await;
+        }
+        let deleting = tokio::spawn(async move { others.delete_parent(1).await });
+        let first = doc! { "product_id": 1, "review_id": { "$lt": 5 } };
+        while reviews.count_documents(first.clone()).await.unwrap() > 0 {}
+
+        of_insert.abort_transaction().await.unwrap();
+        let inserted = inserting.await.unwrap();
+        of_delete.abort_transaction().await.unwrap();
+        assert!(deleting.await.unwrap().unwrap().found);
+        let left = reviews.count_documents(doc! {}).await.unwrap();
+        assert_eq!(left, 0, "{inserted:?}");
+    })
+    .await;
+}
+
+/// A writer of one product waits on the server, and keeps its per-key lock for as long. Writers of other products do not
+/// wait for it, but for the few that share its lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_of_different_products_overlap() {
+    const PRODUCTS: i32 = 64;
+    testkit::run(async |db| {
+        let patient = RetryPolicy::default()
+            .with_max_attempts(u32::MAX)
+            .with_max_elapsed(Duration::from_secs(300));
+        let builder = builder(db.database()).consistency(Consistency::Transactional);
+        let products: Products = ready(db, builder.retry(patient)).await;
+        for id in 2..=PRODUCTS {
+            add_product(db, id).await;
+        }
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let touch = doc! { "$set": { "touched": true } };
+        let product = product(db);
+        let touch = product.update_one(doc! { "_id": 1 }, touch).session(&mut session);
+        touch.await.unwrap();
+
+        let (done, mut seen) = tokio::sync::watch::channel(0);
+        let insert = |id: i32| {
+            let (products, done) = (products.clone(), done.clone());
+            tokio::spawn(async move {
+                products.insert(&review_of(id, id, 0)).await.unwrap();
+                done.send_modify(|count| *count += 1);
+            })
+        };
+        let first = insert(1);
+        db.recorder().sent(1).await;
+        let others: Vec<_> = (2..=PRODUCTS).map(insert).collect();
+        // The hash is fixed, so always the same ones share the first one's lock: one of 63 is to be expected.
+        let enough = seen.wait_for(|count| *count >= PRODUCTS - 8);
+        tokio::time::timeout(Duration::from_secs(120), enough)
+            .await
+            .expect("writers of other products wait")
+            .unwrap();
+        assert!(!first.is_finished());
+        session.abort_transaction().await.unwrap();
+        for task in others.into_iter().chain([first]) {
+            task.await.unwrap();
+        }
+        assert_eq!(reviews(db).count_documents(doc! {}).await.unwrap(), PRODUCTS as u64);
+    })
+    .await;
+}

@@ -1,0 +1,357 @@
+//! Other programs write reviews past the repository, and a follower keeps the products right.
+
+use futures::future::join_all;
+use mongo_patterns::subset::{Consistency, Followed};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, doc};
+use tokio::sync::{oneshot, watch};
+
+use crate::common::support::all;
+use crate::subset::follower_support::*;
+use crate::subset::migration::{fill, of_product};
+use crate::subset::support::*;
+
+#[tokio::test]
+async fn what_others_wrote_before_it_and_while_it_was_off_is_followed() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 40).await else { return };
+        write_plainly(&reviews(db), 40, 0, 300).await;
+        assert!(count_wrong(db).await >= 30);
+        let follow = || products.follow(NAME).enable_pre_images().run_until_current();
+        let first = follow().await.unwrap();
+        assert_eq!((first.rebuilt, first.changes), (1, 0));
+        assert_right(db, &products, "at the start").await;
+
+        write_plainly(&reviews(db), 40, 1, 300).await;
+        assert!(count_wrong(db).await >= 30);
+        let before = operation_time(db).await;
+        let second = follow().await.unwrap();
+        assert_eq!((second.rebuilt, second.changes), (0, 300));
+        assert!(second.refreshed <= 40, "{second:?}");
+        assert!(second.up_to.unwrap() >= before);
+        assert_right(db, &products, "after it was off").await;
+
+        let versions = all(&product(db)).await;
+        let third = follow().await.unwrap();
+        assert_eq!((third.rebuilt, third.changes, third.refreshed), (0, 0, 0));
+        assert_eq!(all(&product(db)).await, versions, "nothing is refreshed again");
+        assert_eq!(all(&records(db)).await.len(), 1);
+    })
+    .await;
+}
+
+/// A thousand changes of three products are few commands, and of each change little travels.
+#[tokio::test]
+async fn changes_of_one_parent_that_come_together_make_one_refresh() {
+    testkit::run(async |db| {
+        let Some(products) = behind(db, 3, 1000).await else {
+            return;
+        };
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!((followed.changes, followed.refreshed), (1000, 3));
+        let commands = db.recorder().commands();
+        let updates: Vec<_> = commands.iter().filter(|command| command.name == "update").collect();
+        let refreshes = updates
+            .iter()
+            .filter(|update| update.command.get_str("update").unwrap() == "product");
+        assert_eq!(refreshes.count(), 3);
+        let names = db.recorder().names();
+        let others = names.iter().filter(|name| *name != "getMore" && *name != "killCursors");
+        // hello, listCollections, the record, the time, the stream; three for each product; the record
+        assert_eq!(others.count(), 5 + 3 * 3 + updates.len() - 3, "{names:?}");
+        assert!(updates.len() <= 5, "{names:?}");
+        let event = commands.iter().find_map(|command| {
+            let batch = command.reply.as_ref()?.get_document("cursor").ok()?;
+            let batch = batch.get_array("firstBatch").ok()?;
+            let event = batch.first()?.as_document()?;
+            event.contains_key("operationType").then(|| event.clone())
+        });
+        let event = event.unwrap();
+        assert_eq!(
+            event.keys().collect::<Vec<_>>(),
+            ["_id", "operationType", "fullDocument"]
+        );
+        assert_eq!(
+            event.get_document("fullDocument").unwrap().keys().collect::<Vec<_>>(),
+            ["product_id"]
+        );
+        assert_right(db, &products, "").await;
+    })
+    .await;
+}
+
+/// Four followers of two names, four programs that write past the repository, and four that write by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_beside_each_other_and_all_kinds_of_writers() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 20).await else { return };
+        products
+            .follow(NAME)
+            .enable_pre_images()
+            .run_until_current()
+            .await
+            .unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let (up_to, reached) = watch::channel(None);
+        let followers = (0..4).map(|n| {
+            // Locks of its own, as another process has.
+            let products = builder::<Product, Review>(db.database()).build().unwrap();
+            let (mut stopped, up_to) = (stopped.clone(), up_to.clone());
+            tokio::spawn(async move {
+                let end = async { drop(stopped.wait_for(|stopped| *stopped).await) };
+                let follow = products.follow(if n < 2 { NAME } else { "others" }).until(end);
+                let report = |at: Followed| {
+                    if n == 0 {
+                        up_to.send_replace(at.up_to);
+                    }
+                };
+                follow.on_progress(report).await.unwrap()
+            })
+        });
+        let followers: Vec<_> = followers.collect();
+        let others = db.plain_client().database(db.database().name());
+        let writers = (1..=8).map(|writer| {
+            let consistency = if writer % 2 == 0 {
+                Consistency::Eventual
+            } else {
+                Consistency::Transactional
+            };
+            let products = builder::<Product, Review>(&others)
+                .consistency(consistency)
+                .build()
+                .unwrap();
+            let reviews = reviews(db);
+            tokio::spawn(async move {
+                if writer <= 4 {
+                    return write_plainly(&reviews, 20, writer, 150).await;
+                }
+                let mut random = Random(writer as u64);
+                for n in 0..60 {
+                    let (parent, id) = (random.below(20) as i32 + 1, -(writer * 1000 + n));
+                    products
+                        .insert(&review_of(parent, id, random.below(60) as i64))
+                        .await
+                        .unwrap();
+                    if n % 3 == 0 {
+                        products.delete(parent, id).await.unwrap();
+                    }
+                }
+            })
+        });
+        for written in join_all(writers).await {
+            written.unwrap();
+        }
+        let last = operation_time(db).await;
+        let mut reached = reached;
+        reached
+            .wait_for(|up_to| up_to.is_some_and(|up_to| up_to >= last))
+            .await
+            .unwrap();
+        assert_right(db, &products, "one of them is there").await;
+        stop.send_replace(true);
+        let done: Vec<Followed> = join_all(followers).await.into_iter().map(Result::unwrap).collect();
+        assert!(done.iter().all(|done| done.changes > 0), "{done:?}");
+        assert_right(db, &products, "all have ended").await;
+        assert_eq!(all(&records(db)).await.len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_has_nothing_to_do_again() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 5).await else { return };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut stop = Some(stop);
+        let mut seen: Vec<Followed> = Vec::new();
+        let follow = products.follow(NAME).enable_pre_images();
+        let follow = follow.until(async { drop(stopped.await) }).on_progress(|at| {
+            seen.push(at);
+            if at.changes >= 20 {
+                drop(stop.take());
+            }
+        });
+        let (followed, ()) = tokio::join!(follow, async {
+            // by then the follower has begun
+            db.recorder().sent(8).await;
+            write_plainly(&reviews(db), 5, 0, 200).await;
+        });
+        let followed = followed.unwrap();
+        assert!(followed.changes >= 20, "{followed:?}");
+        assert_eq!(seen.last(), Some(&followed));
+        let in_order = |pair: &[Followed]| pair[0].up_to <= pair[1].up_to && pair[0].changes <= pair[1].changes;
+        assert!(seen.windows(2).all(in_order), "{seen:?}");
+        let rest = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!((followed.changes + rest.changes, rest.rebuilt), (200, 0));
+        assert_right(db, &products, "").await;
+        let again = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!((again.changes, again.refreshed), (0, 0));
+        // one that is stopped before it begins does nothing
+        let stopped = products.follow("another").until(std::future::ready(())).await.unwrap();
+        assert_eq!((stopped.rebuilt, stopped.up_to), (0, None));
+        assert_eq!(all(&records(db)).await.len(), 1);
+    })
+    .await;
+}
+
+/// Ids of any type, values that look like operators, and what is no parent.
+#[tokio::test]
+async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 2).await else { return };
+        let ids: [Bson; 7] = [
+            Bson::Int64(77),
+            "$name".into(),
+            doc! { "b": "$name" }.into(),
+            doc! { "a": 1 }.into(),
+            doc! { "a": 2 }.into(),
+            doc! { "a": "b\", \"c\": \"d" }.into(),
+            mongodb::bson::oid::ObjectId::new().into(),
+        ];
+        for id in &ids {
+            add_product(db, id.clone()).await;
+        }
+        products
+            .follow(NAME)
+            .enable_pre_images()
+            .run_until_current()
+            .await
+            .unwrap();
+        let review = |id: i32, parent: &Bson| doc! { "review_id": id, "product_id": parent, "published_date": day(1) };
+        for (n, id) in (0..).zip(&ids) {
+            reviews(db).insert_one(review(n, id)).await.unwrap();
+        }
+        let none: [Bson; 4] = [Bson::Null, vec![55, 56].into(), 99.into(), Bson::MinKey];
+        for (n, id) in (10..).zip(&none) {
+            reviews(db).insert_one(review(n, id)).await.unwrap();
+        }
+        let without = doc! { "review_id": 20, "published_date": day(1) };
+        reviews(db).insert_one(without).await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!((followed.changes, followed.refreshed), (12, 7));
+        assert_eq!(count_wrong(db).await, 0);
+
+        // replaced, by a pipeline, by a path, without their parent, and gone
+        let by = |id: i32| doc! { "review_id": id };
+        reviews(db).replace_one(by(0), review(0, &ids[1])).await.unwrap();
+        let pipeline = [doc! { "$set": { "product_id": { "$literal": &ids[2] } } }];
+        reviews(db).update_one(by(1), pipeline.to_vec()).await.unwrap();
+        let set = async |id: i32, field: &str, value: i32| {
+            reviews(db)
+                .update_one(by(id), doc! { "$set": { field: value } })
+                .await
+                .unwrap();
+        };
+        set(3, "product_id.a", 2).await;
+        set(10, "product_id", 2).await;
+        set(20, "product_id", 1).await;
+        reviews(db)
+            .update_one(by(5), doc! { "$unset": { "product_id": 1 } })
+            .await
+            .unwrap();
+        reviews(db).delete_many(by(6)).await.unwrap();
+        assert_eq!(count_wrong(db).await, 9);
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!((followed.changes, followed.refreshed), (7, 9));
+        assert_eq!(count_wrong(db).await, 0);
+    })
+    .await;
+}
+
+/// What another program writes shows while the follower waits.
+#[tokio::test]
+async fn a_change_is_followed_as_it_comes() {
+    testkit::run(async |db| {
+        let Some(products) = behind(db, 1, 0).await else { return };
+        let (up_to, mut reached) = watch::channel(None);
+        let follow = products.follow(NAME).on_progress(|at| {
+            up_to.send_replace(at.up_to);
+        });
+        let writes = async {
+            for id in 0..5 {
+                let new = mongodb::bson::serialize_to_document(&review(id)).unwrap();
+                reviews(db).insert_one(new).await.unwrap();
+                let last = operation_time(db).await;
+                reached
+                    .wait_for(|up_to| up_to.is_some_and(|up_to| up_to >= last))
+                    .await
+                    .unwrap();
+                assert_eq!(embedded(db).await.len() as i32, id + 1);
+            }
+        };
+        tokio::select! {
+            ended = async { follow.await } => panic!("{ended:?}"),
+            () = writes => {}
+        }
+    })
+    .await;
+}
+
+/// Before and after it together, a review is larger than a document may be. Only its product travels.
+#[tokio::test]
+async fn a_child_may_be_as_large_as_a_document() {
+    testkit::run(async |db| {
+        if followed(db, 1).await.is_none() {
+            return;
+        }
+        let products: Products = builder(db.database())
+            .embedded_fields(["review_author", "published_date"])
+            .build()
+            .unwrap();
+        products
+            .follow(NAME)
+            .enable_pre_images()
+            .run_until_current()
+            .await
+            .unwrap();
+        let new = |day_of: i64| {
+            let mut new = mongodb::bson::serialize_to_document(&review_of(1, 7, day_of)).unwrap();
+            new.insert("review_text", "x".repeat(12_000_000));
+            new
+        };
+        let one = doc! { "review_id": 7 };
+        reviews(db).insert_one(new(1)).await.unwrap();
+        reviews(db)
+            .update_one(one.clone(), doc! { "$set": { "published_date": day(2) } })
+            .await
+            .unwrap();
+        reviews(db).replace_one(one.clone(), new(3)).await.unwrap();
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!((followed.changes, followed.refreshed, followed.rebuilt), (3, 1, 0));
+        assert_eq!(embedded(db).await, [7]);
+        reviews(db).delete_one(one).await.unwrap();
+        assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 1);
+        assert!(embedded(db).await.is_empty());
+    })
+    .await;
+}
+
+/// A move copies the children, which the follower sees. It leaves a parent alone that is not moved yet.
+#[tokio::test]
+async fn what_is_not_moved_yet_is_left_to_the_move() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 1).await else { return };
+        product(db).delete_many(doc! {}).await.unwrap();
+        fill(db, 30).await;
+        let with_reviews = async || {
+            let mut products = all(&product(db)).await;
+            products.retain(|product| product.get_array("reviews").is_ok_and(|reviews| !reviews.is_empty()));
+            products
+        };
+        let unmoved = with_reviews().await;
+        let follow = || products.follow(NAME).enable_pre_images().run_until_current();
+        assert_eq!(follow().await.unwrap().rebuilt, 1);
+        // As a move does that is killed between its two commands.
+        let embedded = unmoved[0].get_array("reviews").unwrap();
+        let copied = of_product(1, embedded[0].as_document().unwrap());
+        reviews(db).insert_one(copied).await.unwrap();
+        let followed = follow().await.unwrap();
+        assert_eq!((followed.changes, followed.refreshed), (1, 0));
+        assert_eq!(with_reviews().await, unmoved);
+
+        products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
+        assert!(follow().await.unwrap().changes > 0);
+        assert_right(db, &products, "after the move").await;
+    })
+    .await;
+}

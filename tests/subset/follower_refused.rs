@@ -1,0 +1,300 @@
+//! What a follower cannot do, and what it does where changes are lost.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::SubsetRepository;
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
+
+use crate::common::support::all;
+use crate::subset::follower_support::*;
+use crate::subset::support::*;
+
+async fn set_pre_images(db: &TestDatabase, enabled: bool) {
+    let images = doc! { "collMod": "review", "changeStreamPreAndPostImages": { "enabled": enabled } };
+    let database = db.plain_client().database(db.database().name());
+    database.run_command(images).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_standalone_cannot_be_followed() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("test");
+    let products: Products = builder(&database).build().unwrap();
+    products.ensure_indexes().await.unwrap();
+    let error = products.follow(NAME).enable_pre_images().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    assert!(error.to_string().contains("replica set"), "{error}");
+    assert_eq!(database.list_collection_names().await.unwrap(), ["review"]);
+}
+
+#[tokio::test]
+async fn without_indexes_or_pre_images_nothing_is_begun() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 1).await else { return };
+        write_plainly(&reviews(db), 1, 0, 5).await;
+        let error = products.follow(NAME).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
+        assert!(error.is_setup_error());
+        assert_eq!((count_wrong(db).await, all(&records(db)).await.len()), (1, 0));
+
+        let other: Products = builder(db.database())
+            .order_by("stars", mongo_patterns::subset::Direction::Ascending)
+            .build()
+            .unwrap();
+        let error = other.follow(NAME).enable_pre_images().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+
+        products
+            .follow(NAME)
+            .enable_pre_images()
+            .run_until_current()
+            .await
+            .unwrap();
+        // they stay on, and are not set again
+        db.recorder().clear();
+        products
+            .follow(NAME)
+            .enable_pre_images()
+            .run_until_current()
+            .await
+            .unwrap();
+        assert!(!db.recorder().names().contains(&"collMod".to_owned()));
+        products.follow(NAME).run_until_current().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_is_of_one_pair_of_collections_and_fields() {
+    testkit::run(async |db| {
+        let Some(products) = behind(db, 1, 3).await else { return };
+        let other = SubsetRepository::<Document, Document>::builder(
+            db.collection::<Document>("product"),
+            db.collection::<Document>("review"),
+        );
+        let other = other
+            .subset_field("newest")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("published_date", mongo_patterns::subset::Direction::Descending)
+            .build()
+            .unwrap();
+        let record = all(&records(db)).await;
+        let error = other.follow(NAME).run_until_current().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+        assert!(
+            !error.to_string().contains(NAME) || error.to_string().contains("test_"),
+            "{error}"
+        );
+        assert_eq!(all(&records(db)).await, record);
+        other.follow("newest").run_until_current().await.unwrap();
+        // another size, order or choice of fields is the same follower
+        let larger: Products = builder(db.database()).subset_size(20).build().unwrap();
+        assert_eq!(larger.follow(NAME).run_until_current().await.unwrap().changes, 3);
+
+        records(db)
+            .update_one(doc! { "_id": NAME }, doc! { "$set": { "token": "none" } })
+            .await
+            .unwrap();
+        let error = products.follow(NAME).run_until_current().await.unwrap_err();
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Corrupt, Some("token")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_collection_ends_it_and_it_begins_anew() {
+    testkit::run(async |db| {
+        let Some(products) = behind(db, 3, 10).await else {
+            return;
+        };
+        for rename in [false, true] {
+            if rename {
+                let admin = db.plain_client().database("admin");
+                let (from, to) = (
+                    format!("{}.review", db.database().name()),
+                    format!("{}.old", db.database().name()),
+                );
+                admin
+                    .run_command(doc! { "renameCollection": from, "to": to })
+                    .await
+                    .unwrap();
+            } else {
+                reviews(db).drop().await.unwrap();
+            }
+            products.ensure_indexes().await.unwrap();
+            write_plainly(&reviews(db), 3, 1, 10).await;
+            let follow = || products.follow(NAME).enable_pre_images().run_until_current();
+            let error = follow().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error:?}");
+            assert_eq!(all(&records(db)).await.len(), 0);
+            let followed = follow().await.unwrap();
+            assert_eq!((followed.rebuilt, followed.changes), (1, 0));
+            assert_right(db, &products, "").await;
+            write_plainly(&reviews(db), 3, 2, 10).await;
+            assert_eq!(follow().await.unwrap().changes, 10);
+            assert_right(db, &products, "").await;
+        }
+    })
+    .await;
+}
+
+/// Deletes of which the server does not know what was deleted.
+#[tokio::test]
+async fn where_changes_are_lost_all_is_made_anew() {
+    testkit::run(async |db| {
+        let Some(products) = behind(db, 20, 200).await else {
+            return;
+        };
+        products.follow(NAME).run_until_current().await.unwrap();
+        write_plainly(&reviews(db), 20, 1, 10).await;
+        set_pre_images(db, false).await;
+        reviews(db)
+            .delete_many(doc! { "review_id": { "$gte": 50, "$lt": 150 } })
+            .await
+            .unwrap();
+        let error = products.follow(NAME).run_until_current().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
+        set_pre_images(db, true).await;
+        write_plainly(&reviews(db), 20, 2, 10).await;
+        for _ in 0..2 {
+            let error = products
+                .follow(NAME)
+                .disable_rebuild()
+                .run_until_current()
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
+        }
+        assert!(count_wrong(db).await > 0);
+        let followed = products.follow(NAME).run_until_current().await.unwrap();
+        assert_eq!(followed.rebuilt, 1);
+        assert_right(db, &products, "").await;
+
+        // the same, while it follows
+        let mut begun = false;
+        let (more, mut last) = tokio::sync::watch::channel(None);
+        let follow = products.follow(NAME).enable_pre_images().on_progress(|at| {
+            more.send_replace(Some(at));
+        });
+        let writes = async {
+            last.wait_for(Option::is_some).await.unwrap();
+            set_pre_images(db, false).await;
+            reviews(db)
+                .delete_many(doc! { "review_id": { "$gte": 2_000_000 } })
+                .await
+                .unwrap();
+            last.wait_for(|at| at.is_some_and(|at| at.rebuilt == 1)).await.unwrap();
+            begun = true;
+        };
+        tokio::select! {
+            ended = async { follow.await } => panic!("{ended:?}"),
+            () = writes => {}
+        }
+        assert!(begun);
+        products.follow(NAME).run_until_current().await.unwrap();
+        assert_right(db, &products, "while it follows").await;
+    })
+    .await;
+}
+
+/// A place that the oplog does not reach back to: what the server says then.
+#[tokio::test]
+async fn a_place_that_is_too_old_is_lost() {
+    testkit::run(async |db| {
+        for (commands, code) in [(["aggregate"], 286), (["aggregate"], 280), (["getMore"], 136)] {
+            let Some(products) = behind(db, 5, 50).await else {
+                return;
+            };
+            let follow = || products.follow(NAME).run_until_current();
+            let fail = FailPoint::on(&commands).times(1).error_code(code);
+            let fault = fail.clone().enable(db).await;
+            let error = follow().disable_rebuild().await.unwrap_err();
+            fault.disable().await;
+            assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
+            assert!(error.as_driver_error().is_some());
+            // what was there before it was lost is done
+            assert_eq!(count_wrong(db).await == 0, commands == ["getMore"]);
+            write_plainly(&reviews(db), 5, 1, 5).await;
+            let fault = fail.enable(db).await;
+            let followed = follow().await.unwrap();
+            fault.disable().await;
+            assert_eq!(followed.rebuilt, 1, "{code}");
+            assert_right(db, &products, "").await;
+
+            // it does not go on and on
+            let fault = FailPoint::on(&["getMore"]).error_code(code).enable(db).await;
+            db.recorder().clear();
+            let error = products.follow(NAME).await.unwrap_err();
+            fault.disable().await;
+            assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
+            let names = db.recorder().names();
+            assert_eq!(names.iter().filter(|name| *name == "getMore").count(), 2, "{names:?}");
+        }
+        let Some(products) = behind(db, 1, 1).await else { return };
+        let fault = FailPoint::on(&["aggregate"]).error_code(280).enable(db).await;
+        let error = products.follow(NAME).await.unwrap_err();
+        fault.disable().await;
+        assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_that_never_rebuilds_begins_with_what_comes() {
+    testkit::run(async |db| {
+        let Some(products) = followed(db, 2).await else { return };
+        write_plainly(&reviews(db), 1, 0, 5).await;
+        let follow = || {
+            products
+                .follow(NAME)
+                .enable_pre_images()
+                .disable_rebuild()
+                .run_until_current()
+        };
+        let followed = follow().await.unwrap();
+        assert_eq!((followed.rebuilt, followed.refreshed), (0, 0));
+        assert_eq!(count_wrong(db).await, 1);
+        let new = mongodb::bson::serialize_to_document(&review_of(2, 9, 9)).unwrap();
+        reviews(db).insert_one(new).await.unwrap();
+        assert_eq!(follow().await.unwrap().refreshed, 1);
+        assert_eq!(
+            wrong(&product(db), &reviews(db), 10).await,
+            [mongodb::bson::Bson::Int32(1)]
+        );
+    })
+    .await;
+}
+
+/// Read concerns that a change stream does not take, and a write concern under which a failover takes back.
+#[tokio::test]
+async fn the_concerns_of_the_collections_do_not_matter() {
+    testkit::run(async |db| {
+        let Some(_) = behind(db, 2, 20).await else { return };
+        let options = CollectionOptions::builder()
+            .read_concern(ReadConcern::linearizable())
+            .write_concern(WriteConcern::nodes(1))
+            .build();
+        let collection = |name: &str| db.database().collection_with_options::<Document>(name, options.clone());
+        let products: Products = SubsetRepository::builder(collection("product"), collection("review"))
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("published_date", mongo_patterns::subset::Direction::Descending)
+            .build()
+            .unwrap();
+        db.recorder().clear();
+        assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 20);
+        assert_right(db, &products, "").await;
+        let updates: Vec<_> = db.recorder().commands();
+        let updates = updates.iter().filter(|command| command.name == "update");
+        let majority = doc! { "w": "majority" };
+        assert!(updates.clone().count() >= 3);
+        for update in updates {
+            assert_eq!(update.command.get_document("writeConcern").unwrap(), &majority);
+        }
+    })
+    .await;
+}

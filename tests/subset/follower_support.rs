@@ -1,0 +1,103 @@
+//! What the tests of the follower share: programs that write reviews past the repository.
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{Consistency, Finding};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, Timestamp, doc};
+
+use crate::common::support::at_least;
+use crate::subset::support::*;
+
+pub const NAME: &str = "reviews";
+
+/// A repository over products 1 to so many, with nothing recorded; `None` where the server cannot do it, and says so.
+pub async fn followed(db: &TestDatabase, parents: i32) -> Option<Products> {
+    let products = products(db, Consistency::Eventual).await;
+    if !at_least(db, 6) {
+        let error = products.follow(NAME).run_until_current().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::Unsupported, Some("follow")),
+            "{error:?}"
+        );
+        return None;
+    }
+    for id in 2..=parents {
+        add_product(db, id).await;
+    }
+    Some(products)
+}
+
+/// The same, with a follower that has been there, and then so many writes past it.
+pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Option<Products> {
+    let products = followed(db, parents).await?;
+    products
+        .follow(NAME)
+        .enable_pre_images()
+        .run_until_current()
+        .await
+        .unwrap();
+    write_plainly(&reviews(db), parents, 0, writes).await;
+    db.recorder().clear();
+    Some(products)
+}
+
+/// Inserts, edits of what the order goes by, deletes, and moves to other parents, by the plain driver. Each is a change.
+pub async fn write_plainly(reviews: &Collection<Document>, parents: i32, writer: i32, writes: u64) {
+    let mut random = Random(20_261_121 + writer as u64);
+    let mut mine: Vec<(i32, i32)> = Vec::new();
+    for n in 0..writes as i32 {
+        let what = random.below(10);
+        let parent = random.below(parents as u64) as i32 + 1;
+        let day = day(random.below(60) as i64);
+        if what < 5 || mine.is_empty() {
+            let id = writer * 1_000_000 + n;
+            let new = doc! { "review_id": id, "product_id": parent, "review_author": "Pablo", "published_date": day };
+            reviews.insert_one(new).await.unwrap();
+            mine.push((parent, id));
+            continue;
+        }
+        let place = random.below(mine.len() as u64) as usize;
+        let one = doc! { "product_id": mine[place].0, "review_id": mine[place].1 };
+        if what < 7 {
+            let edit = doc! { "$set": { "published_date": day, "review_author": format!("w{writer}-{n}") } };
+            assert_eq!(reviews.update_one(one, edit).await.unwrap().modified_count, 1);
+        } else if what < 8 {
+            assert_eq!(reviews.delete_one(one).await.unwrap().deleted_count, 1);
+            mine.swap_remove(place);
+        } else {
+            let moved = doc! { "$set": { "product_id": parent, "review_author": format!("w{writer}-{n}") } };
+            assert_eq!(reviews.update_one(one, moved).await.unwrap().modified_count, 1);
+            mine[place].0 = parent;
+        }
+    }
+}
+
+/// The time of the server's last write.
+pub async fn operation_time(db: &TestDatabase) -> Timestamp {
+    let find = doc! { "find": "review", "limit": 1, "singleBatch": true };
+    let database = db.plain_client().database(db.database().name());
+    match database.run_command(find).await.unwrap().get("operationTime") {
+        Some(Bson::Timestamp(time)) => *time,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Checks each subset by our own count, and by verify.
+pub async fn assert_right(db: &TestDatabase, products: &Products, context: &str) {
+    assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "{context}");
+    let found: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
+    assert_eq!(found, [], "{context}");
+}
+
+/// How many products are wrong.
+pub async fn count_wrong(db: &TestDatabase) -> usize {
+    wrong(&product(db), &reviews(db), 10).await.len()
+}
+
+/// What the followers have noted.
+pub fn records(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("mongo_patterns_followers")
+}

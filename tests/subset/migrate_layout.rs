@@ -1,0 +1,423 @@
+//! Collections without a subset get one, and order, size and embedded fields of live ones change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Database;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::all;
+use crate::subset::migration::findings;
+use crate::subset::support::*;
+
+const PARENTS: i32 = 20;
+
+/// Products with reviews, and no subset; and reviews of no product.
+async fn load(db: &TestDatabase) {
+    let parents = (1..=PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget" });
+    product(db).insert_many(parents).await.unwrap();
+    let mut random = Random(3);
+    let mut children: Vec<Review> = (1..=PARENTS)
+        .flat_map(|parent| (0..parent * 2).map(move |id| (parent, id)))
+        .map(|(parent, id)| review_of(parent, id, random.below(30) as i64))
+        .collect();
+    children.extend((0..3).map(|id| review_of(90, id, 1)));
+    db.plain_collection::<Review>("review")
+        .insert_many(children)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_collections_get_a_subset_while_writers_go_on() {
+    testkit::run(async |db| {
+        load(db).await;
+        let products: Products = builder(db.database()).build().unwrap();
+        let database = db.plain_client().database(db.database().name());
+        let other: Products = builder(&database).build().unwrap();
+        other.ensure_indexes().await.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let written = Arc::new(AtomicU32::new(0));
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let (other, stop, written) = (other.clone(), Arc::clone(&stop), Arc::clone(&written));
+                tokio::spawn(async move {
+                    let mut random = Random(writer as u64);
+                    let mut n = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        n += 1;
+                        let parent = 1 + random.below(PARENTS as u64) as i32;
+                        let new = review_of(parent, (writer + 1) * 10_000 + n, random.below(60) as i64);
+                        other.insert(&new).await.unwrap();
+                        other.delete(parent, new.review_id - 2).await.unwrap();
+                        written.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        while written.load(Ordering::Relaxed) < 10 {
+            tokio::task::yield_now().await;
+        }
+        let mut progress = Vec::new();
+        let adopted = products
+            .migrate_existing()
+            .on_progress(|at| progress.push((at.done, at.total)))
+            .await
+            .unwrap();
+        stop.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        assert_eq!((adopted.parents, adopted.orphans), (PARENTS as u64, 3));
+        assert_eq!(progress.last(), Some(&(PARENTS as u64, PARENTS as u64)));
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        assert_eq!(findings(&products).await.len(), 1, "the children of none");
+
+        // once more writes nothing
+        let before = all(&product(db)).await;
+        let again = products.migrate_existing().await.unwrap();
+        assert_eq!(
+            (again.parents, again.one_by_one, again.created_indexes.len()),
+            (PARENTS as u64, 0, 0)
+        );
+        assert_eq!(all(&product(db)).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_adoption_that_fails_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        let mut failed = 0;
+        for skip in 0.. {
+            for name in ["product", "review"] {
+                db.plain_collection::<Document>(name).drop().await.unwrap();
+            }
+            load(db).await;
+            let products: Products = builder(db.database()).build().unwrap();
+            let commands = [
+                "aggregate",
+                "find",
+                "count",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+            ];
+            let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
+            let adopted = products.migrate_existing().await;
+            fault.disable().await;
+            if adopted.is_ok() {
+                break;
+            }
+            failed += 1;
+            products.migrate_existing().await.unwrap();
+            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip}");
+        }
+        assert!(failed >= 7, "{failed}");
+    })
+    .await;
+}
+
+/// Two children of one parent that have the same id.
+#[tokio::test]
+async fn children_that_break_the_rules_stop_an_adoption_before_it_writes() {
+    testkit::run(async |db| {
+        load(db).await;
+        let twice = mongodb::bson::serialize_to_document(&review_of(4, 1, 7)).unwrap();
+        reviews(db).insert_one(twice).await.unwrap();
+        let before = all(&product(db)).await;
+        let products: Products = builder(db.database()).build().unwrap();
+        let error = products.migrate_existing().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(all(&product(db)).await, before);
+    })
+    .await;
+}
+
+type Other = SubsetRepositoryBuilder<Product, Review>;
+
+/// By the name of the author.
+fn by_author(database: &Database) -> Other {
+    let common = SubsetRepository::<Product, Review>::builder(
+        database.collection::<Document>("product"),
+        database.collection::<Document>("review"),
+    );
+    common
+        .subset_field("reviews")
+        .parent_field("product_id")
+        .child_id_field("review_id")
+        .order_by("review_author", Direction::Ascending)
+}
+
+/// What the subset of a product must be by that order.
+fn first_by_author(product: i32, reviews: &[Document], size: usize) -> Vec<Bson> {
+    let mut of_product: Vec<&Document> = reviews
+        .iter()
+        .filter(|review| review.get("product_id") == Some(&Bson::Int32(product)))
+        .collect();
+    of_product.sort_by_key(|review| {
+        (
+            review.get_str("review_author").unwrap(),
+            review.get_i32("review_id").unwrap(),
+        )
+    });
+    let embedded = of_product.into_iter().take(size).map(|review| {
+        let mut review = review.clone();
+        review.remove("_id");
+        review.remove("product_id");
+        Bson::Document(review)
+    });
+    embedded.collect()
+}
+
+/// Writers with the old order write until they are refused, and go on with the new one.
+async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
+    for name in ["product", "review"] {
+        db.plain_collection::<Document>(name).drop().await.unwrap();
+    }
+    load(db).await;
+    let old: Products = builder(db.database()).build().unwrap();
+    old.migrate_existing().await.unwrap();
+    let new: Products = by_author(db.database()).subset_size(4).build().unwrap();
+    let database = db.plain_client().database(db.database().name());
+    let (written, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let mut products: Products = builder(&database).consistency(consistency).build().unwrap();
+            let next: Products = by_author(&database)
+                .subset_size(4)
+                .consistency(consistency)
+                .build()
+                .unwrap();
+            let (written, refused, done) = (Arc::clone(&written), Arc::clone(&refused), Arc::clone(&done));
+            tokio::spawn(async move {
+                let mut random = Random(writer as u64);
+                let mut after = 10;
+                let mut is_old = true;
+                let mut n = 0;
+                while after > 0 {
+                    if done.load(Ordering::Relaxed) && !is_old {
+                        after -= 1;
+                    }
+                    n += 1;
+                    let parent = 1 + random.below(PARENTS as u64) as i32;
+                    let mut review = review_of(parent, (writer + 1) * 100_000 + n, random.below(60) as i64);
+                    review.review_author = format!("{}", random.below(1000));
+                    let outcome = match n % 3 {
+                        0 => products.delete(parent, review.review_id - 5).await.map(drop),
+                        _ => products.insert(&review).await.map(drop),
+                    };
+                    match outcome {
+                        Ok(()) => drop(written.fetch_add(1, Ordering::Relaxed)),
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+                            assert!(is_old);
+                            refused.fetch_add(1, Ordering::Relaxed);
+                            (products, is_old) = (next.clone(), false);
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    while written.load(Ordering::Relaxed) < 20 {
+        tokio::task::yield_now().await;
+    }
+    let plan = new.migrate_layout_from(&old).plan().await.unwrap();
+    let drops = |planned: &mongo_patterns_core::PlannedCommand| {
+        let index = planned.command.get_str("index").unwrap_or_default();
+        planned.command.contains_key("dropIndexes") && index == "product_id_1_published_date_-1_review_id_-1"
+    };
+    assert_eq!(plan.commands.iter().filter(|planned| drops(planned)).count(), 1);
+    let changed = new.migrate_layout_from(&old).await.unwrap();
+    done.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(changed.parents, PARENTS as u64);
+    assert_eq!(changed.created_indexes, ["product_id_1_review_author_1_review_id_1"]);
+    assert_eq!(
+        changed.dropped_index.as_deref(),
+        Some("product_id_1_published_date_-1_review_id_-1")
+    );
+    assert_eq!(refused.load(Ordering::Relaxed), 8, "each was refused once");
+    let children = all(&reviews(db)).await;
+    for parent in all(&product(db)).await {
+        let id = parent.get_i32("_id").unwrap();
+        assert_eq!(
+            parent.get_array("reviews").unwrap(),
+            &first_by_author(id, &children, 4),
+            "product {id}"
+        );
+    }
+    assert_eq!(findings(&new).await.len(), 1, "the children of none");
+    let error = old.rebuild(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_order_under_transactional_writers() {
+    testkit::run(async |db| another_order_under_load(db, Consistency::Transactional).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_order_under_eventual_writers() {
+    testkit::run(async |db| another_order_under_load(db, Consistency::Eventual).await).await;
+}
+
+/// A refresh by the old order that has read its children, and writes them after the change, if it may.
+#[tokio::test]
+async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
+    testkit::run(async |db| {
+        add_product(db, 1).await;
+        let mut second = review_of(1, 2, 0);
+        second.review_author = "A".to_owned();
+        let both = [review_of(1, 1, 1), second];
+        db.plain_collection::<Review>("review").insert_many(both).await.unwrap();
+        let old: Products = builder(db.database())
+            .subset_size(1)
+            .consistency(Consistency::Eventual)
+            .build()
+            .unwrap();
+        old.migrate_existing().await.unwrap();
+        old.rebuild(1).await.unwrap();
+        assert_eq!(embedded(db).await, [1]);
+        // A writer with the new order has begun before the change, so its product is right by then.
+        let database = db.plain_client().database(db.database().name());
+        let new: Products = by_author(&database).subset_size(1).build().unwrap();
+        new.ensure_indexes().await.unwrap();
+        new.rebuild(1).await.unwrap();
+        assert_eq!(embedded(db).await, [2]);
+        db.recorder().clear();
+        let mut late = Box::pin(old.rebuild(1).into_future());
+        // Version and children are read, and the update is held.
+        let slow = FailPoint::on(&["update"])
+            .times(1)
+            .block(std::time::Duration::from_secs(2));
+        let slow = slow.enable(db).await;
+        tokio::select! {
+            biased;
+            () = db.recorder().sent(3) => {}
+            rebuilt = &mut late => panic!("{rebuilt:?}"),
+        }
+        new.migrate_layout_from(&old).await.unwrap();
+        let late = late.await;
+        slow.disable().await;
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::IndexMissing);
+        assert_eq!(db.recorder().names(), ["find", "find", "update", "find", "find"]);
+        assert_eq!(embedded(db).await, [2]);
+        assert_eq!(findings(&new).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_size_and_other_fields() {
+    testkit::run(async |db| {
+        load(db).await;
+        let old: Products = builder(db.database()).build().unwrap();
+        old.migrate_existing().await.unwrap();
+        for (n, (size, embed)) in [(3, None), (12, None), (12, Some(["published_date"]))]
+            .into_iter()
+            .enumerate()
+        {
+            let new = builder::<Document, Document>(db.database()).subset_size(size);
+            let new = match embed {
+                None => new,
+                Some(fields) => new.embedded_fields(fields),
+            };
+            let new = new.build().unwrap();
+            let plan = new.migrate_layout_from(&old).plan().await.unwrap();
+            let drops = |command: &Document| command.contains_key("dropIndexes");
+            assert!(!plan.commands.iter().any(|planned| drops(&planned.command)));
+            let changed = new.migrate_layout_from(&old).await.unwrap();
+            assert_eq!((changed.parents, changed.dropped_index), (PARENTS as u64, None));
+            let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
+            let shown = found.get_array("reviews").unwrap();
+            assert_eq!(shown.len(), size as usize);
+            let fields = shown[0].as_document().unwrap().len();
+            assert_eq!(fields, if embed.is_some() { 2 } else { 3 });
+            let before = all(&product(db)).await;
+            new.migrate_layout_from(&old).await.unwrap();
+            assert_eq!(all(&product(db)).await, before, "what is right is not written");
+            // a writer with the old settings, that was not replaced yet
+            old.insert(&review_of(PARENTS, 1000 + n as i32, 999)).await.unwrap();
+            let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
+            assert_eq!(found.get_array("reviews").unwrap().len(), 10);
+            new.migrate_layout_from(&old).await.unwrap();
+            let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
+            assert_eq!(found.get_array("reviews").unwrap().len(), size as usize);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_that_fails_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        let mut failed = 0;
+        for skip in 0.. {
+            for name in ["product", "review"] {
+                db.plain_collection::<Document>(name).drop().await.unwrap();
+            }
+            load(db).await;
+            let old: Products = builder(db.database()).build().unwrap();
+            old.migrate_existing().await.unwrap();
+            let new: Products = by_author(db.database()).build().unwrap();
+            let commands = [
+                "aggregate",
+                "find",
+                "count",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+                "dropIndexes",
+            ];
+            let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
+            let changed = new.migrate_layout_from(&old).await;
+            fault.disable().await;
+            if changed.is_ok() {
+                break;
+            }
+            failed += 1;
+            new.migrate_layout_from(&old).await.unwrap();
+            assert_eq!(findings(&new).await.len(), 1, "after {skip}");
+            assert_eq!(reviews(db).list_index_names().await.unwrap().len(), 3);
+        }
+        assert!(failed >= 8, "{failed}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn other_names_or_collections_are_no_change() {
+    testkit::run(async |db| {
+        let old: Products = builder(db.database()).build().unwrap();
+        let renamed: Products = builder(db.database()).subset_field("newest").build().unwrap();
+        let elsewhere: Products = by_author(&db.plain_client().database("other")).build().unwrap();
+        for new in [renamed, elsewhere] {
+            let error = new.migrate_layout_from(&old).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        // An index of the old name that is another.
+        let keys = doc! { "product_id": 1 };
+        let options = mongodb::options::IndexOptions::builder()
+            .name("product_id_1_published_date_-1_review_id_-1".to_owned())
+            .build();
+        let index = mongodb::IndexModel::builder().keys(keys).options(options).build();
+        reviews(db).create_index(index).await.unwrap();
+        let error = by_author(db.database())
+            .build()
+            .unwrap()
+            .migrate_layout_from(&old)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMismatch);
+    })
+    .await;
+}

@@ -1,0 +1,445 @@
+//! Children that are all embedded in their parents move into a collection of their own.
+
+use futures::TryStreamExt;
+use mongo_patterns::subset::{Direction, Finding, Migrated, SubsetRepository};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
+
+use crate::common::support::all;
+use crate::subset::support::*;
+
+/// A repository that has sent nothing, and no index.
+pub fn unmoved(db: &TestDatabase) -> Products {
+    builder(db.database()).build().unwrap()
+}
+
+/// A review as it is embedded.
+pub fn embedded_review(id: i32, published: i64) -> Document {
+    doc! { "review_id": id, "review_author": format!("author {id}"), "published_date": day(published) }
+}
+
+/// Products from 1 on, of which each third has no reviews, the others up to 40, in no order; and the reviews as they are
+/// to be stored, without their `_id`.
+pub async fn fill(db: &TestDatabase, products: i32) -> Vec<Document> {
+    let mut expected = Vec::new();
+    let mut parents = Vec::new();
+    let mut random = Random(7);
+    for id in 1..=products {
+        let count = if id % 3 == 0 { 0 } else { 1 + random.below(40) as i32 };
+        let reviews: Vec<Document> = (0..count)
+            .map(|n| embedded_review(n, random.below(20) as i64))
+            .collect();
+        expected.extend(reviews.iter().map(|review| of_product(id, review)));
+        parents.push(match id % 6 {
+            3 => doc! { "_id": id, "name": "Super Widget" },
+            _ => doc! { "_id": id, "name": "Super Widget", "reviews": reviews },
+        });
+    }
+    product(db).insert_many(parents).await.unwrap();
+    expected
+}
+
+pub fn of_product(id: impl Into<Bson>, review: &Document) -> Document {
+    let mut document = doc! { "product_id": id.into() };
+    document.extend(review.clone());
+    document
+}
+
+/// The stored reviews in the order of product and id, without their `_id`.
+pub async fn stored(db: &TestDatabase) -> Vec<Document> {
+    let reviews = reviews(db);
+    let find = reviews.find(doc! {}).sort(doc! { "product_id": 1, "review_id": 1 });
+    let find = find.projection(doc! { "_id": 0 });
+    find.await.unwrap().try_collect().await.unwrap()
+}
+
+pub async fn findings(products: &Products) -> Vec<Finding> {
+    products.verify().stream().try_collect().await.unwrap()
+}
+
+async fn count(db: &TestDatabase, products: &[i32]) -> u64 {
+    let filter = doc! { "product_id": { "$in": products } };
+    reviews(db).count_documents(filter).await.unwrap()
+}
+
+#[tokio::test]
+async fn all_reviews_move_and_each_product_keeps_the_first() {
+    testkit::run(async |db| {
+        let expected = fill(db, 60).await;
+        let products = unmoved(db);
+        let mut progress = Vec::new();
+        let moved = products
+            .migrate_from_embedded()
+            .chunk_children(100)
+            .on_progress(|at| progress.push((at.done, at.total)))
+            .await
+            .unwrap();
+        let children = expected.len() as u64;
+        assert_eq!((moved.parents, moved.children, moved.resumed), (40, children, false));
+        assert!(progress.len() > 3, "{progress:?}");
+        assert_eq!(progress.last(), Some(&(children, children)));
+        assert_eq!(stored(db).await, expected);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        assert_eq!(findings(&products).await, []);
+        // nothing passes through the client
+        for command in db.recorder().commands() {
+            let reply = command.reply.unwrap_or_default().to_string();
+            assert!(!reply.contains("author"), "{} {reply}", command.name);
+        }
+        products.insert(&review_of(1, 1000, 99)).await.unwrap();
+
+        // once more changes nothing
+        let before = (all(&product(db)).await, all(&reviews(db)).await);
+        let again = products.migrate_from_embedded().await.unwrap();
+        assert_eq!((again.parents, again.children, again.resumed), (0, 0, false));
+        assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
+    })
+    .await;
+}
+
+/// Ids, values and names that look like operators, paths or expressions are what they are.
+#[tokio::test]
+async fn hostile_ids_values_and_names_are_moved_as_they_are() {
+    testkit::run(async |db| {
+        let parents: Vec<Bson> = vec![
+            "$name".into(),
+            "$$ROOT".into(),
+            1.into(),
+            doc! { "a": "$name", "b": ["c"] }.into(),
+            ObjectId::from_bytes([7; 12]).into(),
+        ];
+        let mut hostile = doc! { "a.b": 1, "text": "$name", "c": { "d.e": ["$$REMOVE"], "": 1 } };
+        // An older server does not insert such names: the move would end there, and the products keep their reviews.
+        let mut operator = doc! { "a": "$name" };
+        if crate::common::support::at_least(db, 5) {
+            hostile.insert("$f", doc! { "$gt": "" });
+            operator = doc! { "$gt": 1 };
+        }
+        let mut expected = Vec::new();
+        for parent in &parents {
+            let ids: Vec<Bson> = vec!["$name".into(), "$$ROOT".into(), 2.into(), operator.clone().into()];
+            let children: Vec<Document> = ids
+                .into_iter()
+                .map(|id| {
+                    let mut child = doc! { "review_id": id, "published_date": "$published_date" };
+                    child.extend(hostile.clone());
+                    child
+                })
+                .collect();
+            expected.extend(children.iter().map(|child| of_product(parent.clone(), child)));
+            let new = doc! { "_id": parent, "name": "$reviews", "reviews": children };
+            product(db).insert_one(new).await.unwrap();
+        }
+        let products = builder::<Document, Document>(db.database())
+            .subset_size(2)
+            .build()
+            .unwrap();
+        let moved = products.migrate_from_embedded().await.unwrap();
+        assert_eq!((moved.parents, moved.children), (5, 20));
+        let mut found = stored(db).await;
+        for document in &expected {
+            let place = found.iter().position(|found| found == document);
+            found.swap_remove(place.unwrap_or_else(|| panic!("{document} is not in {found:?}")));
+        }
+        assert_eq!(found, [] as [Document; 0]);
+        for parent in all(&product(db)).await {
+            assert_eq!(parent.get_array("reviews").unwrap().len(), 2);
+            assert_eq!(parent.get_str("name").unwrap(), "$reviews");
+        }
+        let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+    })
+    .await;
+}
+
+/// By `_id`, and with fields of the child's own `_id`.
+#[tokio::test]
+async fn children_keep_their_ids() {
+    testkit::run(async |db| {
+        let children = |from: i32| {
+            (from..from + 3)
+                .map(|id| doc! { "_id": id, "stars": id })
+                .collect::<Vec<_>>()
+        };
+        product(db)
+            .insert_one(doc! { "_id": "a", "reviews": children(0) })
+            .await
+            .unwrap();
+        product(db)
+            .insert_one(doc! { "_id": "b", "reviews": children(10) })
+            .await
+            .unwrap();
+        let by_id = SubsetRepository::<Document, Document>::builder(
+            db.collection::<Document>("product"),
+            db.collection::<Document>("review"),
+        );
+        let products = by_id
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("_id")
+            .order_by("stars", Direction::Descending)
+            .subset_size(1)
+            .build()
+            .unwrap();
+        assert_eq!(products.migrate_from_embedded().await.unwrap().children, 6);
+        let ids: Vec<i32> = all(&reviews(db))
+            .await
+            .iter()
+            .map(|review| review.get_i32("_id").unwrap())
+            .collect();
+        assert_eq!(ids, [0, 1, 2, 10, 11, 12]);
+        let a = product(db).find_one(doc! { "_id": "a" }).await.unwrap().unwrap();
+        assert_eq!(a.get_array("reviews").unwrap(), &[doc! { "_id": 2, "stars": 2 }.into()]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
+    testkit::run(async |db| {
+        let good = || embedded_review(1, 1);
+        let with = |field: &str, value: Bson| {
+            let mut review = good();
+            review.insert(field, value);
+            review
+        };
+        let mut without_id = good();
+        without_id.remove("review_id");
+        let cases: [(Bson, ErrorKind); 12] = [
+            ("none".into(), ErrorKind::Corrupt),
+            (good().into(), ErrorKind::Corrupt),
+            (vec![Bson::from(good()), 7.into()].into(), ErrorKind::Corrupt),
+            (vec![Bson::from(good()), Bson::Null].into(), ErrorKind::Corrupt),
+            (vec![Bson::Array(vec![good().into()])].into(), ErrorKind::Corrupt),
+            (vec![without_id].into(), ErrorKind::InvalidItemId),
+            (vec![with("review_id", Bson::Null)].into(), ErrorKind::InvalidItemId),
+            (vec![with("review_id", vec![1].into())].into(), ErrorKind::InvalidItemId),
+            (
+                vec![good(), with("review_id", 1.0.into())].into(),
+                ErrorKind::InvalidItemId,
+            ),
+            (vec![with("product_id", 5.into())].into(), ErrorKind::InvalidArgument),
+            (
+                vec![with("published_date", vec![1].into())].into(),
+                ErrorKind::InvalidArgument,
+            ),
+            (
+                vec![with("_id", 3.into()), with("_id", 3.into())].into(),
+                ErrorKind::InvalidItemId,
+            ),
+        ];
+        for (reviews_of_bad, kind) in cases {
+            product(db).drop().await.unwrap();
+            product(db)
+                .insert_one(doc! { "_id": 2, "reviews": [good()] })
+                .await
+                .unwrap();
+            product(db)
+                .insert_one(doc! { "_id": 1, "reviews": &reviews_of_bad })
+                .await
+                .unwrap();
+            let before = all(&product(db)).await;
+            let error = unmoved(db).migrate_from_embedded().await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{reviews_of_bad}: {error}");
+            assert_eq!(error.document_id(), Some(&1.into()), "{reviews_of_bad}");
+            assert!(!error.to_string().contains("author"), "{error}");
+            assert_eq!(all(&product(db)).await, before);
+            let database = db.plain_client().database(db.database().name());
+            let collections = database.list_collection_names();
+            assert_eq!(collections.await.unwrap(), ["product"], "{reviews_of_bad}");
+        }
+        // the same `_id` in two products
+        product(db).drop().await.unwrap();
+        for id in [1, 2] {
+            let new = doc! { "_id": id, "reviews": [with("_id", "x".into())] };
+            product(db).insert_one(new).await.unwrap();
+        }
+        let error = unmoved(db).migrate_from_embedded().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
+        let error = unmoved(db).migrate_from_embedded().chunk_children(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        // the parent's own id in the field is no other
+        product(db).drop().await.unwrap();
+        let new = doc! { "_id": 1, "reviews": [with("product_id", 1.0.into())] };
+        product(db).insert_one(new).await.unwrap();
+        unmoved(db).migrate_from_embedded().await.unwrap();
+        let moved = stored(db).await;
+        assert_eq!(moved[0].keys().next().unwrap(), "product_id");
+        assert_eq!(moved[0].get("product_id"), Some(&Bson::Int32(1)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
+    testkit::run(async |db| {
+        let expected = fill(db, 12).await;
+        let other = mongodb::bson::serialize_to_document(&review_of(1, 900, 30)).unwrap();
+        reviews(db).insert_one(&other).await.unwrap();
+        let products = unmoved(db);
+        let error = products.migrate_from_embedded().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
+        assert_eq!(all(&reviews(db)).await.len(), 1);
+
+        // one that differs from the embedded one
+        let changed = of_product(2, &embedded_review(0, 99));
+        reviews(db).insert_one(&changed).await.unwrap();
+        let before = (all(&product(db)).await, all(&reviews(db)).await);
+        let error = products
+            .migrate_from_embedded()
+            .allow_non_empty_target()
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
+        assert_eq!(error.document_id(), Some(&2.into()));
+        assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
+
+        // and one that does not
+        let id = reviews(db).find_one(changed).await.unwrap().unwrap();
+        reviews(db).delete_one(doc! { "_id": id.get("_id") }).await.unwrap();
+        let same = expected
+            .iter()
+            .find(|review| review.get("product_id") == Some(&Bson::Int32(2)))
+            .unwrap();
+        reviews(db).insert_one(same).await.unwrap();
+        products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
+        assert_eq!(all(&reviews(db)).await.len(), expected.len() + 1);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        let shown = embedded(db).await;
+        assert_eq!(shown[0], 900, "the review that was there is the newest");
+    })
+    .await;
+}
+
+/// The server puts the time of an insert in the place of a `Timestamp(0, 0)`. Such a child is the one that was copied from
+/// the parent, unless it differs in anything else.
+#[tokio::test]
+async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
+    testkit::run(async |db| {
+        let none = Timestamp { time: 0, increment: 0 };
+        let fill = async || {
+            product(db).delete_many(doc! {}).await.unwrap();
+            let mut stamped = embedded_review(1, 1);
+            stamped.extend(doc! { "stamp": none, "stamp2": none, "in": { "stamp": none } });
+            let reviews = [stamped, embedded_review(2, 2)];
+            let product_one = doc! { "_id": 1, "name": "Super Widget", "reviews": reviews.to_vec() };
+            product(db).insert_one(product_one).await.unwrap();
+        };
+        fill().await;
+        unmoved(db).migrate_from_embedded().await.unwrap();
+        let moved = stored(db).await;
+        let stamp = moved[0].get_timestamp("stamp").unwrap();
+        assert_ne!(
+            stamp, none,
+            "or the server does not replace it, and this test is for nothing"
+        );
+        assert_eq!(
+            moved[0].get_document("in").unwrap().get_timestamp("stamp").unwrap(),
+            none
+        );
+
+        // As if it had been interrupted before it wrote the parent.
+        fill().await;
+        unmoved(db)
+            .migrate_from_embedded()
+            .allow_non_empty_target()
+            .await
+            .unwrap();
+        assert_eq!(stored(db).await, moved);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        for (change, what) in [
+            (doc! { "$set": { "stamp": 5 } }, "no timestamp"),
+            (
+                doc! { "$set": { "stamp": stamp, "review_author": "x" } },
+                "another field",
+            ),
+            (
+                doc! { "$set": { "review_author": "author 1", "new": stamp } },
+                "a field more",
+            ),
+            (doc! { "$unset": { "new": "", "stamp2": "" } }, "a field less"),
+        ] {
+            fill().await;
+            reviews(db).update_one(doc! { "review_id": 1 }, change).await.unwrap();
+            let error = unmoved(db)
+                .migrate_from_embedded()
+                .allow_non_empty_target()
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{what}: {error:?}");
+        }
+    })
+    .await;
+}
+
+/// A program that still embeds children is noticed, and what it embedded stays.
+#[tokio::test]
+async fn what_is_embedded_meanwhile_stays_and_is_named() {
+    testkit::run(async |db| {
+        let expected = fill(db, 2).await;
+        let products = unmoved(db);
+        let late = embedded_review(999, 99);
+        // after the copy, and before the product is written
+        let fault = testkit::FailPoint::on(&["aggregate"])
+            .skip(4)
+            .block(std::time::Duration::from_millis(600))
+            .enable(db)
+            .await;
+        let (moved, ()): (Result<Migrated, Error>, ()) =
+            futures::join!(products.migrate_from_embedded().into_future(), async {
+                while reviews(db).count_documents(doc! {}).await.unwrap() < expected.len() as u64 {
+                    tokio::task::yield_now().await;
+                }
+                let push = doc! { "$push": { "reviews": late.clone() } };
+                product(db)
+                    .update_one(doc! { "_id": 1, "reviews_version": null }, push)
+                    .await
+                    .unwrap();
+            });
+        fault.disable().await;
+        let error = moved.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error}");
+        assert_eq!(error.document_id(), Some(&1.into()));
+        let of_one = count(db, &[1]).await as usize;
+        let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+        assert_eq!(found.get_array("reviews").unwrap().len(), of_one + 1);
+        let again = products.migrate_from_embedded().await.unwrap();
+        assert_eq!((again.parents, again.resumed), (1, true));
+        assert_eq!(stored(db).await.len(), expected.len() + 1);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+    })
+    .await;
+}
+
+/// A unique index of the user's stops the move at a child, which its product keeps.
+#[tokio::test]
+async fn a_child_that_another_index_refuses_stays_embedded() {
+    testkit::run(async |db| {
+        fill(db, 6).await;
+        let unique = mongodb::options::IndexOptions::builder().unique(true).build();
+        let index = IndexModel::builder()
+            .keys(doc! { "review_author": 1 })
+            .options(unique)
+            .build();
+        reviews(db).create_index(index).await.unwrap();
+        let before = all(&product(db)).await;
+        let products = unmoved(db);
+        let error = products.migrate_from_embedded().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
+        assert_eq!(all(&product(db)).await, before);
+        reviews(db).drop_index("review_author_1").await.unwrap();
+        assert!(products.migrate_from_embedded().await.unwrap().resumed);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        // and one that was begun with other names goes on with those
+        let unset = doc! { "$unset": { "finished": "" }, "$set": { "settings.subset": "other" } };
+        let records = db.plain_collection::<Document>("mongo_patterns_moves");
+        records.update_one(doc! { "_id": "review" }, unset).await.unwrap();
+        let error = products.migrate_from_embedded().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}

@@ -1,0 +1,325 @@
+//! The move of embedded children is killed, and writers go on: nothing is lost, doubled or brought back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use mongo_patterns::subset::Consistency;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::at_least;
+use crate::subset::migration::{embedded_review, fill, findings, stored, unmoved};
+use crate::subset::support::*;
+
+const PARENTS: i32 = 30;
+const EMBEDDED: i32 = 40;
+const WRITERS: i32 = 16;
+const SIZE: u32 = 5;
+
+async fn empty(db: &TestDatabase) {
+    for name in ["product", "review", "mongo_patterns_moves"] {
+        db.plain_collection::<Document>(name).drop().await.unwrap();
+    }
+}
+
+/// As when the process is killed: nothing is sent after the command that was under way, and the server ends that, or
+/// goes on with it.
+#[tokio::test]
+async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        let mut dropped = 0;
+        for skip in 0.. {
+            empty(db).await;
+            let expected = fill(db, 12).await;
+            let commands = [
+                "aggregate",
+                "find",
+                "update",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+            ];
+            let slow = FailPoint::on(&commands).skip(skip).block(Duration::from_millis(20));
+            let fault = slow.enable(db).await;
+            db.recorder().clear();
+            let products = unmoved(db);
+            let sent = db.recorder().sent(skip as usize + 1);
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                moved = products.migrate_from_embedded().chunk_children(50).into_future() => {
+                    moved.unwrap();
+                    true
+                }
+            };
+            dropped += u32::from(!done);
+            // At once, beside what may go on at the server.
+            unmoved(db).migrate_from_embedded().chunk_children(50).await.unwrap();
+            fault.disable().await;
+            assert_eq!(stored(db).await, expected, "after {skip} commands");
+            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 20, "{dropped}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        let mut failed = 0;
+        for skip in 0.. {
+            empty(db).await;
+            let expected = fill(db, 12).await;
+            let commands = [
+                "aggregate",
+                "find",
+                "update",
+                "listIndexes",
+                "listCollections",
+                "createIndexes",
+            ];
+            let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
+            let moved = unmoved(db).migrate_from_embedded().chunk_children(50).await;
+            fault.disable().await;
+            if moved.is_ok() {
+                break;
+            }
+            failed += 1;
+            unmoved(db).migrate_from_embedded().chunk_children(50).await.unwrap();
+            assert_eq!(stored(db).await, expected, "after {skip} commands");
+            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
+        }
+        assert!(failed >= 20, "{failed}");
+    })
+    .await;
+}
+
+/// What one writer knows of its children: by product and id, the author, or that it is deleted.
+type Known = BTreeMap<(i32, i32), Option<String>>;
+type Change = ((i32, i32), Option<String>);
+
+/// Inserts, updates, deletes and reads until told to stop, and then some more. A refused write is tried later.
+async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: Arc<AtomicU32>) -> Known {
+    let mut known: Known = (1..=PARENTS)
+        .flat_map(|parent| (0..EMBEDDED).map(move |id| (parent, id)))
+        .filter(|(_, id)| id % WRITERS == writer)
+        .map(|(parent, id)| ((parent, id), Some(format!("author {id}"))))
+        .collect();
+    let mut random = Random(writer as u64 + 1);
+    let mut more = 15;
+    let mut n = 0;
+    while more > 0 {
+        more -= u32::from(stop.load(Ordering::Relaxed));
+        n += 1;
+        let parent = 1 + random.below(PARENTS as u64) as i32;
+        let of_parent: Vec<i32> = known.keys().filter(|key| key.0 == parent).map(|key| key.1).collect();
+        let id = of_parent[random.below(of_parent.len() as u64) as usize];
+        let author = format!("w{writer} {n}");
+        let outcome: Result<Option<Change>, Error> = match random.below(4) {
+            0 => {
+                let id = 1000 + n * WRITERS + writer;
+                let mut new = review_of(parent, id, random.below(60) as i64);
+                new.review_author = author.clone();
+                products.insert(&new).await.map(|_| Some(((parent, id), Some(author))))
+            }
+            1 => {
+                let set = doc! { "review_author": &author, "published_date": day(random.below(60) as i64) };
+                match products.update(parent, id, set).await {
+                    Err(error) if error.kind() == ErrorKind::ChildNotFound => {
+                        assert_eq!(known[&(parent, id)], None, "product {parent}, review {id}");
+                        Ok(None)
+                    }
+                    outcome => outcome.map(|_| Some(((parent, id), Some(author)))),
+                }
+            }
+            2 => products.delete(parent, id).await.map(|deleted| {
+                assert_eq!(
+                    deleted.found,
+                    known[&(parent, id)].is_some(),
+                    "product {parent}, review {id}"
+                );
+                Some(((parent, id), None))
+            }),
+            _ => {
+                let shown = products.get(parent).await.unwrap().unwrap().reviews.len();
+                assert!(shown <= SIZE as usize || shown == EMBEDDED as usize, "{shown}");
+                Ok(None)
+            }
+        };
+        match outcome {
+            Ok(change) => known.extend(change),
+            Err(error) => {
+                assert_eq!(
+                    (error.kind(), error.stored_count()),
+                    (ErrorKind::NotMigrated, None),
+                    "{error:?}"
+                );
+                refused.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    known
+}
+
+async fn with_writers(db: &TestDatabase, consistency: Consistency) {
+    empty(db).await;
+    let sized = |database: &mongodb::Database| builder(database).subset_size(SIZE).consistency(consistency);
+    let mover: Products = sized(db.database()).build().unwrap();
+    mover.ensure_indexes().await.unwrap();
+    let parents = (1..=PARENTS).map(|id| {
+        let reviews: Vec<Document> = (0..EMBEDDED)
+            .map(|n| embedded_review(n, i64::from(n * 7 % 60)))
+            .collect();
+        doc! { "_id": id, "name": "Super Widget", "reviews": reviews }
+    });
+    product(db).insert_many(parents).await.unwrap();
+
+    // Another client, with connections of its own, and several processes.
+    let database = db.plain_client().database(db.database().name());
+    let stop = Arc::new(AtomicBool::new(false));
+    let refused = Arc::new(AtomicU32::new(0));
+    let processes: Vec<Products> = (0..4).map(|_| sized(&database).build().unwrap()).collect();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let products = processes[writer as usize % processes.len()].clone();
+            tokio::spawn(write(products, writer, Arc::clone(&stop), Arc::clone(&refused)))
+        })
+        .collect();
+    while refused.load(Ordering::Relaxed) < WRITERS as u32 {
+        tokio::task::yield_now().await;
+    }
+    // Killed again and again, each time a few commands further.
+    let mut calls = 0;
+    for commands in 1.. {
+        calls += 1;
+        db.recorder().clear();
+        let sent = db.recorder().sent(8 + commands);
+        let moved = tokio::select! {
+            biased;
+            () = sent => None,
+            moved = mover.migrate_from_embedded().chunk_children(100).into_future() => Some(moved.unwrap()),
+        };
+        if moved.is_some() {
+            break;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut expected = Known::new();
+    for writer in writers {
+        expected.extend(writer.await.unwrap());
+    }
+    println!(
+        "{consistency:?}: {calls} calls, {} writes were refused",
+        refused.load(Ordering::Relaxed)
+    );
+    assert!(calls > 3, "{calls}");
+    expected.retain(|_, author| author.is_some());
+    let found = stored(db).await;
+    let documents = found.len();
+    let found: Known = found
+        .into_iter()
+        .map(|review| {
+            let key = (
+                review.get_i32("product_id").unwrap(),
+                review.get_i32("review_id").unwrap(),
+            );
+            (key, Some(review.get_str("review_author").unwrap().to_owned()))
+        })
+        .collect();
+    assert_eq!(documents, found.len(), "none is there twice");
+    assert_eq!(found, expected);
+    assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
+    assert_eq!(findings(&mover).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactional_writers_go_on_while_reviews_move() {
+    testkit::run(async |db| with_writers(db, Consistency::Transactional).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eventual_writers_go_on_while_reviews_move() {
+    testkit::run(async |db| with_writers(db, Consistency::Eventual).await).await;
+}
+
+/// The server goes on with the copy of a process that is no more. It must be over before another call lets writers
+/// delete what it would bring back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
+    testkit::run(async |db| {
+        if !at_least(db, 6) {
+            return; // older ones cannot hold a write to one collection alone
+        }
+        let expected = fill(db, 12).await;
+        let admin = db.plain_client().database("admin");
+        let hold = async |mode: &str| {
+            let namespace = format!("{}.review", db.database().name());
+            let hold =
+                doc! { "configureFailPoint": "hangDuringBatchInsert", "mode": mode, "data": { "nss": namespace } };
+            admin.run_command(hold).await.unwrap();
+        };
+        let held = doc! { "currentOp": true, "active": true, "failpointMsg": "hangDuringBatchInsert" };
+        let until_held = async || {
+            while admin
+                .run_command(held.clone())
+                .await
+                .unwrap()
+                .get_array("inprog")
+                .unwrap()
+                .is_empty()
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        hold("alwaysOn").await;
+        let database = db.plain_client().database(db.database().name());
+        let earlier: Products = builder(&database).build().unwrap();
+        let mut first = Box::pin(earlier.migrate_from_embedded().into_future());
+        tokio::select! {
+            biased;
+            moved = &mut first => panic!("{moved:?}"),
+            () = until_held() => {}
+        }
+        // It has seen what is missing, and is held before it writes that.
+        let products = unmoved(db);
+        db.recorder().clear();
+        let mut second = Box::pin(products.migrate_from_embedded().into_future());
+        let looks = || {
+            let commands = db.recorder().commands();
+            commands
+                .iter()
+                .filter(|sent| sent.command.get_str("$db").is_ok_and(|name| name == "admin"))
+                .count()
+        };
+        let until_it_waits = async {
+            while looks() < 5 {
+                let commands = db.recorder().commands();
+                let copy = commands.iter().find(|sent| sent.command.to_string().contains("$merge"));
+                assert!(copy.is_none(), "it did not wait");
+                db.recorder().sent(db.recorder().round_trips() + 1).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            moved = &mut second => panic!("it did not wait: {moved:?}"),
+            () = until_it_waits => {}
+        }
+        let written = doc! { "reviews_version": { "$exists": true } };
+        assert_eq!(product(db).find_one(written).await.unwrap(), None);
+        hold("off").await;
+        let (first, second) = futures::join!(first, second);
+        second.unwrap();
+        assert_eq!(first.unwrap_err().kind(), ErrorKind::Contention);
+        assert_eq!(stored(db).await, expected);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+    })
+    .await;
+}

@@ -1,0 +1,321 @@
+//! The subset repository against a model in memory.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+use mongo_patterns::subset::Consistency;
+use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+use proptest::prelude::*;
+
+use crate::common::model::{Sequence, check_random};
+use crate::subset::support::*;
+
+const SIZE: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Call {
+    AddParent,
+    Insert(i32, i64),
+    /// Reviews of either product: which one, and its day.
+    InsertMany(Vec<(usize, i32, i64)>),
+    Update(i32, i64),
+    Replace(i32, i64),
+    Delete(i32),
+    DeleteParent,
+    Rebuild,
+    Get,
+    Child(i32),
+    Children(u32),
+    ChildrenBack(u32),
+}
+
+fn call() -> impl Strategy<Value = (usize, Call)> {
+    let (id, day) = (|| 0..8_i32, || 0..5_i64);
+    let review = || (id(), day());
+    let call = prop_oneof![
+        1 => Just(Call::AddParent),
+        10 => review().prop_map(|(id, day)| Call::Insert(id, day)),
+        2 => prop::collection::vec((0..2_usize, id(), day()), 1..5).prop_map(Call::InsertMany),
+        5 => review().prop_map(|(id, day)| Call::Update(id, day)),
+        2 => review().prop_map(|(id, day)| Call::Replace(id, day)),
+        6 => id().prop_map(Call::Delete),
+        1 => prop::bool::weighted(0.3).prop_map(|all| if all { Call::DeleteParent } else { Call::Rebuild }),
+        1 => Just(Call::Get),
+        1 => id().prop_map(Call::Child),
+        1 => (1..4_u32).prop_map(Call::Children),
+        1 => (1..4_u32).prop_map(Call::ChildrenBack),
+    ];
+    (0..2_usize, call)
+}
+
+/// The reviews of a product, by id: the days on which they were published.
+type Reviews = BTreeMap<i32, i64>;
+
+struct Model<'a> {
+    db: &'a TestDatabase,
+    products: &'a Products,
+    total: bool,
+    ids: [i32; 2],
+    /// The reviews, where there is such a product.
+    stored: [Option<Reviews>; 2],
+    /// Products that were deleted. Their `_id` is not to be used again.
+    gone: [bool; 2],
+}
+
+/// The ids of reviews, newest first.
+fn in_order(reviews: &Reviews) -> Vec<i32> {
+    let mut ids: Vec<i32> = reviews.keys().copied().collect();
+    ids.sort_unstable_by_key(|id| Reverse((reviews[id], *id)));
+    ids
+}
+
+fn is_shown(reviews: &Reviews, id: i32) -> bool {
+    in_order(reviews).iter().take(SIZE).any(|shown| *shown == id)
+}
+
+fn kind<T>(outcome: Result<T>) -> std::result::Result<T, ErrorKind> {
+    outcome.map_err(|error| error.kind())
+}
+
+impl Model<'_> {
+    async fn run(&mut self, of: usize, call: Call) {
+        let (products, product) = (self.products, self.ids[of]);
+        let is_of_both = matches!(call, Call::InsertMany(_));
+        match (self.stored[of].take(), call) {
+            (None, Call::AddParent) if !self.gone[of] => {
+                add_product(self.db, product).await;
+                self.stored[of] = Some(Reviews::new());
+            }
+            (stored, Call::InsertMany(reviews)) => {
+                self.stored[of] = stored;
+                self.insert_many(reviews).await;
+            }
+            (stored, Call::DeleteParent) => {
+                let deleted = products.delete_parent(product).await.unwrap();
+                assert_eq!(deleted.found, stored.is_some());
+                assert_eq!(deleted.children, stored.map_or(0, |reviews| reviews.len() as u64));
+                self.gone[of] |= deleted.found;
+            }
+            (None, call) => self.on_none(product, call).await,
+            (Some(mut reviews), call) => {
+                self.on(product, &mut reviews, call).await;
+                self.stored[of] = Some(reviews);
+            }
+        }
+        self.compare(of).await;
+        if is_of_both {
+            self.compare(1 - of).await;
+        }
+    }
+
+    async fn on(&self, product: i32, reviews: &mut Reviews, call: Call) {
+        let products = self.products;
+        match call {
+            Call::Insert(id, day) => {
+                let inserted = kind(products.insert(&review_of(product, id, day)).await);
+                let is_there = reviews.contains_key(&id);
+                if is_there {
+                    assert_eq!(inserted.unwrap_err(), ErrorKind::AlreadyExists);
+                } else {
+                    reviews.insert(id, day);
+                    assert_eq!(inserted.unwrap().in_subset, is_shown(reviews, id));
+                }
+            }
+            Call::Update(id, published) => {
+                let set = doc! { "published_date": day(published) };
+                let updated = kind(products.update(product, id, set).await);
+                match reviews.get_mut(&id) {
+                    None => assert_eq!(updated.unwrap_err(), ErrorKind::ChildNotFound),
+                    Some(stored) => {
+                        *stored = published;
+                        assert_eq!(updated.unwrap().in_subset, is_shown(reviews, id));
+                    }
+                }
+            }
+            Call::Replace(id, day) => {
+                let replaced = kind(products.replace(&review_of(product, id, day)).await);
+                match reviews.get_mut(&id) {
+                    None => assert_eq!(replaced.unwrap_err(), ErrorKind::ChildNotFound),
+                    Some(stored) => {
+                        *stored = day;
+                        assert_eq!(replaced.unwrap().in_subset, is_shown(reviews, id));
+                    }
+                }
+            }
+            Call::Delete(id) => {
+                let deleted = products.delete(product, id).await.unwrap();
+                assert_eq!(deleted.found, reviews.remove(&id).is_some());
+            }
+            Call::Rebuild => {
+                let rebuilt = products.rebuild(product).await.unwrap();
+                assert_eq!(rebuilt.embedded, reviews.len().min(SIZE) as u64);
+            }
+            Call::Get => {
+                let shown = products.get(product).await.unwrap().unwrap().reviews;
+                let shown: Vec<i32> = shown.iter().map(|review| review.review_id).collect();
+                assert_eq!(shown, in_order(reviews)[..reviews.len().min(SIZE)]);
+            }
+            Call::Child(id) => {
+                let child = products.child(product, id).await.unwrap();
+                assert_eq!(child, reviews.get(&id).map(|day| review_of(product, id, *day)));
+            }
+            Call::Children(limit) => {
+                let (mut read, mut token) = (Vec::new(), None);
+                loop {
+                    let page = products.children(product).limit(limit).after(token).await.unwrap();
+                    read.extend(page.children.into_iter().map(|child| child.review_id));
+                    token = page.next;
+                    if token.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(read, in_order(reviews));
+            }
+            Call::ChildrenBack(limit) => self.children_back(product, reviews, limit).await,
+            _ => {}
+        }
+    }
+
+    /// To the last page, and back from there.
+    async fn children_back(&self, product: i32, reviews: &Reviews, limit: u32) {
+        let (products, expected) = (self.products, in_order(reviews));
+        let mut page = products.children(product).limit(1).await.unwrap();
+        while let Some(next) = page.next.clone() {
+            page = products.children(product).limit(1).after(next).await.unwrap();
+        }
+        let ids = |page: Vec<Review>| page.into_iter().map(|review| review.review_id).collect::<Vec<_>>();
+        let (mut read, mut token) = (ids(page.children), page.previous);
+        while let Some(place) = token {
+            let page = products.children(product).limit(limit).before(place).await.unwrap();
+            let mut before = ids(page.children);
+            before.append(&mut read);
+            read = before;
+            token = page.previous;
+        }
+        assert_eq!(read, expected);
+    }
+
+    async fn insert_many(&mut self, offered: Vec<(usize, i32, i64)>) {
+        let mut stored = self.stored.clone();
+        let mut new = Vec::new();
+        let mut error = None;
+        for (of, id, day) in offered {
+            match &mut stored[of] {
+                None => error = Some(ErrorKind::NotFound),
+                Some(reviews) if reviews.contains_key(&id) => continue,
+                Some(reviews) => drop(reviews.insert(id, day)),
+            }
+            new.push(review_of(self.ids[of], id, day));
+        }
+        let inserted = kind(self.products.insert_many(&new).await);
+        match error {
+            Some(error) => assert_eq!(inserted.unwrap_err(), error),
+            None => {
+                assert_eq!(inserted.unwrap().children, new.len() as u64);
+                self.stored = stored;
+            }
+        }
+    }
+
+    async fn on_none(&self, product: i32, call: Call) {
+        let products = self.products;
+        let refused = match call {
+            Call::Insert(id, day) => kind(products.insert(&review_of(product, id, day)).await).map(drop),
+            Call::Replace(id, day) => kind(products.replace(&review_of(product, id, day)).await).map(drop),
+            Call::Update(id, published) => {
+                let set = doc! { "published_date": day(published) };
+                kind(products.update(product, id, set).await).map(drop)
+            }
+            Call::Delete(id) => kind(products.delete(product, id).await).map(drop),
+            Call::Rebuild => kind(products.rebuild(product).await).map(drop),
+            _ => {
+                assert_eq!(products.get(product).await.unwrap(), None);
+                assert_eq!(products.children(product).await.unwrap().children, []);
+                return;
+            }
+        };
+        assert_eq!(refused, Err(ErrorKind::NotFound));
+    }
+
+    /// What is stored of a product must be this.
+    async fn compare(&self, of: usize) {
+        let (id, reviews) = (self.ids[of], self.stored[of].as_ref());
+        let collection = crate::subset::support::reviews(self.db);
+        let find = collection.find(doc! { "product_id": id });
+        let stored: Vec<Document> = find.await.unwrap().try_collect().await.unwrap();
+        let of_document = |review: &Document| {
+            let published = *review.get_datetime("published_date").unwrap();
+            (review.get_i32("review_id").unwrap(), published)
+        };
+        let stored: BTreeMap<_, _> = stored.iter().map(of_document).collect();
+        let expected = reviews
+            .into_iter()
+            .flatten()
+            .map(|(id, published)| (*id, day(*published)));
+        assert_eq!(stored, expected.collect());
+        let parent = product(self.db).find_one(doc! { "_id": id }).await.unwrap();
+        assert_eq!(parent.is_some(), reviews.is_some());
+        let (Some(parent), Some(reviews)) = (parent, reviews) else {
+            return;
+        };
+        let shown = parent.get_array("reviews").into_iter().flatten();
+        let shown: Vec<_> = shown.map(|review| of_document(review.as_document().unwrap())).collect();
+        let first = in_order(reviews).into_iter().take(SIZE);
+        assert_eq!(shown, first.map(|id| (id, day(reviews[&id]))).collect::<Vec<_>>());
+        if self.total {
+            let total = parent.get_i64("review_count").unwrap_or(0);
+            assert_eq!(total, reviews.len() as i64);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_calls() {
+    testkit::run(async |db| {
+        let mut kinds = Vec::new();
+        for (consistency, total) in BOTH
+            .into_iter()
+            .flat_map(|consistency| [(consistency, false), (consistency, true)])
+        {
+            let database = db.plain_client().database(db.database().name());
+            let products = builder(&database).subset_size(SIZE as u32).consistency(consistency);
+            let products = if total {
+                products.total_field("review_count")
+            } else {
+                products
+            };
+            let products: Products = products.build().unwrap();
+            products.ensure_indexes().await.unwrap();
+            kinds.push((products, total));
+        }
+        check_random(call(), async |Sequence { number, variant, calls }| {
+            let (products, total) = &kinds[variant % kinds.len()];
+            let id = i32::try_from(number).unwrap() * 2;
+            let mut model = Model {
+                db,
+                products,
+                total: *total,
+                ids: [id, id + 1],
+                stored: [None, None],
+                gone: [false; 2],
+            };
+            for of in 0..2 {
+                model.run(of, Call::AddParent).await;
+            }
+            for (of, call) in calls {
+                model.run(of, call).await;
+            }
+            for of in 0..2 {
+                model.compare(of).await;
+            }
+        })
+        .await;
+        let findings: Vec<_> = kinds[0].0.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+        assert_eq!(kinds[0].0.consistency().await.unwrap(), Consistency::Transactional);
+    })
+    .await;
+}

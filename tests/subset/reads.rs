@@ -1,0 +1,398 @@
+//! Reading: a product with its newest reviews in one find, and all of them by pages.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{ChildToken, Consistency, Direction, SubsetRepository};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
+
+use crate::common::support::explain_last;
+use crate::subset::support::*;
+
+#[tokio::test]
+async fn a_product_is_one_find_and_a_review_too() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let children: Vec<Review> = (0..300).map(review).collect();
+        products.insert_many(&children).await.unwrap();
+        db.recorder().clear();
+        let found = products.get(1).await.unwrap().unwrap();
+        let ids: Vec<i32> = found.reviews.iter().map(|review| review.review_id).collect();
+        assert_eq!(ids, (290..300).rev().collect::<Vec<_>>());
+        assert!(products.get(2).await.unwrap().is_none());
+        assert_eq!(db.recorder().names(), ["find", "find"]);
+        assert_eq!(products.child(1, 17).await.unwrap(), Some(review(17)));
+        assert_eq!(explain_last(db).await.documents, 1);
+        assert_eq!(products.child(1, 1000).await.unwrap(), None);
+        assert_eq!(db.recorder().round_trips(), 4);
+
+        product(db)
+            .update_one(doc! {}, doc! { "$set": { "name": 5 } })
+            .await
+            .unwrap();
+        assert_eq!(products.get(1).await.unwrap_err().kind(), ErrorKind::Decode);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_page_examines_what_it_returns() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        for other in [0, 2] {
+            add_product(db, other).await;
+        }
+        let children = (0..3).flat_map(|product| (0..95).map(move |id| review_of(product, id, i64::from(id / 4))));
+        products.insert_many(&children.collect::<Vec<_>>()).await.unwrap();
+        let ids = |reviews: &[Review]| reviews.iter().map(|review| review.review_id).collect::<Vec<_>>();
+        let all: Vec<i32> = (0..95).rev().collect();
+
+        let mut page = products.children(1).limit(10).await.unwrap();
+        assert_eq!(page.previous, None);
+        let (mut forward, mut pages) = (ids(&page.children), Vec::new());
+        while let Some(next) = page.next.clone() {
+            db.recorder().clear();
+            pages.push(page);
+            page = products.children(1).limit(10).after(next).await.unwrap();
+            assert_eq!(db.recorder().names(), ["find"]);
+            let examined = explain_last(db).await;
+            assert_eq!(examined.documents, page.children.len() as i64, "{examined:?}");
+            assert!(examined.keys <= 12, "{examined:?}");
+            forward.extend(ids(&page.children));
+        }
+        assert_eq!(forward, all);
+        assert_eq!((pages.len(), page.children.len()), (9, 5));
+
+        while let Some(previous) = page.previous.clone() {
+            db.recorder().clear();
+            page = products.children(1).limit(10).before(previous).await.unwrap();
+            let examined = explain_last(db).await;
+            assert_eq!(examined.documents, page.children.len() as i64, "{examined:?}");
+            assert!(examined.keys <= 12, "{examined:?}");
+            let expected = pages.pop().map(|page| ids(&page.children)).unwrap_or_default();
+            assert_eq!(ids(&page.children), expected);
+        }
+        assert!(pages.is_empty());
+        let first = page
+            .next
+            .expect("a page of none before the first goes on with the first");
+        let again = products.children(1).limit(3).after(first).await.unwrap();
+        assert_eq!(ids(&again.children), [94, 93, 92]);
+        assert_eq!(products.children(9).await.unwrap().children, []);
+        db.recorder().clear();
+        let whole = products.children(1).limit(u32::MAX).await.unwrap();
+        assert_eq!((ids(&whole.children), whole.next), (all, None));
+        assert_eq!(db.recorder().names(), ["find"]);
+    })
+    .await;
+}
+
+/// Values of all types, missing ones and equal ones, in both directions.
+#[tokio::test]
+async fn pages_pass_over_nothing() {
+    testkit::run(async |db| {
+        for direction in [Direction::Ascending, Direction::Descending] {
+            let (parents, children) = (
+                db.collection::<Document>("product"),
+                db.collection::<Document>("review"),
+            );
+            let repository = SubsetRepository::<Document, Document>::builder(parents, children)
+                .subset_field("reviews")
+                .parent_field("product_id")
+                .child_id_field("review_id")
+                .order_by("rank", direction)
+                .order_by("stars", Direction::Ascending)
+                .consistency(Consistency::Eventual);
+            let products = ready(db, repository).await;
+            let ranks: [Bson; 8] = [
+                Bson::Null,
+                5.into(),
+                5.5.into(),
+                "x".into(),
+                doc! { "$gt": 1 }.into(),
+                true.into(),
+                day(1).into(),
+                mongodb::bson::oid::ObjectId::from_bytes([7; 12]).into(),
+            ];
+            let mut new = Vec::new();
+            for (n, rank) in ranks.iter().cycle().take(40).enumerate() {
+                let n = i32::try_from(n).unwrap();
+                let mut child = doc! { "product_id": 1, "review_id": format!("r{n}"), "stars": n % 3 };
+                if n % 11 > 0 {
+                    child.insert("rank", rank.clone());
+                }
+                new.push(child);
+            }
+            // `$`-prefixed fields are stored by 5.0 and later alone
+            new.retain(|child| {
+                crate::common::support::at_least(db, 5) || !matches!(child.get("rank"), Some(Bson::Document(_)))
+            });
+            products.insert_many(&new).await.unwrap();
+            let whole = products.children(1).await.unwrap().children;
+            assert_eq!(whole.len(), new.len());
+            for limit in [1, 3, 7] {
+                let (mut forward, mut token) = (Vec::new(), None::<ChildToken>);
+                loop {
+                    let read = products.children(1).limit(limit);
+                    let page = match &token {
+                        Some(token) => read
+                            .after(token.to_string().parse::<ChildToken>().unwrap())
+                            .await
+                            .unwrap(),
+                        None => read.await.unwrap(),
+                    };
+                    forward.extend(page.children);
+                    match page.next {
+                        Some(next) => token = Some(next),
+                        None => break,
+                    }
+                }
+                assert_eq!(forward, whole, "{direction:?} {limit}");
+                let mut backward = Vec::new();
+                while let Some(at) = token {
+                    let page = products.children(1).limit(limit).before(at).await.unwrap();
+                    token = page.previous;
+                    backward.splice(0..0, page.children);
+                }
+                assert!(whole.starts_with(&backward) && whole.len() - backward.len() <= limit as usize);
+            }
+        }
+    })
+    .await;
+}
+
+/// Ids that lie as near to each other as values of their types can.
+#[tokio::test]
+async fn no_id_is_between_a_place_and_the_next() {
+    testkit::run(async |db| {
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        let binary = |bytes: &[u8]| {
+            let (subtype, bytes) = (BinarySubtype::Generic, bytes.to_vec());
+            Bson::from(Binary { subtype, bytes })
+        };
+        let mut ids: Vec<Bson> = vec![
+            i64::MIN.into(),
+            (-10).into(),
+            (-5).into(),
+            (-1).into(),
+            0.into(),
+            1.into(),
+            5.into(),
+            10.into(),
+            (1_i64 << 53).into(),
+            i64::MAX.into(),
+            5_f64.next_up().into(),
+            5_f64.next_down().into(),
+            f64::MIN_POSITIVE.into(),
+            (-f64::from_bits(1)).into(),
+            (-10_f64).next_up().into(),
+            1e300.into(),
+            f64::NEG_INFINITY.into(),
+            f64::NAN.into(),
+            decimal("5.000000000000000000000000000000002"),
+            decimal("4.999999999999999999999999999999998"),
+            decimal("9.999999999999999999999999999999998"),
+            decimal("-9.999999999999999999999999999999998"),
+            decimal("1E-6175"),
+            decimal("-1E-6175"),
+            decimal("9223372036854775807.000000000000002"),
+            "a".into(),
+            "a\0\0".into(),
+            "a\u{1}".into(),
+            "b".into(),
+            "".into(),
+            "\0".into(),
+            "é".into(),
+            binary(&[]),
+            binary(&[0]),
+            binary(&[255]),
+            binary(&[0, 0]),
+            binary(&[1, 0]),
+            binary(&[1, 255]),
+            true.into(),
+            false.into(),
+            DateTime::MIN.into(),
+            day(1).into(),
+            DateTime::MAX.into(),
+            Bson::Null,
+        ];
+        let last = |byte: u8| mongodb::bson::oid::ObjectId::from_bytes([7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, byte]);
+        ids.extend([last(0), last(1), last(255)].map(Bson::ObjectId));
+        ids.push(mongodb::bson::oid::ObjectId::from_bytes([255; 12]).into());
+        for direction in [Direction::Ascending, Direction::Descending] {
+            let (parents, children) = (
+                db.collection::<Document>("product"),
+                db.collection::<Document>("review"),
+            );
+            let repository = SubsetRepository::<Document, Document>::builder(parents, children)
+                .subset_field("reviews")
+                .parent_field("product_id")
+                .child_id_field("review_id")
+                .order_by("stars", direction)
+                .consistency(Consistency::Eventual);
+            let products = ready(db, repository).await;
+            let children = ids
+                .iter()
+                .map(|id| doc! { "product_id": 1, "review_id": id.clone(), "stars": 5 });
+            let reviews = db.collection::<Document>("review");
+            reviews.insert_many(children).await.unwrap();
+            // NaN is not equal to itself
+            let shown = |page: &[Document]| {
+                page.iter()
+                    .map(|child| format!("{}", child["review_id"]))
+                    .collect::<Vec<_>>()
+            };
+            let whole = shown(&products.children(1).await.unwrap().children);
+            assert_eq!(whole.len(), ids.len());
+            let (mut one_by_one, mut next) = (Vec::new(), None);
+            loop {
+                db.recorder().clear();
+                let page = products.children(1).limit(1).after(next).await.unwrap();
+                let examined = explain_last(db).await;
+                assert!(examined.documents <= 2, "{examined:?}");
+                one_by_one.extend(shown(&page.children));
+                next = page.next;
+                if next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(one_by_one, whole, "{direction:?}");
+            reviews.delete_many(doc! {}).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_outlives_its_child_and_others_are_refused() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        products
+            .insert_many(&(0..10).map(review).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        let page = products.children(1).limit(4).await.unwrap();
+        let next = page.next.unwrap();
+        products.delete(1, 6).await.unwrap();
+        products.delete(1, 5).await.unwrap();
+        let second = products.children(1).limit(4).after(next.clone()).await.unwrap();
+        let ids: Vec<i32> = second.children.iter().map(|review| review.review_id).collect();
+        assert_eq!(ids, [4, 3, 2, 1]);
+
+        assert!("' || true".parse::<ChildToken>().is_err());
+        let other = builder::<Product, Review>(db.database()).order_by("stars", Direction::Ascending);
+        let error = other.build().unwrap().children(1).after(next).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let error = products.children(1).limit(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+/// Both ends are polled while children are stored there: each is seen once, with no command more than the pages.
+#[tokio::test]
+async fn the_ends_of_the_children_are_polled() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let ids = |page: &[Review]| page.iter().map(|review| review.review_id).collect::<Vec<_>>();
+        let empty = products.children(1).limit(3).await.unwrap();
+        assert_eq!((empty.children.len(), &empty.next, &empty.previous), (0, &None, &None));
+        let (mut first, mut last) = (empty.first_token, empty.last_token);
+        let (mut newest, mut oldest) = (Vec::new(), Vec::new());
+        let mut stored = 1_i32;
+        for round in 0..6 {
+            let more: Vec<Review> = (0..round)
+                .flat_map(|n| [review(100 + stored + n), review(100 - stored - n)])
+                .collect();
+            stored += round;
+            if round > 0 {
+                products.insert_many(&more).await.unwrap();
+            }
+            db.recorder().clear();
+            let mut pages = 0;
+            loop {
+                let page = products.children(1).limit(3).before(first).await.unwrap();
+                first = page.first_token.to_string().parse().unwrap();
+                newest.splice(0..0, ids(&page.children));
+                pages += 1;
+                if page.previous.is_none() {
+                    break;
+                }
+            }
+            loop {
+                let page = products.children(1).limit(3).after(last).await.unwrap();
+                last = page.last_token.to_string().parse().unwrap();
+                oldest.extend(ids(&page.children));
+                pages += 1;
+                if page.next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(db.recorder().names(), vec!["find"; pages]);
+        }
+        // The first round that found any read all of both sides.
+        let all: Vec<i32> = (0..200_i32)
+            .rev()
+            .filter(|id| *id != 100 && (*id - 100).abs() < stored)
+            .collect();
+        assert_eq!(newest, all.iter().copied().filter(|id| *id >= 99).collect::<Vec<_>>());
+        assert_eq!(oldest, all.iter().copied().filter(|id| *id <= 101).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+/// The text of each token that a page has parses again, and reads on from there: with long and deep values, too.
+#[tokio::test]
+async fn tokens_of_long_and_deep_values_are_read() {
+    testkit::run(async |db| {
+        let by_rank = SubsetRepository::<Document, Document>::builder(
+            db.collection::<Document>("product"),
+            db.collection::<Document>("review"),
+        );
+        let by_rank = by_rank
+            .subset_field("reviews")
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .order_by("rank", Direction::Ascending)
+            .subset_size(1);
+        let products = ready(db, by_rank).await;
+        let deep = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| doc! { "a": inner }.into());
+        let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());
+        let values: [Bson; 6] = [
+            "x".repeat(5_000).into(),
+            "y".repeat(4 * 1024 * 1024).into(),
+            deep(40),
+            // A server stores more than 100 levels, but a debug build takes too much stack for such a `Document`.
+            deep(60),
+            doc! { "b": in_arrays(40) }.into(),
+            Binary {
+                subtype: BinarySubtype::Generic,
+                bytes: vec![0; 10_000],
+            }
+            .into(),
+        ];
+        for (at, value) in (1..).zip(values) {
+            let id = if at == 3 {
+                Bson::from("i".repeat(9_000))
+            } else {
+                at.into()
+            };
+            let child = doc! { "product_id": 1, "review_id": id, "rank": value };
+            products.insert(&child).await.unwrap();
+        }
+        let (mut read, mut page) = (0, products.children(1).limit(1).await.unwrap());
+        while let Some(next) = page.next {
+            read += page.children.len();
+            let parsed: ChildToken = next.to_string().parse().unwrap();
+            assert!(parsed == next);
+            page = products.children(1).limit(1).after(parsed).await.unwrap();
+            if let (Some(previous), [child]) = (&page.previous, &page.children[..]) {
+                let previous: ChildToken = previous.to_string().parse().unwrap();
+                let back = products.children(1).limit(1).before(previous).await.unwrap();
+                assert!(back.children.len() == 1 && back.children != [child.clone()]);
+            }
+        }
+        assert_eq!(read, 6);
+    })
+    .await;
+}

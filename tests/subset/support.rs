@@ -1,0 +1,162 @@
+//! What the tests of the subset pattern share: the manual's products and reviews.
+
+use std::cmp::Reverse;
+
+use mongo_patterns::subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::{Collection, Database};
+use serde::{Deserialize, Serialize};
+
+use crate::common::support::{all, at_least, until_seen};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Product {
+    pub _id: i32,
+    pub name: String,
+    #[serde(default)]
+    pub reviews: Vec<Embedded>,
+}
+
+/// A review as the product has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Embedded {
+    pub review_id: i32,
+    pub review_author: String,
+    pub published_date: DateTime,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Review {
+    pub review_id: i32,
+    pub product_id: i32,
+    pub review_author: String,
+    pub published_date: DateTime,
+}
+
+pub type Products = SubsetRepository<Product, Review>;
+
+pub const BOTH: [Consistency; 2] = [Consistency::Transactional, Consistency::Eventual];
+
+/// 2019-02-01, and so many days after it.
+pub fn day(day: i64) -> DateTime {
+    DateTime::from_millis(1_548_979_200_000 + day * 86_400_000)
+}
+
+/// Review `id` of product 1, published that many days after the first.
+pub fn review(id: i32) -> Review {
+    review_of(1, id, id.into())
+}
+
+pub fn review_of(product_id: i32, review_id: i32, published: i64) -> Review {
+    Review {
+        review_id,
+        product_id,
+        review_author: "Kristina".to_owned(),
+        published_date: day(published),
+    }
+}
+
+pub fn builder<P, C>(database: &Database) -> SubsetRepositoryBuilder<P, C> {
+    let (products, reviews) = (
+        database.collection::<Document>("product"),
+        database.collection::<Document>("review"),
+    );
+    SubsetRepository::<P, C>::builder(products, reviews)
+        .subset_field("reviews")
+        .parent_field("product_id")
+        .child_id_field("review_id")
+        .order_by("published_date", Direction::Descending)
+}
+
+/// A repository of the ten newest reviews with its indexes and product 1, and nothing recorded yet.
+pub async fn products(db: &TestDatabase, consistency: Consistency) -> Products {
+    ready(db, builder(db.database()).consistency(consistency)).await
+}
+
+pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, C>) -> SubsetRepository<P, C> {
+    let products = builder.build().unwrap();
+    products.ensure_indexes().await.unwrap();
+    product(db).delete_many(doc! {}).await.unwrap();
+    reviews(db).delete_many(doc! {}).await.unwrap();
+    add_product(db, 1).await;
+    // what the first write looks up once
+    products.rebuild(1).await.unwrap();
+    products.consistency().await.unwrap();
+    if !at_least(db, 5) {
+        until_seen(db, &["product", "review"]).await;
+    }
+    db.recorder().clear();
+    products
+}
+
+pub async fn add_product(db: &TestDatabase, id: impl Into<Bson>) {
+    let new = doc! { "_id": id.into(), "name": "Super Widget" };
+    product(db).insert_one(new).await.unwrap();
+}
+
+/// The products, by a client that is not recorded.
+pub fn product(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("product")
+}
+
+/// The reviews, by a client that is not recorded.
+pub fn reviews(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("review")
+}
+
+/// What the subset of a product must be, given all reviews.
+pub fn truth(product: &Bson, reviews: &[Document], size: usize) -> Vec<Bson> {
+    let mut of_product: Vec<&Document> = reviews
+        .iter()
+        .filter(|review| review.get("product_id") == Some(product))
+        .collect();
+    let place = |review: &&Document| {
+        let date = review.get_datetime("published_date").unwrap();
+        Reverse((*date, review.get_i32("review_id").unwrap()))
+    };
+    of_product.sort_by_key(place);
+    let embedded = of_product.into_iter().take(size).map(|review| {
+        let mut review = review.clone();
+        review.remove("_id");
+        review.remove("product_id");
+        Bson::Document(review)
+    });
+    embedded.collect()
+}
+
+/// The products whose stored subset is not the first of their reviews, field by field.
+pub async fn wrong(products: &Collection<Document>, reviews: &Collection<Document>, size: usize) -> Vec<Bson> {
+    let reviews = all(reviews).await;
+    let mut wrong = Vec::new();
+    for product in all(products).await {
+        let id = product.get("_id").unwrap();
+        let stored = product.get_array("reviews").cloned().unwrap_or_default();
+        if stored != truth(id, &reviews, size) {
+            wrong.push(id.clone());
+        }
+    }
+    wrong
+}
+
+/// The ids of the reviews in the subset of product 1.
+pub async fn embedded(db: &TestDatabase) -> Vec<i32> {
+    let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+    let reviews = found.get_array("reviews").unwrap().iter();
+    reviews
+        .map(|review| review.as_document().unwrap().get_i32("review_id").unwrap())
+        .collect()
+}
+
+/// Random numbers below a bound, the same ones for the same seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}

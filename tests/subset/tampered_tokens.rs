@@ -1,0 +1,194 @@
+//! Tokens of children that were changed on their way: they are refused, or are another place among the children of the
+//! same parent, and never lead to those of another.
+
+use std::collections::BTreeMap;
+
+use mongo_patterns::subset::{ChildToken, ChildrenPage, Direction, SubsetRepository};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{self, Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, Uuid, cstr, doc};
+
+use crate::bucket::tampered_tokens::{changes, is_refused};
+use crate::subset::support::*;
+
+/// Products 1 to 3 with the same reviews, but for their product.
+async fn filled(db: &TestDatabase) -> SubsetRepository<Document, Document> {
+    let products: SubsetRepository<Document, Document> = ready(db, builder(db.database())).await;
+    for product in 1..4 {
+        if product > 1 {
+            add_product(db, product).await;
+        }
+        let reviews = (0..5).map(|id| bson::serialize_to_document(&review_of(product, id, (id / 2).into())).unwrap());
+        let inserted = products.insert_many(&reviews.collect::<Vec<_>>()).await;
+        inserted.unwrap();
+    }
+    products
+}
+
+fn of_product_two(page: &ChildrenPage<Document>) -> usize {
+    let of_two = page
+        .children
+        .iter()
+        .all(|child| child.get_i32("product_id").ok() == Some(2));
+    assert!(of_two && page.children.len() <= 5, "{page:?}");
+    page.children.len()
+}
+
+/// All that a token reads, also by the tokens that come of it.
+async fn read_at(products: &SubsetRepository<Document, Document>, token: &ChildToken) -> usize {
+    let after = products.children(2).limit(2).after(token.clone()).await;
+    let before = products.children(2).limit(2).before(token.clone()).await;
+    let mut read = 0;
+    for page in [after, before] {
+        match page {
+            Ok(page) => {
+                read += of_product_two(&page);
+                for token in [page.next, page.previous].into_iter().flatten() {
+                    of_product_two(&products.children(2).after(token).await.unwrap());
+                }
+            }
+            Err(error) => is_refused(&error),
+        }
+    }
+    read
+}
+
+#[tokio::test]
+async fn a_changed_token_reads_children_of_its_parent_alone() {
+    testkit::run(async |db| {
+        let products = filled(db).await;
+        let token = products.children(2).limit(2).await.unwrap().next.unwrap().to_string();
+        let (mut refused, mut read) = (0, 0);
+        for text in changes(&token) {
+            match text.parse::<ChildToken>() {
+                Ok(token) => read += read_at(&products, &token).await,
+                Err(error) => {
+                    is_refused(&error);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 500 && read > 100, "{refused} {read}");
+    })
+    .await;
+}
+
+fn values() -> Vec<Bson> {
+    let regex = Regex {
+        pattern: cstr!(".*").into(),
+        options: cstr!("").into(),
+    };
+    let code = bson::JavaScriptCodeWithScope {
+        code: "return true".to_owned(),
+        scope: doc! { "a": 1 },
+    };
+    let deep = |levels: usize| (0..levels).fold(Bson::Null, |inner, _| doc! { "a": inner }.into());
+    vec![
+        Bson::Null,
+        Bson::Undefined,
+        Bson::MinKey,
+        Bson::MaxKey,
+        Bson::Symbol("a".to_owned()),
+        Bson::JavaScriptCode("return true".to_owned()),
+        Bson::JavaScriptCodeWithScope(code),
+        Bson::RegularExpression(regex),
+        Bson::Timestamp(Timestamp { time: 0, increment: 0 }),
+        Bson::Decimal128("1".parse::<Decimal128>().unwrap()),
+        Bson::Double(f64::NAN),
+        Bson::Double(f64::NEG_INFINITY),
+        Bson::Int64(i64::MAX),
+        Bson::Boolean(true),
+        Bson::DateTime(DateTime::MAX),
+        Bson::ObjectId(ObjectId::from_bytes([0xff; 12])),
+        Bson::Binary(Binary::from_uuid(Uuid::from_bytes([1; 16]))),
+        "".into(),
+        "$product_id".into(),
+        "a\0b".into(),
+        "x".repeat(3000).into(),
+        Bson::Array(vec![]),
+        Bson::Array(vec![1.into(), 2.into()]),
+        doc! {}.into(),
+        doc! { "$gt": 0 }.into(),
+        doc! { "$in": [1, 2, 3] }.into(),
+        doc! { "$where": "true" }.into(),
+        doc! { "product_id": 1 }.into(),
+        doc! { "": { "$exists": false } }.into(),
+        deep(15),
+        deep(150),
+    ]
+}
+
+fn token_of(values: impl Into<Bson>) -> String {
+    let bytes = bson::serialize_to_vec(&doc! { "v": values.into() }).unwrap();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn a_made_up_token_reads_children_of_its_parent_alone() {
+    testkit::run(async |db| {
+        let products = filled(db).await;
+        let mut read = BTreeMap::new();
+        let usual = || [Bson::Null, day(1).into(), 3.into()];
+        let of_dates = values()
+            .into_iter()
+            .flat_map(|date| usual().map(|id| [date.clone(), id]));
+        let of_ids = usual()
+            .into_iter()
+            .flat_map(|date| values().into_iter().map(move |id| [date.clone(), id]));
+        for values in of_dates.chain(of_ids) {
+            if let Ok(token) = token_of(values.to_vec()).parse::<ChildToken>() {
+                let of_value = read.entry(values[0].to_string()).or_insert(0);
+                *of_value += read_at(&products, &token).await;
+            }
+        }
+        // No place has an array.
+        read.retain(|value, _| !value.starts_with('['));
+        assert!(read.len() > 20 && read.values().all(|read| *read > 0), "{read:?}");
+        for values in [vec![], vec![Bson::Null], vec![Bson::Null; 3]] {
+            let token: ChildToken = token_of(values).parse().unwrap();
+            is_refused(&products.children(2).after(token.clone()).await.unwrap_err());
+            is_refused(&products.children(2).before(token).await.unwrap_err());
+        }
+        is_refused(&token_of(doc! { "a": 1 }).parse::<ChildToken>().unwrap_err());
+        is_refused(&token_of(1).parse::<ChildToken>().unwrap_err());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs() {
+    testkit::run(async |db| {
+        let products = filled(db).await;
+        let by_author = builder::<Document, Document>(db.database())
+            .order_by("review_author", Direction::Ascending)
+            .build()
+            .unwrap();
+        by_author.ensure_indexes().await.unwrap();
+        let elsewhere: SubsetRepository<Document, Document> =
+            SubsetRepository::builder(db.collection::<Document>("film"), db.collection::<Document>("role"))
+                .subset_field("cast")
+                .parent_field("film_id")
+                .child_id_field("role_id")
+                .order_by("size", Direction::Ascending)
+                .build()
+                .unwrap();
+        elsewhere.ensure_indexes().await.unwrap();
+        db.plain_collection("film").insert_one(doc! { "_id": 2 }).await.unwrap();
+        for role in 0..3 {
+            let role = doc! { "film_id": 2, "role_id": role, "size": "large" };
+            elsewhere.insert(&role).await.unwrap();
+        }
+        for product in [1, 3] {
+            let token = products.children(product).limit(2).await.unwrap().next.unwrap();
+            assert!(read_at(&products, &token).await > 0);
+        }
+        let role = elsewhere.children(2).limit(2).await.unwrap().next.unwrap();
+        assert!(read_at(&products, &role).await > 0);
+        // Another number of fields in the order.
+        let author = by_author.children(2).limit(2).await.unwrap().next.unwrap();
+        is_refused(&products.children(2).after(author).await.unwrap_err());
+        let date = products.children(2).limit(2).await.unwrap().next.unwrap();
+        is_refused(&by_author.children(2).before(date).await.unwrap_err());
+    })
+    .await;
+}

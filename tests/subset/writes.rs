@@ -1,0 +1,382 @@
+//! Writing: what goes over the wire, and what is refused.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::{all, explain};
+use crate::subset::support::*;
+
+async fn fill(products: &Products, ids: std::ops::Range<i32>) {
+    let children: Vec<Review> = ids.map(review).collect();
+    products.insert_many(&children).await.unwrap();
+}
+
+fn names(db: &TestDatabase) -> String {
+    let names = db.recorder().names().join(" ");
+    db.recorder().clear();
+    names
+}
+
+#[tokio::test]
+async fn the_round_trips_of_every_write() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let eventual = consistency == Consistency::Eventual;
+            let expected = |eventually: &str, in_transaction: &str| match eventual {
+                true => eventually.to_owned(),
+                false => format!("{in_transaction} commitTransaction"),
+            };
+            let products = products(db, consistency).await;
+            fill(&products, 100..110).await;
+            assert_eq!(
+                names(db),
+                expected("find insert find update", "update insert find update")
+            );
+
+            // the third write of this process, which knows the version by now
+            let inserted = products.insert(&review(200)).await.unwrap();
+            assert!(inserted.in_subset && inserted.wrote_parent);
+            assert_eq!(names(db), expected("insert find update", "update insert find update"));
+
+            let before = product(db).find_one(doc! {}).await.unwrap();
+            let inserted = products.insert(&review(1)).await.unwrap();
+            assert!(!inserted.in_subset);
+            assert_eq!(inserted.wrote_parent, !eventual);
+            assert_eq!(names(db), expected("insert find find", "update insert find update"));
+            if eventual {
+                let after = product(db).find_one(doc! {}).await.unwrap();
+                assert_eq!(after, before, "a review too old writes nothing to the product");
+            }
+
+            let set = doc! { "review_author": "Trina" };
+            let updated = products.update(1, 200, set).await.unwrap();
+            assert!(updated.in_subset && updated.modified);
+            assert_eq!(
+                names(db),
+                expected("find update find update", "update update find update")
+            );
+            let replaced = products.replace(&review(1)).await.unwrap();
+            assert!(!replaced.in_subset);
+            assert_eq!(
+                names(db),
+                expected("find update find update", "update update find update")
+            );
+            for found in [true, false] {
+                assert_eq!(products.delete(1, 200).await.unwrap().found, found);
+                assert_eq!(
+                    names(db),
+                    expected("find delete find update", "update delete find update")
+                );
+            }
+            assert_eq!(embedded(db).await, (100..110).rev().collect::<Vec<_>>());
+
+            assert_eq!(products.rebuild(1).await.unwrap().embedded, 10);
+            assert_eq!(names(db), "find find update");
+            products.insert(&review(1)).await.unwrap_err();
+            assert_eq!(
+                names(db),
+                expected("insert find update", "update insert").replace("commit", "abort")
+            );
+
+            let deleted = products.delete_parent(1).await.unwrap();
+            assert!(deleted.found && deleted.children == 11);
+            assert_eq!(names(db), expected("delete delete delete", "delete delete"));
+            let deleted = products.delete_parent(1).await.unwrap();
+            assert!(!deleted.found && deleted.children == 0);
+        }
+    })
+    .await;
+}
+
+/// What a process knows of a product is a guess: where another one wrote it, damaged it, or deleted it, nothing is wrong.
+#[tokio::test]
+async fn a_wrong_guess_costs_round_trips_alone() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        let other = builder::<Product, Review>(db.database()).consistency(Consistency::Eventual);
+        let other = other.build().unwrap();
+        fill(&products, 100..115).await;
+        other.delete(1, 114).await.unwrap();
+        names(db);
+        assert!(products.insert(&review(200)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "insert find update find find update");
+        assert!(products.insert(&review(201)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "find insert find update", "others write to it");
+        assert!(products.insert(&review(202)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "insert find update", "they did not go on");
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        // a child that is too old mends what others left
+        let pop = doc! { "$pop": { "reviews": 1 } };
+        product(db).update_one(doc! { "_id": 1 }, pop.clone()).await.unwrap();
+        let inserted = products.insert(&review(1)).await.unwrap();
+        assert!(inserted.wrote_parent && !inserted.in_subset);
+        assert_eq!(names(db), "insert find find update");
+        other.update(1, 200, doc! { "published_date": day(300) }).await.unwrap();
+        product(db).update_one(doc! { "_id": 1 }, pop).await.unwrap();
+        names(db);
+        assert!(products.insert(&review(2)).await.unwrap().wrote_parent);
+        assert_eq!(names(db), "insert find find update find find update");
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        // a product that another process deleted
+        for new in [vec![review(400)], vec![review(-400)], vec![review(401), review(402)]] {
+            products.rebuild(1).await.unwrap();
+            products.rebuild(1).await.unwrap();
+            let before = product(db).find_one_and_delete(doc! { "_id": 1 }).await.unwrap();
+            let stored = all(&reviews(db)).await;
+            names(db);
+            let error = match new.as_slice() {
+                [one] => products.insert(one).await.unwrap_err(),
+                many => products.insert_many(many).await.unwrap_err(),
+            };
+            assert_eq!(
+                (error.kind(), error.stored_count()),
+                (ErrorKind::NotFound, None),
+                "{error:?}"
+            );
+            assert!(names(db).starts_with("insert find "));
+            assert_eq!(all(&reviews(db)).await, stored);
+            let error = products.insert(&new[0]).await.unwrap_err();
+            assert_eq!((names(db).as_str(), error.kind()), ("find", ErrorKind::NotFound));
+            product(db).insert_one(before.unwrap()).await.unwrap();
+        }
+        products.rebuild(1).await.unwrap();
+        products.rebuild(1).await.unwrap();
+        products.delete_parent(1).await.unwrap();
+        names(db);
+        let error = products.insert(&review(400)).await.unwrap_err();
+        assert_eq!((names(db).as_str(), error.kind()), ("find", ErrorKind::NotFound));
+
+        // many parents are all looked at, before anything is stored
+        add_product(db, 1).await;
+        add_product(db, 2).await;
+        for _ in 0..2 {
+            products.rebuild(1).await.unwrap();
+            products.rebuild(2).await.unwrap();
+        }
+        names(db);
+        products.insert_many(&[review(1), review_of(2, 1, 1)]).await.unwrap();
+        assert_eq!(names(db), "find find insert find update find update");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_write_looks_at_deployment_and_indexes() {
+    testkit::run(async |db| {
+        let repository = || builder::<Product, Review>(db.database()).build().unwrap();
+        let products = repository();
+        add_product(db, 1).await;
+        let error = products.insert(&review(1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+        assert!(all(&reviews(db)).await.is_empty());
+        products.ensure_indexes().await.unwrap();
+        db.recorder().clear();
+        products.insert(&review(1)).await.unwrap();
+        assert_eq!(
+            names(db),
+            "listIndexes hello update insert find update commitTransaction"
+        );
+        assert_eq!(
+            products.clone().consistency().await.unwrap(),
+            Consistency::Transactional
+        );
+        assert_eq!(names(db), "");
+
+        // An index that is dropped later is missed at the child, or at the read of the first ones.
+        reviews(db).drop_index("product_id_1_review_id_1").await.unwrap();
+        let error = products.delete(1, 1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+        products.ensure_indexes().await.unwrap();
+        let eventual = builder::<Product, Review>(db.database()).consistency(Consistency::Eventual);
+        let eventual = eventual.build().unwrap();
+        eventual.insert(&review(2)).await.unwrap();
+        reviews(db)
+            .drop_index("product_id_1_published_date_-1_review_id_-1")
+            .await
+            .unwrap();
+        let error = eventual.insert(&review(3)).await.unwrap_err();
+        assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, Some(1)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_documents_examined_of_a_write() {
+    testkit::run(async |db| {
+        let products = products(db, Consistency::Eventual).await;
+        fill(&products, 0..500).await;
+        add_product(db, 2).await;
+        let others: Vec<Review> = (0..500).map(|id| review_of(2, id, id.into())).collect();
+        products.insert_many(&others).await.unwrap();
+        db.recorder().clear();
+        products
+            .update(1, 250, doc! { "published_date": day(900) })
+            .await
+            .unwrap();
+        let commands = db.recorder().commands();
+        let update = explain(db, &commands[1]).await;
+        assert_eq!(
+            (update.documents, update.index.as_str()),
+            (1, "product_id_1_review_id_1")
+        );
+        let top = explain(db, &commands[2]).await;
+        assert_eq!((top.documents, top.keys), (10, 10), "{top:?}");
+        assert_eq!(embedded(db).await[0], 250);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_refused_stores_nothing() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = products(db, consistency).await;
+            fill(&products, 0..3).await;
+            let before = (all(&product(db)).await, all(&reviews(db)).await);
+            let kind = |error: mongo_patterns::Error| {
+                assert!(!error.to_string().contains("Kristina"), "{error}");
+                error.kind()
+            };
+            let lost = review_of(2, 1, 1);
+            let missing = doc! { "review_author": "Pablo" };
+            assert_eq!(kind(products.insert(&lost).await.unwrap_err()), ErrorKind::NotFound);
+            assert_eq!(kind(products.replace(&lost).await.unwrap_err()), ErrorKind::NotFound);
+            assert_eq!(
+                kind(products.update(2, 1, missing.clone()).await.unwrap_err()),
+                ErrorKind::NotFound
+            );
+            assert_eq!(kind(products.delete(2, 1).await.unwrap_err()), ErrorKind::NotFound);
+            assert_eq!(kind(products.rebuild(2).await.unwrap_err()), ErrorKind::NotFound);
+            let error = products.insert_many(&[review(7), lost]).await.unwrap_err();
+            assert_eq!((error.stored_count(), kind(error)), (None, ErrorKind::NotFound));
+            assert_eq!(
+                kind(products.replace(&review(9)).await.unwrap_err()),
+                ErrorKind::ChildNotFound
+            );
+            assert_eq!(
+                kind(products.update(1, 9, missing).await.unwrap_err()),
+                ErrorKind::ChildNotFound
+            );
+            for set in [
+                doc! {},
+                doc! { "product_id": 2 },
+                doc! { "review_id": 2 },
+                doc! { "_id": 2 },
+                doc! { "a.b": 2 },
+                doc! { "$inc": { "a": 1 } },
+                doc! { "published_date": [1] },
+            ] {
+                assert_eq!(
+                    kind(products.update(1, 1, set).await.unwrap_err()),
+                    ErrorKind::InvalidArgument
+                );
+            }
+            assert_eq!(
+                kind(products.delete(1, Bson::Null).await.unwrap_err()),
+                ErrorKind::InvalidArgument
+            );
+            assert_eq!(
+                kind(products.get(Bson::Array(vec![1.into()])).await.unwrap_err()),
+                ErrorKind::InvalidArgument
+            );
+            assert_eq!(
+                (all(&product(db)).await, all(&reviews(db)).await),
+                before,
+                "{consistency:?}"
+            );
+
+            // a child cannot move: it must be deleted, and inserted anew
+            add_product(db, 2).await;
+            let moved = review_of(2, 1, 1);
+            assert_eq!(
+                kind(products.replace(&moved).await.unwrap_err()),
+                ErrorKind::ChildNotFound
+            );
+            assert_eq!(all(&reviews(db)).await, before.1);
+
+            // the child that is there stays, and its product is right afterwards
+            let error = products.insert(&review(2)).await.unwrap_err();
+            assert_eq!((error.stored_count(), kind(error)), (None, ErrorKind::AlreadyExists));
+            let error = products
+                .insert_many(&[review(5), review(6), review(2), review(7)])
+                .await
+                .unwrap_err();
+            let stored = (consistency == Consistency::Eventual).then_some(2);
+            assert_eq!((error.stored_count(), kind(error)), (stored, ErrorKind::AlreadyExists));
+            assert_eq!(all(&reviews(db)).await.len(), 3 + stored.unwrap_or(0) as usize);
+            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+            assert!(products.insert_many(&[]).await.unwrap().children == 0);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_builder_refuses_what_cannot_work() {
+    testkit::run(async |db| {
+        let good = || builder::<Product, Review>(db.database());
+        let (one, other) = (
+            db.collection::<Document>("one"),
+            db.plain_client().database("other").collection("two"),
+        );
+        let elsewhere = SubsetRepository::<Product, Review>::builder::<Document, Document>(one.clone(), other)
+            .subset_field("s")
+            .parent_field("p")
+            .child_id_field("c")
+            .order_by("o", Direction::Ascending);
+        let unordered = SubsetRepository::<Product, Review>::builder(one.clone(), db.collection::<Document>("two"))
+            .subset_field("s")
+            .parent_field("p")
+            .child_id_field("c");
+        for bad in [
+            good().subset_size(0),
+            good().subset_field("a.b"),
+            good().version_field("reviews"),
+            good().parent_field("review_id"),
+            good().order_by("published_date", Direction::Ascending),
+            good().order_by("product_id", Direction::Ascending),
+            good()
+                .order_by("review_id", Direction::Ascending)
+                .order_by("x", Direction::Ascending),
+            good().embedded_fields(["$a"]),
+            elsewhere,
+            unordered,
+            SubsetRepository::builder(one.clone(), one),
+        ] {
+            assert_eq!(bad.build().unwrap_err().kind(), ErrorKind::Configuration);
+        }
+        let by_id = good().order_by("review_id", Direction::Ascending).build().unwrap();
+        assert_eq!(by_id.indexes().indexes().len(), 2);
+        assert_eq!((by_id.subset_size(), db.recorder().round_trips()), (10, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_field_of_the_order_that_is_removed_puts_the_child_last() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = products(db, consistency).await;
+            fill(&products, 0..11).await;
+            for modified in [true, false] {
+                let update = products.update(1, 10, doc! { "stars": 5 });
+                let updated = update.unset(["published_date", "no_such_field"]).await.unwrap();
+                assert!(!updated.in_subset, "null comes last where the newest are first");
+                assert_eq!(updated.modified, modified);
+            }
+            let stored = reviews(db).find_one(doc! { "review_id": 10 }).await.unwrap().unwrap();
+            assert_eq!(stored.get_i32("stars").unwrap(), 5);
+            assert!(!stored.contains_key("published_date"));
+            assert_eq!(embedded(db).await, (0..10).rev().collect::<Vec<_>>());
+            for field in ["product_id", "review_id", "_id", "a.b"] {
+                let error = products.update(1, 9, doc! {}).unset([field]).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{field}");
+            }
+        }
+    })
+    .await;
+}
