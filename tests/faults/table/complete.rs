@@ -14,7 +14,7 @@ const SILENT: [(&str, &str); 12] = [
     ("children_collection", "gives the driver's collection"),
     ("extras_collection", "gives the driver's collection"),
     ("page_size", "gives a setting"),
-    ("size", "gives a setting"),
+    ("subset_size", "gives a setting"),
     ("max_children", "gives a setting"),
     ("threshold", "gives a setting"),
     ("indexes", "builds a plan"),
