@@ -1,8 +1,14 @@
-//! How a call becomes a future.
+//! Actions: what the methods of a repository return.
 //!
-//! Every call of a repository returns an action: a `#[must_use]` struct with setters for its options that borrows the
-//! repository and, when the caller gives one, the session, and that `IntoFuture` turns into an [`ActionFuture`]. All
-//! have a span for `tracing`, and the operation's name in every error.
+//! Every method of a repository returns an action: a `#[must_use]` struct with setters for its options. It borrows the
+//! repository and, if the caller sets one, the session. Awaiting it turns it into an [`ActionFuture`], which runs in a
+//! `tracing` span and names the operation in its error.
+//!
+//! # Sessions and transactions
+//!
+//! Most actions have a setter `session`. With it, all commands of the action run in the caller's session, and in its
+//! transaction if one has started. Then nothing takes effect before the caller commits, and the action does not retry: it
+//! returns the error with the driver's labels, so that the driver's `and_run2` retries the whole transaction.
 //!
 //! # Cancel safety
 //!
@@ -30,10 +36,14 @@
 //! The task runs on the tokio runtime of the call. When the runtime itself ends first, the server aborts the transaction
 //! after `transactionLifetimeLimitSeconds`, 60 by default.
 
+mod define;
+
 use std::future::Future;
 use std::pin::Pin;
 
 use futures::TryFutureExt;
+#[doc(hidden)] // for the macro
+pub use mongodb::ClientSession;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;

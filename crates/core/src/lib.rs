@@ -1,24 +1,23 @@
-//! What all crates of [mongo-patterns](https://docs.rs/mongo-patterns) share.
+//! The shared parts of [mongo-patterns](https://docs.rs/mongo-patterns): the kit that its patterns are built with.
 //!
 //! Services import the facade crate `mongo-patterns`, which re-exports what they need from here:
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`error`] | one typed error that never prints user values |
-//! | [`key`] | keys as `_id` prefixes of which none is the prefix of another |
-//! | [`retry`] | retry bounded by count and by time, with jitter |
-//! | [`index`] | index plans that are created but never dropped |
-//! | [`action`] | what a call becomes when it is awaited |
-//! | [`plan`] | what a call would send |
+//! | [`action`] | what the methods of a repository return; sessions, transactions, cancel safety |
+//! | [`error`] | one typed error, which never prints user values |
+//! | [`index`] | index plans, which are created and never dropped |
+//! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
+//! | [`retry`] | retries bounded by count and by time, with jitter |
 //!
-//! The rest serves the crates of the single patterns. It is hidden here, and may change with any version.
+//! Everything else is hidden: it serves the crates of the patterns, and can change with any version.
 
 pub mod action;
 #[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
 #[doc(hidden)] // changes of single fields
 pub mod change;
-#[doc(hidden)] // the documents of a collection, some at a time
+#[doc(hidden)]
 pub mod chunks;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
@@ -33,13 +32,17 @@ mod into_id;
 pub mod key;
 #[doc(hidden)] // per-key locks within one process
 pub mod key_locks;
-#[doc(hidden)] // a record of how far a move is
+#[doc(hidden)] // the steps of a migration
+pub mod migration;
+#[doc(hidden)]
 pub mod moves;
+#[doc(hidden)]
 pub mod plan;
 pub mod progress;
 mod redacted;
+mod results;
 pub mod retry;
-#[doc(hidden)] // arrays over several documents, written anew
+#[doc(hidden)] // arrays over several documents, rewritten
 pub mod rewrite;
 #[doc(hidden)] // concurrent work that stops while the caller has an item
 pub mod rounds;
@@ -47,6 +50,8 @@ pub mod rounds;
 pub mod send;
 #[doc(hidden)] // cancel-safe commands in a session
 pub mod session;
+#[doc(hidden)] // checks of the settings of a builder
+pub mod settings;
 #[doc(hidden)] // the limit of a document
 pub mod size;
 #[doc(hidden)] // transactions of our own
@@ -61,6 +66,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
 pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
-pub use plan::PlannedCommand;
+pub use migration::PlannedCommand;
 pub use progress::Progress;
+pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;

@@ -1,40 +1,51 @@
-//! How far a call is that goes over whole collections.
+//! The progress of calls that work through whole collections.
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How much is done by this call.
+    /// How much is done, by this call and by earlier calls that it resumes.
     pub done: u64,
-    /// How much there was to do when it began, or `done` where that has come to be more.
+    /// How much there was to do at the start, or `done` if that is more by now.
     pub total: u64,
+    /// How much of `done` earlier calls did. A rate is of `done - before`.
+    pub before: u64,
 }
 
 impl Progress {
-    /// The start of a call that has about so much to do.
+    /// Returns the progress of a call that begins, with about this much to do.
+    #[doc(hidden)]
     pub fn of(total: u64) -> Self {
-        Self { done: 0, total }
+        Self {
+            total,
+            ..Self::default()
+        }
     }
 
-    /// So much more is done.
+    /// Adds what is done.
+    #[doc(hidden)]
     pub fn advance(&mut self, by: u64) {
         self.done += by;
         self.total = self.total.max(self.done);
     }
 }
 
-/// Is called now and then.
+/// A progress callback.
+#[doc(hidden)]
 pub type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
 
-/// Tells how far a call is, where somebody asked for it.
+/// Reports the progress of a call to its callback, if there is one.
+#[doc(hidden)]
 #[derive(Default)]
 pub struct Reporter<'a> {
     progress: Progress,
     call: Option<OnProgress<'a>>,
 }
 
+crate::redacted_debug!(Reporter<'_>, |reporter| "progress" = reporter.progress);
+
 impl<'a> Reporter<'a> {
-    /// For a call that was asked, or was not.
+    /// Creates the reporter.
     pub fn new(call: Option<OnProgress<'a>>) -> Self {
         Self {
             progress: Progress::default(),
@@ -42,17 +53,26 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Whether somebody asked.
+    /// Returns whether there is a callback.
     pub fn is_asked(&self) -> bool {
         self.call.is_some()
     }
 
-    /// It begins, with about so much to do.
+    /// Begins, with about this much to do.
     pub fn begin(&mut self, total: u64) {
         self.progress = Progress::of(total);
     }
 
-    /// So much more is done.
+    /// Resumes after this much, of about this much in all.
+    pub fn resume(&mut self, before: u64, total: u64) {
+        self.progress = Progress {
+            done: before,
+            total: total.max(before),
+            before,
+        };
+    }
+
+    /// Adds what is done, and calls the callback.
     pub fn advance(&mut self, by: u64) {
         self.progress.advance(by);
         if let Some(call) = &mut self.call {
@@ -60,17 +80,9 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// How much is done.
+    /// Returns how much is done.
     pub fn done(&self) -> u64 {
         self.progress.done
-    }
-}
-
-impl std::fmt::Debug for Reporter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reporter")
-            .field("progress", &self.progress)
-            .finish_non_exhaustive()
     }
 }
 

@@ -3,14 +3,15 @@
 //! In a session they are [cancel-safe](crate::session).
 
 use futures::TryStreamExt;
-use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Result;
 use mongodb::options::{
     AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndUpdateOptions, FindOneOptions,
-    FindOptions, InsertManyOptions, InsertOneOptions, ReplaceOptions, UpdateModifications, UpdateOptions,
+    FindOptions, InsertManyOptions, InsertOneOptions, ReadPreference, ReplaceOptions, SelectionCriteria,
+    UpdateModifications, UpdateOptions,
 };
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
+use mongodb::{Collection, Database, IndexModel};
 
 use crate::session::Session;
 
@@ -34,6 +35,36 @@ macro_rules! send {
             }
         }
     };
+}
+
+/// Returns the selection criteria of a read that decides about a write: the primary.
+pub fn primary() -> SelectionCriteria {
+    SelectionCriteria::ReadPreference(ReadPreference::Primary)
+}
+
+/// Runs a command on a database.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn run_command(
+    session: Option<&mut Session<'_>>,
+    database: &Database,
+    command: Document,
+) -> Result<Document> {
+    send!(session, [database], database.run_command(command))
+}
+
+/// Creates indexes.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn create_indexes(
+    session: Option<&mut Session<'_>>,
+    collection: &Raw,
+    models: Vec<IndexModel>,
+) -> Result<()> {
+    send!(session, [collection], collection.create_indexes(models))?;
+    Ok(())
 }
 
 /// Updates one document.

@@ -84,7 +84,11 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
             let mut session = Session::of_caller(self.session).await?;
             settings
                 .index_plan(collection.name())
-                .ensure(collection, session.as_mut())
+                .ensure_in(
+                    &mut mongo_patterns_core::migration::Steps::Run(session.as_mut()),
+                    collection,
+                    None::<&mongodb::Collection<mongodb::bson::Document>>,
+                )
                 .await
         })
     }

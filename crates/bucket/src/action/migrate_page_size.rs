@@ -141,7 +141,7 @@ impl<'a, K: Key> MigratePageSize<'a, K> {
         let mut change = MigratedPageSize::default();
         if settings.page_size < self.old {
             drop_exactly(collection, &old_index).await?;
-            plan.ensure(collection, None).await?;
+            plan.ensure(collection).await?;
             let left = self.rewrite(&mut change).await?;
             return left.map_or(Ok(change), |left| Err(not_rewritten(left)));
         }
@@ -153,7 +153,7 @@ impl<'a, K: Key> MigratePageSize<'a, K> {
         loop {
             rounds += 1;
             let left = self.rewrite(&mut change).await?;
-            match (plan.ensure(collection, None).await, left) {
+            match (plan.ensure(collection).await, left) {
                 (Ok(_), _) => return Ok(change),
                 (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}

@@ -155,7 +155,7 @@ impl Move<'_> {
         };
         if let Direction::ToBuckets(form) = &self.direction {
             let plan = form.settings.index_plan(self.buckets.name());
-            plan.ensure(self.buckets, None).await?;
+            plan.ensure(self.buckets).await?;
         }
         let place = match &resumed {
             Some(last) => {

@@ -47,7 +47,7 @@ impl Range {
 
 impl<'a> Walk<'a> {
     pub(crate) async fn new(collection: &'a Collection<RawDocumentBuf>, field: &'a str, step: u64) -> Result<Self> {
-        let indexes = list_indexes(collection, None).await?;
+        let indexes = list_indexes(collection).await?;
         let index = indexes.iter().find(|index| serves(index, field));
         let index = index.and_then(|index| index.get_str("name").ok().map(str::to_owned));
         Ok(Self {

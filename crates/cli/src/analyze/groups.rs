@@ -141,7 +141,7 @@ fn own(field: &FieldName) -> Document {
 
 /// Without one, the server would read the collection for each group.
 async fn check_index(collection: &Collection<Document>, field: &FieldName) -> Result<(), Failure> {
-    let indexes = list_indexes(collection, None).await?;
+    let indexes = list_indexes(collection).await?;
     let serves = |index: &Document| {
         let first = index.get_document("key").ok().and_then(|keys| keys.keys().next());
         first.is_some_and(|first| first == field.as_str()) && !index.contains_key("partialFilterExpression")

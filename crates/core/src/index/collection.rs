@@ -1,92 +1,41 @@
-//! Which collections the patterns work on: plain ones, with the simple collation, that keep what is inserted.
+//! The collections that the patterns work on: plain ones, with the simple collation, that keep what is inserted.
 
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Namespace};
 
-use super::existing::{first_batch, run};
-use super::{EnsuredIndexes, IndexPlan};
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{PlannedCommand, list_indexes as list_command};
-use crate::session::Session;
+use crate::migration::{Step, Steps};
 
-impl IndexPlan {
-    /// Does what [`ensure`](Self::ensure) does, for a pattern of two collections: the other one, which needs no index, is
-    /// checked too. It takes the same round trips, and one more where the two are in two databases.
-    ///
-    /// # Errors
-    /// Those of [`ensure`](Self::ensure), for either collection.
-    #[doc(hidden)]
-    pub async fn ensure_with<T: Send + Sync, U: Send + Sync>(
-        &self,
-        collection: &Collection<T>,
-        other: &Collection<U>,
-        mut session: Option<&mut Session<'_>>,
-    ) -> Result<EnsuredIndexes> {
-        check_both(collection, other, session.as_deref_mut()).await?;
-        self.create_missing(collection, session).await
-    }
-
-    /// Lists what [`ensure_with`](Self::ensure_with) sends.
-    ///
-    /// # Errors
-    /// Those of [`ensure_with`](Self::ensure_with), but for documents that violate an index.
-    #[doc(hidden)]
-    pub async fn ensure_commands_with<T: Send + Sync, U: Send + Sync>(
-        &self,
-        collection: &Collection<T>,
-        other: &Collection<U>,
-    ) -> Result<Vec<PlannedCommand>> {
-        check_both(collection, other, None).await?;
-        let options = if is_one_database(collection, other) {
-            vec![command(&[collection.name(), other.name()])]
-        } else {
-            vec![command(&[collection.name()]), command(&[other.name()])]
-        };
-        self.commands_after(options, collection).await
-    }
-
-    /// The commands that follow the checks of the collections.
-    pub(super) async fn commands_after<T: Send + Sync>(
-        &self,
-        checks: Vec<Document>,
-        collection: &Collection<T>,
-    ) -> Result<Vec<PlannedCommand>> {
-        let missing = self.missing(collection).await?;
-        let checks = checks
-            .into_iter()
-            .map(|check| PlannedCommand::read("check the collation", check));
-        let mut commands: Vec<PlannedCommand> = checks.collect();
-        commands.push(PlannedCommand::read(
-            "look for the indexes",
-            list_command(collection.name()),
-        ));
-        if !missing.is_empty() {
-            commands.push(PlannedCommand::write("create indexes", self.create_command(&missing)));
-        }
-        Ok(commands)
-    }
-}
-
-/// Refuses a collection that the patterns cannot work on. One that does not exist is fine.
-pub(super) async fn check<T: Send + Sync>(collection: &Collection<T>, session: Option<&mut Session<'_>>) -> Result<()> {
-    let database = collection.client().database(&collection.namespace().db);
-    let reply = run(&database, command(&[collection.name()]), session).await?;
-    first_batch(&reply).try_for_each(|info| check_info(&collection.namespace().db, info))
-}
-
-/// Does what [`check`] does for two collections, in one round trip where they are in one database.
-async fn check_both<T: Send + Sync, U: Send + Sync>(
-    one: &Collection<T>,
-    other: &Collection<U>,
-    mut session: Option<&mut Session<'_>>,
+/// Refuses a collection that the patterns cannot work on, and the other one of a pattern with two. One that does not
+/// exist is fine. One round trip for each database.
+pub(super) async fn check<T: Send + Sync, U: Send + Sync>(
+    steps: &mut Steps<'_, '_>,
+    collection: &Collection<T>,
+    other: Option<&Collection<U>>,
 ) -> Result<()> {
-    if !is_one_database(one, other) {
-        check(one, session.as_deref_mut()).await?;
-        return check(other, session).await;
+    let name = collection.name();
+    match other {
+        None => check_in_one_database(steps, collection, &[name]).await,
+        Some(other) if is_one_database(collection, other) => {
+            check_in_one_database(steps, collection, &[name, other.name()]).await
+        }
+        Some(other) => {
+            check_in_one_database(steps, collection, &[name]).await?;
+            check_in_one_database(steps, other, &[other.name()]).await
+        }
     }
-    let database = one.client().database(&one.namespace().db);
-    let reply = run(&database, command(&[one.name(), other.name()]), session).await?;
-    first_batch(&reply).try_for_each(|info| check_info(&one.namespace().db, info))
+}
+
+async fn check_in_one_database<T: Send + Sync>(
+    steps: &mut Steps<'_, '_>,
+    collection: &Collection<T>,
+    names: &[&str],
+) -> Result<()> {
+    let list = Step::list("check the collation", collection, command(names));
+    let infos = steps.read(list).await?.decoded()?;
+    infos
+        .iter()
+        .try_for_each(|info| check_info(&collection.namespace().db, info))
 }
 
 fn is_one_database<T: Send + Sync, U: Send + Sync>(one: &Collection<T>, other: &Collection<U>) -> bool {
@@ -94,7 +43,7 @@ fn is_one_database<T: Send + Sync, U: Send + Sync>(one: &Collection<T>, other: &
 }
 
 /// The command that lists the options of collections of one database.
-pub(super) fn command(names: &[&str]) -> Document {
+fn command(names: &[&str]) -> Document {
     let name = match names {
         [name] => Bson::from(*name),
         names => doc! { "$in": names }.into(),

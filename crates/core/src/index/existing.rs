@@ -1,57 +1,40 @@
-//! What the collection is and has.
+//! The indexes that a collection has.
 
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::error::{self, Result};
-use crate::session::Session;
+use crate::migration::{Step, Steps};
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NOT_ON_VIEW: i32 = 166;
 
-pub(super) async fn run(
-    database: &mongodb::Database,
-    command: Document,
-    session: Option<&mut Session<'_>>,
-) -> mongodb::error::Result<Document> {
-    match session {
-        None => database.run_command(command).await,
-        Some(session) => {
-            let database = database.clone();
-            session
-                .send(move |session| Box::pin(async move { database.run_command(command).session(session).await }))
-                .await
-        }
-    }
-}
-
-pub(super) fn first_batch(reply: &Document) -> impl Iterator<Item = &Document> {
-    let batch = reply
-        .get_document("cursor")
-        .and_then(|cursor| cursor.get_array("firstBatch"));
-    batch.into_iter().flatten().filter_map(Bson::as_document)
-}
-
-/// The indexes as the server lists them; a collection holds at most 64, so one batch has them all. One that does not
+/// Returns the indexes as the server lists them. A collection has at most 64, so one batch has them all. One that does not
 /// exist has none, and a view has none of its own.
 ///
 /// # Errors
 /// Those of the driver.
 #[doc(hidden)]
-pub async fn list_indexes<T: Send + Sync>(
+pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<Vec<Document>> {
+    list_in(&mut Steps::run(), "list the indexes", collection).await
+}
+
+/// Does what [`list_indexes`] does, as a step of a run or a plan.
+pub(crate) async fn list_in<T: Send + Sync>(
+    steps: &mut Steps<'_, '_>,
+    purpose: &'static str,
     collection: &Collection<T>,
-    session: Option<&mut Session<'_>>,
 ) -> Result<Vec<Document>> {
-    let database = collection.client().database(&collection.namespace().db);
     let command = doc! { "listIndexes": collection.name(), "cursor": { "batchSize": 1000 } };
-    match run(&database, command, session).await {
-        Ok(reply) => Ok(first_batch(&reply).cloned().collect()),
+    match steps.read(Step::list(purpose, collection, command)).await {
+        Ok(reply) => Ok(reply.decoded()?),
         Err(error) if matches!(error::code(&error), Some(NAMESPACE_NOT_FOUND | NOT_ON_VIEW)) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether an index, as the server lists it, has every document in the order of the field, by the simple collation.
+/// Returns whether an index, as the server lists it, has every document in the order of the field, by the simple
+/// collation.
 #[doc(hidden)]
 pub fn serves(index: &Document, field: &str) -> bool {
     const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
@@ -60,7 +43,7 @@ pub fn serves(index: &Document, field: &str) -> bool {
     ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
 }
 
-/// The definition without what the server adds to each.
+/// Returns the definition without what the server adds to each.
 pub(super) fn without_version(index: &Document) -> Document {
     let mut index = index.clone();
     index.remove("v");
@@ -68,7 +51,7 @@ pub(super) fn without_version(index: &Document) -> Document {
     index
 }
 
-/// Whether two definitions mean the same: options in any order, `false` like absent, numbers by value, but fields of
+/// Returns whether two definitions mean the same: options in any order, `false` like absent, numbers by value, but fields of
 /// the key in their order.
 pub(super) fn same_document(a: &Document, b: &Document) -> bool {
     let (a, b) = (without_version(a), without_version(b));

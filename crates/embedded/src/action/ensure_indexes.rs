@@ -77,7 +77,13 @@ impl<'a> IntoFuture for EnsureIndexes<'a> {
     fn into_future(self) -> Self::IntoFuture {
         run(self.shared.operation("ensure_indexes"), |_| async move {
             let mut session = Session::of_caller(self.session).await?;
-            self.plan.ensure(&self.shared.collection, session.as_mut()).await
+            self.plan
+                .ensure_in(
+                    &mut mongo_patterns_core::migration::Steps::Run(session.as_mut()),
+                    &self.shared.collection,
+                    None::<&mongodb::Collection<mongodb::bson::Document>>,
+                )
+                .await
         })
     }
 }

@@ -104,7 +104,7 @@ impl Embedding<'_> {
     /// Without an index, each parent would take a scan of all children.
     async fn check_index(&self) -> Result<()> {
         let reference = self.form.reference.as_str();
-        let indexes = list_indexes(self.source, None).await?;
+        let indexes = list_indexes(self.source).await?;
         if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
             return Ok(());
         }

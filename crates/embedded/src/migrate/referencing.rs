@@ -66,7 +66,7 @@ impl Referencing<'_> {
 
     pub(crate) async fn run(&self, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let (before, _) = self.check().await?;
-        self.index().ensure(self.target, None).await?;
+        self.index().ensure(self.target).await?;
         reporter.begin(number(&before, "children"));
         let mut chunks = self.form.walk(self.chunk_children).begin(self.parents).await?;
         while let Some(chunk) = chunks.next().await? {

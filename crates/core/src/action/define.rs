@@ -1,0 +1,95 @@
+//! The definition of actions.
+
+/// Defines an action: the struct that a method of a repository returns.
+///
+/// ```text
+/// action! {
+///     /// Reads one item; returned by [`BucketRepository::item`].
+///     pub struct FindItem<'a, T> {
+///         shared: &'a Shared,
+///         item: Result<OneItem>,
+///         types: PhantomData<fn() -> T>,
+///     }
+///     with session;
+///     "item" => Option<T> where T: DeserializeOwned + 'a
+/// }
+/// ```
+///
+/// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, for each option
+/// after `with` a field and its setter, and an [`IntoFuture`] that runs `Self::execute(self)` in the span of the
+/// operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are `session`
+/// and `on_progress`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! action {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident<$life:lifetime $(, $param:ident)*> {
+            $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
+        }
+        $(with $($option:ident),+;)?
+        $operation:literal $(($span:ident))? => $output:ty $(where $($bounds:tt)+)?
+    ) => {
+        $crate::action! { @struct
+            [$(#[$attribute])*] [$name] [$life $(, $param)*]
+            [$($(#[$field_attribute])* $field: $type,)*] [$($($option)+)?]
+        }
+
+        $crate::redacted_debug!($name<'_ $(, $param)*>);
+
+        $crate::action! { @setters [$name] [$life $(, $param)*] [$($($option)+)?] }
+
+        impl<$life $(, $param)*> ::std::future::IntoFuture for $name<$life $(, $param)*>
+        $(where $($bounds)+)?
+        {
+            type Output = $crate::Result<$output>;
+            type IntoFuture = $crate::action::ActionFuture<$life, $output>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let call = self.shared.operation($operation);
+                $crate::action! { @run call self $($span)? }
+            }
+        }
+    };
+
+    (@run $call:ident $this:ident) => { $crate::action::run($call, move |_| $this.execute()) };
+    (@run $call:ident $this:ident $span:ident) => { $crate::action::run($call, move |$span| $this.execute($span)) };
+
+    (@struct [$($head:tt)*] [$name:ident] [$($generics:tt)*] [$($fields:tt)*] []) => {
+        $($head)*
+        #[must_use = "an action does nothing until it is awaited"]
+        pub struct $name<$($generics)*> { $($fields)* }
+    };
+    (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [session $($rest:tt)*]) => {
+        $crate::action! { @struct [$($head)*] [$name] [$life $($params)*]
+            [$($fields)* session: ::std::option::Option<&$life mut $crate::action::ClientSession>,] [$($rest)*] }
+    };
+    (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [on_progress $($rest:tt)*]) => {
+        $crate::action! { @struct [$($head)*] [$name] [$life $($params)*]
+            [$($fields)* on_progress: ::std::option::Option<$crate::progress::OnProgress<$life>>,] [$($rest)*] }
+    };
+
+    (@setters [$name:ident] [$($generics:tt)*] []) => {};
+    (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [session $($rest:tt)*]) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            /// Runs in a session of the caller, and in its transaction if one has started. `None` changes nothing.
+            ///
+            /// See [sessions and transactions]($crate::action#sessions-and-transactions).
+            pub fn session(mut self, session: impl Into<Option<&$life mut $crate::action::ClientSession>>) -> Self {
+                self.session = session.into();
+                self
+            }
+        }
+        $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
+    };
+    (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [on_progress $($rest:tt)*]) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            /// Sets a progress callback, which is called after each chunk.
+            pub fn on_progress(mut self, call: impl FnMut($crate::Progress) + Send + $life) -> Self {
+                self.on_progress = Some(Box::new(call));
+                self
+            }
+        }
+        $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
+    };
+}

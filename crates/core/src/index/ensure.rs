@@ -1,0 +1,74 @@
+//! The call that creates the indexes of a repository.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+
+use super::{EnsuredIndexes, IndexPlan};
+use crate::action::Call;
+use crate::error::Result;
+use crate::migration::Steps;
+use crate::session::Session;
+
+crate::action! {
+    /// Creates the indexes of a repository; returned by its `ensure_indexes()`.
+    pub struct EnsureIndexes<'a> {
+        shared: Ensure<'a>,
+    }
+    with session;
+    "ensure_indexes" => EnsuredIndexes
+}
+
+/// The collections of a repository, and its indexes.
+#[doc(hidden)]
+pub struct Ensure<'a> {
+    /// The pattern, such as `bucket`.
+    pub pattern: &'static str,
+    /// The indexes.
+    pub plan: IndexPlan,
+    /// The collection that has them.
+    pub collection: &'a Collection<RawDocumentBuf>,
+    /// The other collection of the pattern, which needs none.
+    pub other: Option<&'a Collection<RawDocumentBuf>>,
+    /// Set when they exist.
+    pub has_indexes: Option<&'a AtomicBool>,
+}
+
+crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.namespace());
+
+impl<'a> Ensure<'a> {
+    fn operation(&self, operation: &'static str) -> Call<'a> {
+        Call {
+            pattern: self.pattern,
+            operation,
+            collection: self.collection,
+        }
+    }
+}
+
+impl<'a> EnsureIndexes<'a> {
+    /// Creates the action.
+    #[doc(hidden)]
+    pub fn new(shared: Ensure<'a>) -> Self {
+        Self { shared, session: None }
+    }
+
+    async fn execute(self) -> Result<EnsuredIndexes> {
+        let Ensure {
+            plan,
+            collection,
+            other,
+            has_indexes,
+            ..
+        } = self.shared;
+        let mut session = Session::of_caller(self.session).await?;
+        let ensured = plan
+            .ensure_in(&mut Steps::Run(session.as_mut()), collection, other)
+            .await?;
+        if let Some(has_indexes) = has_indexes {
+            has_indexes.store(true, Ordering::Relaxed);
+        }
+        Ok(ensured)
+    }
+}

@@ -1,0 +1,28 @@
+//! The kit for migrations.
+//!
+//! # Design
+//!
+//! ## Why is a migration written only once?
+//!
+//! An operator reads the plan of a migration and decides by it. A plan that is a second copy of the migration lists
+//! other commands as soon as one of the two changes. So a migration is one function over [`Steps`]. Each command is a
+//! [`Step`], which the driver's typed calls execute and which knows its form as a command. A run executes every step. A
+//! plan executes those that only read, and lists all of them.
+//!
+//! ## Why does a step not run the command that it lists?
+//!
+//! `runCommand` has no retryable writes, and reports write errors as success. The driver's typed calls have both.
+
+mod chunks;
+mod inspect;
+mod planned;
+mod record;
+mod step;
+mod steps;
+
+pub use chunks::{Chunk, Chunks, Walk};
+pub use inspect::{count_if, is_inserted, number, refuse};
+pub use planned::PlannedCommand;
+pub use record::{COLLECTION, Last, Position, Record};
+pub use step::{Reply, Step, check_chunk_size};
+pub use steps::Steps;

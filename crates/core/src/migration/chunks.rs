@@ -1,0 +1,111 @@
+//! The ids of a collection in chunks.
+
+use futures::TryStreamExt;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
+use mongodb::options::{FindOptions, ReadConcern};
+use mongodb::{Collection, Cursor};
+
+use crate::error::Result;
+use crate::key::stored_integer;
+use crate::send::primary;
+
+/// The most documents of a chunk: their ids must fit into a command.
+const MOST_DOCUMENTS: usize = 10_000;
+/// About the most bytes of the ids of a chunk.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// The batch size. The server closes a cursor that is idle for ten minutes, so a batch must not take longer.
+const BATCH: u32 = 1000;
+
+/// The documents that a migration walks through, by `_id`, in chunks of a total weight.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    /// The filter of the documents.
+    pub filter: Document,
+    /// The weight of a document, as an expression.
+    pub weight: Bson,
+    /// About the weight of a chunk, which has at least one document.
+    pub most: u64,
+}
+
+/// A walk that has begun.
+pub struct Chunks {
+    cursor: Cursor<RawDocumentBuf>,
+    most: u64,
+}
+
+crate::redacted_debug!(Chunks);
+
+/// The documents of a chunk.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Chunk {
+    /// Their ids.
+    pub ids: Vec<Bson>,
+    /// Their total weight.
+    pub weight: u64,
+}
+
+impl Walk {
+    /// Walks through all documents that match, `most` in a chunk.
+    pub fn by_number(filter: Document, most: u64) -> Self {
+        // A plain number in a projection would include a field of that name.
+        let weight = doc! { "$literal": 1_i64 }.into();
+        Self { filter, weight, most }
+    }
+
+    /// Begins it. One round trip, and one more for each 1000 documents.
+    pub(super) async fn begin(self, collection: &Collection<RawDocumentBuf>) -> Result<Chunks> {
+        let find = collection.find(self.filter.clone()).with_options(self.options());
+        Ok(Chunks {
+            cursor: find.await?,
+            most: self.most,
+        })
+    }
+
+    /// Returns the command that [`begin`](Self::begin) sends.
+    pub(super) fn find_command(&self, collection: &str) -> mongodb::error::Result<Document> {
+        let mut command = doc! { "find": collection, "filter": self.filter.clone() };
+        command.extend(serialize_to_document(&self.options())?);
+        command.insert("readConcern", doc! { "level": "local" });
+        Ok(command)
+    }
+
+    fn options(&self) -> FindOptions {
+        FindOptions::builder()
+            .sort(doc! { "_id": 1 })
+            .projection(self.projection())
+            .batch_size(BATCH)
+            .selection_criteria(primary())
+            .read_concern(ReadConcern::local())
+            .build()
+    }
+
+    fn projection(&self) -> Document {
+        doc! { "_id": 1, "weight": self.weight.clone() }
+    }
+}
+
+impl Chunks {
+    /// Returns the next chunk.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn next(&mut self) -> Result<Option<Chunk>> {
+        let mut chunk = Chunk::default();
+        let mut bytes = 0;
+        while chunk.weight < self.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
+            let Some(document) = self.cursor.try_next().await? else {
+                break;
+            };
+            let id = document.get("_id").ok().flatten();
+            let Some(id) = id.and_then(|id| Bson::try_from(id).ok()) else {
+                continue;
+            };
+            let weight = document.get("weight").ok().flatten().and_then(stored_integer);
+            chunk.weight += weight.and_then(|weight| u64::try_from(weight).ok()).unwrap_or(0);
+            bytes += document.as_bytes().len();
+            chunk.ids.push(id);
+        }
+        Ok((!chunk.ids.is_empty()).then_some(chunk))
+    }
+}

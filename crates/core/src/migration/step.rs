@@ -1,0 +1,398 @@
+//! One command of a migration, to execute or to list.
+
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson, serialize_to_document};
+use mongodb::options::{
+    AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications, WriteConcern,
+};
+use mongodb::{Collection, IndexModel};
+
+use super::PlannedCommand;
+use crate::error::{Error, ErrorKind, Result as CoreResult};
+use crate::send::{self, primary};
+use crate::session::Session;
+
+type Result<T> = mongodb::error::Result<T>;
+
+/// One command of a migration.
+///
+/// [`Steps`](super::Steps) executes it, or lists it.
+pub struct Step {
+    purpose: &'static str,
+    collection: Collection<RawDocumentBuf>,
+    action: Action,
+}
+
+crate::redacted_debug!(Step, |step| "purpose" = step.purpose);
+
+enum Action {
+    FindOne(Document, FindOneOptions),
+    Find(Document, FindOptions),
+    Aggregate(Vec<Document>, AggregateOptions),
+    EstimatedCount,
+    UpdateOne(Document, UpdateModifications),
+    UpdateMany(Document, Document),
+    /// With `upsert`.
+    ReplaceOne(Document, RawDocumentBuf),
+    InsertMany(Vec<RawDocumentBuf>),
+    DeleteOne(Document),
+    DeleteMany(Document),
+    CreateIndexes(Vec<IndexModel>),
+    DropIndex(String),
+    /// A command that replies with a cursor of one batch.
+    List(Document),
+    ListOnAdmin(Document),
+}
+
+/// The server's reply to a [`Step`].
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// What it found.
+    pub documents: Vec<RawDocumentBuf>,
+    /// How many documents it counted.
+    pub count: u64,
+    /// How many documents a write matched.
+    pub matched: u64,
+    /// How many documents it changed.
+    pub modified: u64,
+    /// How many documents it deleted.
+    pub deleted: u64,
+}
+
+impl Reply {
+    /// Returns its first document, or an empty one.
+    ///
+    /// # Errors
+    /// When it is no valid BSON.
+    pub fn first(&self) -> Result<Document> {
+        // Deserialized from the bytes, because serde would take a user's field such as `$date` for extended JSON.
+        let first = self.documents.first().map(|first| Document::try_from(first.as_ref()));
+        Ok(first.transpose()?.unwrap_or_default())
+    }
+
+    /// Returns its documents.
+    ///
+    /// # Errors
+    /// When one is no valid BSON.
+    pub fn decoded(&self) -> Result<Vec<Document>> {
+        let decoded = self.documents.iter().map(|one| Document::try_from(one.as_ref()));
+        Ok(decoded.collect::<std::result::Result<_, _>>()?)
+    }
+}
+
+impl Step {
+    fn new<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, action: Action) -> Self {
+        let collection = collection.clone_with_type();
+        Self {
+            purpose,
+            collection,
+            action,
+        }
+    }
+
+    /// Finds one document, on the primary.
+    pub fn find_one<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        filter: Document,
+        mut options: FindOneOptions,
+    ) -> Self {
+        options.selection_criteria = Some(primary());
+        Self::new(purpose, collection, Action::FindOne(filter, options))
+    }
+
+    /// Finds documents, on the primary.
+    pub fn find<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        filter: Document,
+        mut options: FindOptions,
+    ) -> Self {
+        options.selection_criteria = Some(primary());
+        Self::new(purpose, collection, Action::Find(filter, options))
+    }
+
+    /// Aggregates on the primary. Compares ids by their bytes, also in a collection with another collation.
+    pub fn aggregate<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        stages: impl IntoIterator<Item = Document>,
+    ) -> Self {
+        let options = AggregateOptions::builder()
+            .allow_disk_use(true)
+            .collation(Collation::builder().locale("simple").build())
+            .read_concern(ReadConcern::local())
+            .selection_criteria(primary())
+            .build();
+        Self::new(
+            purpose,
+            collection,
+            Action::Aggregate(stages.into_iter().collect(), options),
+        )
+    }
+
+    /// Estimates how many documents the collection has, from its metadata.
+    pub fn estimated_count<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>) -> Self {
+        Self::new(purpose, collection, Action::EstimatedCount)
+    }
+
+    /// Updates one document.
+    pub fn update_one<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        filter: Document,
+        update: impl Into<UpdateModifications>,
+    ) -> Self {
+        Self::new(purpose, collection, Action::UpdateOne(filter, update.into()))
+    }
+
+    /// Updates all documents that match.
+    pub fn update_many<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        filter: Document,
+        update: Document,
+    ) -> Self {
+        Self::new(purpose, collection, Action::UpdateMany(filter, update))
+    }
+
+    /// Replaces one document, or inserts it.
+    pub fn upsert<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        filter: Document,
+        document: RawDocumentBuf,
+    ) -> Self {
+        Self::new(purpose, collection, Action::ReplaceOne(filter, document))
+    }
+
+    /// Inserts documents.
+    pub fn insert_many<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        documents: Vec<RawDocumentBuf>,
+    ) -> Self {
+        Self::new(purpose, collection, Action::InsertMany(documents))
+    }
+
+    /// Deletes one document.
+    pub fn delete_one<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, filter: Document) -> Self {
+        Self::new(purpose, collection, Action::DeleteOne(filter))
+    }
+
+    /// Deletes documents.
+    pub fn delete_many<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, filter: Document) -> Self {
+        Self::new(purpose, collection, Action::DeleteMany(filter))
+    }
+
+    pub(crate) fn create_indexes<T: Send + Sync>(collection: &Collection<T>, models: Vec<IndexModel>) -> Self {
+        Self::new("create indexes", collection, Action::CreateIndexes(models))
+    }
+
+    pub(crate) fn drop_index<T: Send + Sync>(collection: &Collection<T>, name: String) -> Self {
+        Self::new("drop the old index", collection, Action::DropIndex(name))
+    }
+
+    /// Runs a command on the database of the collection that replies with a cursor of one batch.
+    pub(crate) fn list<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, command: Document) -> Self {
+        Self::new(purpose, collection, Action::List(command))
+    }
+
+    /// Aggregates operations of the server, such as those of `$currentOp`. The reply is one batch.
+    pub fn aggregate_on_admin<T: Send + Sync>(
+        purpose: &'static str,
+        collection: &Collection<T>,
+        stages: impl IntoIterator<Item = Document>,
+    ) -> Self {
+        let pipeline: Vec<Document> = stages.into_iter().collect();
+        let command = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
+        Self::new(purpose, collection, Action::ListOnAdmin(command))
+    }
+
+    /// Sets the index that an aggregation uses.
+    #[must_use]
+    pub fn hint(self, index: Option<Hint>) -> Self {
+        self.options(|options| options.hint = index)
+    }
+
+    /// Sets the comment by which an aggregation is found among the operations of the server.
+    #[must_use]
+    pub fn comment(self, comment: String) -> Self {
+        self.options(|options| options.comment = Some(comment.into()))
+    }
+
+    /// Sets the collation of an aggregation back to that of its collection.
+    #[must_use]
+    pub fn own_collation(self) -> Self {
+        self.options(|options| options.collation = None)
+    }
+
+    /// Sets the write concern of an aggregation to that of the collection that it writes.
+    #[must_use]
+    pub fn acknowledged_by<T: Send + Sync>(self, target: &Collection<T>) -> Self {
+        let concern = target.write_concern().cloned().unwrap_or_default();
+        self.options(|options| options.write_concern = Some(concern))
+    }
+
+    fn options(mut self, change: impl FnOnce(&mut AggregateOptions)) -> Self {
+        if let Action::Aggregate(_, options) = &mut self.action {
+            change(options);
+        }
+        self
+    }
+
+    /// Returns the command, as an operator reads it.
+    pub(super) fn planned(&self, writes: bool) -> Result<PlannedCommand> {
+        let planned = match writes {
+            true => PlannedCommand::write(self.purpose, self.command()?),
+            false => PlannedCommand::read(self.purpose, self.command()?),
+        };
+        Ok(match self.action {
+            Action::ListOnAdmin(_) => planned.on_admin(),
+            _ => planned,
+        })
+    }
+
+    /// Returns the command, as `runCommand` takes it.
+    fn command(&self) -> Result<Document> {
+        let name = self.collection.name();
+        let find = |filter: &Document, options: &FindOptions| -> Result<Document> {
+            let mut command = doc! { "find": name, "filter": filter };
+            command.extend(serialize_to_document(options)?);
+            read_concern(&mut command, options.read_concern.as_ref())?;
+            Ok(command)
+        };
+        let delete = |filter: &Document, limit: i32| {
+            doc! { "delete": name, "ordered": true, "deletes": [{ "q": filter, "limit": limit }] }
+        };
+        let update = |statement: Document| doc! { "update": name, "ordered": true, "updates": [statement] };
+        Ok(match &self.action {
+            Action::FindOne(filter, options) => {
+                let mut command = find(filter, &options.clone().into())?;
+                command.extend(doc! { "limit": 1, "singleBatch": true });
+                command
+            }
+            Action::Find(filter, options) => find(filter, options)?,
+            Action::Aggregate(pipeline, options) => {
+                let mut command = doc! { "aggregate": name, "pipeline": pipeline, "cursor": {} };
+                command.extend(serialize_to_document(options)?);
+                read_concern(&mut command, options.read_concern.as_ref())?;
+                write_concern(&mut command, options.write_concern.as_ref())?;
+                command
+            }
+            Action::EstimatedCount => doc! { "count": name },
+            Action::UpdateOne(filter, UpdateModifications::Pipeline(stages)) => {
+                update(doc! { "q": filter, "u": stages })
+            }
+            Action::UpdateOne(filter, UpdateModifications::Document(changes)) => {
+                update(doc! { "q": filter, "u": changes })
+            }
+            // The variants are all that the driver has today.
+            Action::UpdateOne(filter, _) => update(doc! { "q": filter }),
+            Action::UpdateMany(filter, changes) => update(doc! { "q": filter, "u": changes, "multi": true }),
+            Action::ReplaceOne(filter, document) => {
+                let document = Document::try_from(document.as_ref())?;
+                update(doc! { "q": filter, "u": document, "upsert": true })
+            }
+            Action::InsertMany(documents) => {
+                let documents = documents.iter().map(|one| Document::try_from(one.as_ref()));
+                let documents: Vec<Document> = documents.collect::<std::result::Result<_, _>>()?;
+                doc! { "insert": name, "ordered": true, "documents": documents }
+            }
+            Action::DeleteOne(filter) => delete(filter, 1),
+            Action::DeleteMany(filter) => delete(filter, 0),
+            Action::CreateIndexes(models) => doc! { "createIndexes": name, "indexes": serialize_to_bson(models)? },
+            Action::DropIndex(index) => doc! { "dropIndexes": name, "index": index },
+            Action::List(command) | Action::ListOnAdmin(command) => command.clone(),
+        })
+    }
+
+    /// Sends the command.
+    pub(super) async fn execute(self, session: Option<&mut Session<'_>>) -> Result<Reply> {
+        let on = &self.collection;
+        let mut reply = Reply::default();
+        match self.action {
+            Action::FindOne(filter, options) => {
+                reply
+                    .documents
+                    .extend(send::find_one(session, on, filter, options).await?);
+            }
+            Action::Find(filter, options) => reply.documents = send::find_all(session, on, filter, options).await?,
+            Action::Aggregate(pipeline, options) => {
+                reply.documents = send::aggregate_all(session, on, pipeline, options).await?;
+            }
+            Action::EstimatedCount => reply.count = on.estimated_document_count().await?,
+            Action::UpdateOne(filter, update) => {
+                let updated = send::update_one(session, on, filter, update, None).await?;
+                (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
+            }
+            Action::UpdateMany(filter, update) => {
+                let updated = send::update_many(session, on, filter, update).await?;
+                (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
+            }
+            Action::ReplaceOne(filter, document) => {
+                let options = mongodb::options::ReplaceOptions::builder().upsert(true).build();
+                let replaced = send::replace_one(session, on, filter, &document, options).await?;
+                (reply.matched, reply.modified) = (replaced.matched_count, replaced.modified_count);
+            }
+            Action::InsertMany(documents) => {
+                send::insert_many(session, on, &documents, None).await?;
+            }
+            Action::DeleteOne(filter) => {
+                reply.deleted = send::delete_one(session, on, filter, None).await?.deleted_count;
+            }
+            Action::DeleteMany(filter) => {
+                reply.deleted = send::delete_many(session, on, filter, None).await?.deleted_count;
+            }
+            Action::CreateIndexes(models) => send::create_indexes(session, on, models).await?,
+            Action::DropIndex(index) => on.drop_index(index).await?,
+            Action::List(command) => {
+                let database = on.client().database(&on.namespace().db);
+                reply.documents = first_batch(&send::run_command(session, &database, command).await?)?;
+            }
+            Action::ListOnAdmin(command) => {
+                let admin = on.client().database("admin");
+                reply.documents = first_batch(&send::run_command(session, &admin, command).await?)?;
+            }
+        }
+        Ok(reply)
+    }
+}
+
+fn read_concern(command: &mut Document, concern: Option<&ReadConcern>) -> Result<()> {
+    if let Some(concern) = concern {
+        command.insert("readConcern", serialize_to_bson(concern)?);
+    }
+    Ok(())
+}
+
+fn write_concern(command: &mut Document, concern: Option<&WriteConcern>) -> Result<()> {
+    let concern = concern.map(serialize_to_bson).transpose()?;
+    if let Some(concern) = concern.filter(|concern| *concern != Bson::Document(Document::new())) {
+        command.insert("writeConcern", concern);
+    }
+    Ok(())
+}
+
+fn first_batch(reply: &Document) -> Result<Vec<RawDocumentBuf>> {
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_array("firstBatch"));
+    let documents = batch.into_iter().flatten().filter_map(Bson::as_document);
+    Ok(documents
+        .map(RawDocumentBuf::try_from)
+        .collect::<std::result::Result<_, _>>()?)
+}
+
+/// Refuses chunks of nothing.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument).
+pub fn check_chunk_size(size: u64) -> CoreResult<()> {
+    if size > 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "the chunk size is 0, nothing was migrated: set it to 1 or more",
+    ))
+}

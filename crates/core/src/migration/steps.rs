@@ -1,0 +1,102 @@
+//! The steps of a migration: executed by a run, listed by a plan.
+
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+
+use super::{Chunks, PlannedCommand, Reply, Step, Walk};
+use crate::error;
+use crate::session::Session;
+
+type Result<T> = mongodb::error::Result<T>;
+
+/// A run or a plan of a migration.
+#[derive(Debug)]
+pub enum Steps<'s, 'c> {
+    /// Executes every step.
+    Run(Option<&'s mut Session<'c>>),
+    /// Executes what only reads, and lists every step.
+    Plan(Vec<PlannedCommand>),
+}
+
+impl Steps<'_, '_> {
+    /// A run without a session.
+    pub fn run() -> Self {
+        Self::Run(None)
+    }
+
+    /// A plan.
+    pub fn plan() -> Self {
+        Self::Plan(Vec::new())
+    }
+
+    /// Returns whether nothing is written.
+    pub fn is_plan(&self) -> bool {
+        matches!(self, Self::Plan(_))
+    }
+
+    /// Returns the commands that a plan listed.
+    pub fn into_commands(self) -> Vec<PlannedCommand> {
+        match self {
+            Self::Run(_) => Vec::new(),
+            Self::Plan(commands) => commands,
+        }
+    }
+
+    /// Executes a step that only reads, in a plan too.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn read(&mut self, step: Step) -> Result<Reply> {
+        match self {
+            Self::Run(session) => step.execute(session.as_deref_mut()).await,
+            Self::Plan(commands) => {
+                commands.push(step.planned(false)?);
+                step.execute(None).await
+            }
+        }
+    }
+
+    /// Executes a step that writes. `None` in a plan, which only lists it.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn write(&mut self, step: Step) -> Result<Option<Reply>> {
+        match self {
+            Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
+            Self::Plan(commands) => {
+                commands.push(step.planned(true)?);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Executes a step that reads what earlier steps wrote. `None` in a plan, which only lists it.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn read_written(&mut self, step: Step) -> Result<Option<Reply>> {
+        match self {
+            Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
+            Self::Plan(commands) => {
+                commands.push(step.planned(false)?);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Begins to walk through a collection, in a plan too.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn chunks(
+        &mut self,
+        purpose: &'static str,
+        walk: Walk,
+        collection: &Collection<RawDocumentBuf>,
+    ) -> error::Result<Chunks> {
+        if let Self::Plan(commands) = self {
+            commands.push(PlannedCommand::read(purpose, walk.find_command(collection.name())?));
+        }
+        walk.begin(collection).await
+    }
+}
