@@ -1,4 +1,4 @@
-//! Parents and children as they are written and read.
+//! The conversion of parents and children to and from their stored form.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ids::ChildId;
+use super::child_id::ChildId;
 use crate::settings::Settings;
 
-/// A value that is to be stored as a document.
+/// Encodes a value as a document.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     match Encoded::one(value)?.to_bson()? {
         Bson::Document(document) => Ok(document),
@@ -22,8 +22,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     }
 }
 
-/// Checks a parent that is to be stored: its `_id`, where it has one, and its children. One without an array gets an
-/// empty one, as [`add_child`](crate::EmbeddedRepository::add_child) takes it.
+/// Checks a parent before it is inserted: its `_id`, if it has one, and its children. Adds an empty array to one without.
 pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result<()> {
     if let Some(id) = parent.get("_id") {
         DocumentId::new(id.clone())?;
@@ -45,14 +44,14 @@ pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result
         }
     };
     if children.len() > settings.max_children as usize {
-        return Err(full(settings));
+        return Err(limit_reached(settings));
     }
     let mut forms = HashSet::new();
     for child in children {
         let Bson::Document(child) = child else {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "a child is no document, nothing was stored: use a type with named fields",
+                "a child is not a document, nothing was stored: use a type with named fields",
             ));
         };
         if !forms.insert(ChildId::of_child(settings, child)?.form().to_vec()) {
@@ -65,17 +64,18 @@ pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result
     Ok(())
 }
 
-pub(crate) fn full(settings: &Settings) -> Error {
+/// The error of a parent that has as many children as it may.
+pub(crate) fn limit_reached(settings: &Settings) -> Error {
     Error::new(
         ErrorKind::LimitReached,
         format!(
-            "a parent may have {} children, and this is one more, nothing was stored: remove one, or use a pattern for longer lists",
+            "a parent may have {} children, and this would be one more, nothing was stored: remove one, or use a pattern for longer lists",
             settings.max_children
         ),
     )
 }
 
-/// A parent as the repository's type.
+/// Decodes a parent as the repository's type.
 pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
     let children = settings.children.as_str();
     let field = match document.get(children) {
@@ -85,14 +85,14 @@ pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: 
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
         Error::from_driver(
             ErrorKind::Decode,
-            "a stored parent cannot be read as the repository's parent type: change the type, or mend the document",
+            "a stored parent cannot be read as the repository's parent type: change the type, or correct the document",
             error.into(),
         )
         .at(id_of(document), field)
     })
 }
 
-/// The one child of a parent that was read without the others.
+/// Decodes the one child of a parent that was read without its others.
 pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &RawDocument) -> Result<Option<C>> {
     let children = parent.get_array(settings.children.as_str()).ok();
     let child = children.and_then(|children| children.get_document(0).ok());
@@ -102,7 +102,7 @@ pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &Ra
         .map_err(|error| {
             Error::from_driver(
                 ErrorKind::Decode,
-                "a stored child cannot be read as the repository's child type: change the type, or mend the child",
+                "a stored child cannot be read as the repository's child type: change the type, or correct the child",
                 error.into(),
             )
             .at(id_of(parent), settings.children.as_str())

@@ -1,9 +1,9 @@
-//! What a parent must look like, for the server to check.
+//! The validator: the form of a parent, for the server to enforce.
 
 use mongodb::bson::{Document, doc};
 
-use crate::ids::CHILD_ID_TYPES;
-use crate::query::child_ids;
+use super::child_ids;
+use crate::form::child_id::CHILD_ID_TYPES;
 use crate::settings::Settings;
 
 pub(crate) fn validator(settings: &Settings) -> Document {

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 
 /// The types of a child's id, by their names in `$type` and `bsonType`.
 ///
-/// No decimal128: here an id is equal to another when it is to the server, and that takes decimal arithmetic.
+/// No decimal128: ids are equal if the server takes them for equal, which would require decimal arithmetic.
 pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
     "string",
     "int",
@@ -27,7 +27,7 @@ pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
 #[derive(Clone)]
 pub(crate) struct ChildId {
     id: Bson,
-    /// What is equal when the server takes ids for equal, under the simple collation.
+    /// Bytes that are equal exactly if the server takes the ids for equal, under the simple collation.
     form: Vec<u8>,
 }
 
@@ -40,16 +40,16 @@ impl ChildId {
         } else {
             Err(Error::new(
                 ErrorKind::InvalidItemId,
-                "a child's id must be a string, a number that is no decimal128, a boolean, an ObjectId, binary data, a date, a timestamp, or a document; nothing was changed",
+                "a child's id must be a string, a number other than decimal128, a boolean, an ObjectId, binary data, a date, a timestamp, or a document; nothing was changed",
             ))
         }
     }
 
-    /// The id in a child that is to be stored.
+    /// Returns the id of a child that will be stored.
     pub(crate) fn of_child(settings: &Settings, child: &Document) -> Result<Self> {
         let id = child.get(settings.child_id.as_str()).ok_or_else(|| {
             let message = format!(
-                "the child has no field `{}`, which is to identify it; nothing was changed",
+                "the child has no field `{}`, which identifies it; nothing was changed",
                 settings.child_id
             );
             Error::new(ErrorKind::InvalidItemId, message)
@@ -66,15 +66,15 @@ impl ChildId {
     }
 }
 
-/// Does not show the id, which is a user value.
+/// Does not print the id, which is a user value.
 impl fmt::Debug for ChildId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ChildId")
     }
 }
 
-/// Writes what values have in common that the server takes for equal: a tag, and bytes whose end is known. Returns
-/// whether the value can be in an id.
+/// Appends bytes that are the same for all values that the server takes for equal: a tag, a length and content. Returns
+/// whether the value is valid in an id.
 fn write_form(form: &mut Vec<u8>, value: &Bson) -> bool {
     let sized = |form: &mut Vec<u8>, tag: u8, bytes: &[u8]| {
         form.push(tag);
@@ -118,7 +118,7 @@ fn write_form(form: &mut Vec<u8>, value: &Bson) -> bool {
     true
 }
 
-/// The integer that a double is equal to.
+/// Returns the integer that equals a double.
 #[allow(clippy::cast_possible_truncation)] // it is in the range, and whole
 fn whole(number: f64) -> Option<i64> {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_equal_as_the_server_compares_them() {
+    fn ids_are_compared_as_by_the_server() {
         assert_eq!(form(1), form(1_i64));
         assert_eq!(form(1), form(1.0));
         assert_eq!(form(0.0), form(-0.0));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_id_is_refused() {
+    fn an_invalid_id_is_refused() {
         let regex = || {
             Bson::RegularExpression(Regex {
                 pattern: cstr!("a").into(),
