@@ -17,7 +17,7 @@ pub fn documents(input: &[u8]) -> Vec<RawDocumentBuf> {
     let mut rest = input;
     while rest.len() >= SMALLEST && documents.len() < DOCUMENTS {
         let stated = rest.first_chunk().map(|bytes| i32::from_le_bytes(*bytes));
-        let stated = stated.and_then(|told| usize::try_from(stated).ok());
+        let stated = stated.and_then(|stated| usize::try_from(stated).ok());
         let length = stated
             .filter(|stated| (SMALLEST..=rest.len()).contains(stated))
             .unwrap_or(rest.len());
