@@ -2,13 +2,17 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection, Database};
 
 use crate::{CommandRecorder, Server, server};
+
+/// How often the clients ask for the server's state: the least that the driver allows. It asks no earlier after an error
+/// that tells of another primary, and its default of 10 seconds is the time that a test of such an error takes.
+const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// A database for one test, with a client of its own.
 ///
@@ -107,6 +111,7 @@ impl TestDatabase {
         let name = unique_name();
         let recorder = CommandRecorder::new();
         let mut options = client_options(server).await;
+        options.heartbeat_freq = Some(HEARTBEAT);
         let plain = Client::with_options(options.clone()).expect("options from a connection string");
         options.app_name = Some(name.clone());
         recorder.attach(&mut options);

@@ -2,7 +2,7 @@
 //! (bucket), a book and who bought it (outlier), a product and its reviews (subset), a patron's addresses (embedded).
 //!
 //! ```text
-//! cargo run --example service
+//! cargo run -p service
 //! curl http://127.0.0.1:8080/customers/123/trades.json
 //! curl --json '{"id":"t-1","kind":"buy","ticker":"MDB","qty":5}' http://127.0.0.1:8080/customers/123/trades.json
 //! ```
@@ -55,8 +55,11 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long a request waits for a server. The driver's own default is 30 seconds.
 const SELECTION: Duration = Duration::from_secs(3);
 
-#[tokio::main]
-async fn main() -> Result<()> {
+/// Runs the service until the process is told to stop.
+///
+/// # Errors
+/// When the server's options are invalid, or the address is in use.
+pub async fn run() -> Result<()> {
     tracing_subscriber::fmt()
         .with_max_level(Level::INFO)
         .with_writer(stderr)
