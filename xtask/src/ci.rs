@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process::{cargo, output, run as run_process};
-use crate::{deny, examples, msrv};
+use crate::{deny, examples, modules, msrv, words};
 
 const PATTERNS: [&str; 4] = ["bucket", "outlier", "subset", "embedded"];
 /// The crates that build alone. The facade has a run for each of its features.
@@ -38,6 +38,10 @@ pub(crate) struct Options {
 enum Step {
     /// Formatting.
     Format,
+    /// The words of prose.
+    Words,
+    /// Cycles of modules, and the length of files.
+    Modules,
     /// Clippy without warnings. It knows the oldest Rust, and refuses what is newer.
     Clippy,
     /// Documentation without warnings.
@@ -84,6 +88,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn run_step(step: Step) -> Result<()> {
     match step {
         Step::Format => run_process(&mut cargo(["fmt", "--all", "--check"])),
+        Step::Words => words::check(),
+        Step::Modules => modules::check(),
         Step::Clippy => {
             let all = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet"];
             run_process(cargo(all).args(["--", "-D", "warnings"]))

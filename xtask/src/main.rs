@@ -4,8 +4,10 @@ mod ci;
 mod deny;
 mod examples;
 mod long;
+mod modules;
 mod msrv;
 mod process;
+mod words;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,10 @@ enum Command {
     Deny(deny::Options),
     /// Checks the workspace with the oldest Rust that it supports, which rustup must have installed.
     Msrv,
+    /// Checks that no modules form a cycle, and that no file is too long.
+    Modules,
+    /// Checks that prose uses the words of MongoDB's manual and the driver.
+    Words,
 }
 
 fn main() -> ExitCode {
@@ -51,5 +57,7 @@ fn run(command: Command) -> Result<()> {
         Command::Long(proof) => long::run(&proof),
         Command::Deny(options) => deny::run(&options),
         Command::Msrv => msrv::check_with_oldest(),
+        Command::Modules => modules::check(),
+        Command::Words => words::check(),
     }
 }
