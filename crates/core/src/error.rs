@@ -14,7 +14,9 @@ use mongodb::bson::Bson;
 use cause::classify;
 
 #[doc(hidden)]
-pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, refused_document};
+pub use cause::{
+    DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document,
+};
 pub use kind::ErrorKind;
 
 /// The result of every call.

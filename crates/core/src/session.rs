@@ -22,6 +22,8 @@
 //! be a trap: it has no transaction, so the caller's further writes would take effect one by one. The spare is a snapshot
 //! session, in which the driver begins and commits no transaction, and the server refuses every write.
 
+mod usage;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -34,7 +36,7 @@ use tokio::runtime::Handle;
 
 use crate::error::Result;
 use crate::key_locks::LockedKeys;
-use crate::transaction::{self, Use};
+use usage::Use;
 
 type DriverResult<T> = mongodb::error::Result<T>;
 
@@ -65,7 +67,7 @@ impl<'a> Session<'a> {
     /// Those of the driver.
     pub async fn of_caller(session: Option<&'a mut ClientSession>) -> Result<Option<Session<'a>>> {
         let Some(session) = session else { return Ok(None) };
-        let used_for = transaction::use_of(session).await?;
+        let used_for = usage::use_of(session).await?;
         let kind = Kind::Callers { session, spare: None };
         Ok(Some(Self { kind, used_for }))
     }

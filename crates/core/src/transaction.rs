@@ -20,7 +20,6 @@ use crate::migration::{Step, Steps};
 use crate::retry::{Attempts, RetryPolicy};
 use crate::session::Session;
 
-const ILLEGAL_OPERATION: i32 = 20;
 const MAX_TIME_EXPIRED: i32 = 50;
 /// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted.
 const LOST: [i32; 4] = [24, 112, 246, 251];
@@ -140,7 +139,7 @@ where
 /// Converts the error of a standalone, which the first command of a transaction reports.
 fn of_standalone(error: Error) -> Error {
     match error.as_driver_error() {
-        Some(cause) if is_unsupported(cause) => failed(cause.clone()),
+        Some(cause) if error::is_transaction_unsupported(cause) => failed(cause.clone()),
         _ => error,
     }
 }
@@ -247,34 +246,6 @@ pub fn hold_commands(collection: &str, documents: &Document) -> [Document; 2] {
     ]
 }
 
-/// The use of a caller's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// Single commands that are causally consistent.
-    Commands,
-    /// A transaction that has started.
-    Transaction,
-    /// Reads of a snapshot.
-    Snapshot,
-}
-
-/// Returns the use of a caller's session. Sends nothing: the driver refuses to start a transaction in the other two.
-///
-/// # Errors
-/// Those of the driver.
-pub(crate) async fn use_of(session: &mut ClientSession) -> Result<Use> {
-    let Err(error) = session.start_transaction().await else {
-        session.abort_transaction().await?;
-        return Ok(Use::Commands);
-    };
-    match &*error.kind {
-        DriverKind::Transaction { message, .. } if message.contains("snapshot session") => Ok(Use::Snapshot),
-        _ if is_unsupported(&error) => Ok(Use::Commands),
-        DriverKind::Transaction { .. } => Ok(Use::Transaction),
-        _ => Err(error.into()),
-    }
-}
-
 /// Sets in an error how many items of a batch are stored: in a transaction of the caller none, whatever earlier commands
 /// did.
 pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) -> Error {
@@ -284,13 +255,8 @@ pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) ->
     }
 }
 
-fn is_unsupported(error: &DriverError) -> bool {
-    let by_server = error::code(error) == Some(ILLEGAL_OPERATION);
-    by_server || matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"))
-}
-
 fn failed(error: DriverError) -> Error {
-    if is_unsupported(&error) {
+    if error::is_transaction_unsupported(&error) {
         return Error::from_driver(
             ErrorKind::Unsupported,
             "the call needs a transaction, which a standalone server does not support, nothing was changed: convert it to a replica set, which can have one node",

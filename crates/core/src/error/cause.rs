@@ -14,6 +14,7 @@ use super::ErrorKind;
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 const BAD_VALUE: i32 = 2;
+const ILLEGAL_OPERATION: i32 = 20;
 /// The user lacks a privilege, or is not authenticated.
 const UNAUTHORIZED: i32 = 13;
 const AUTHENTICATION_FAILED: i32 = 18;
@@ -216,6 +217,12 @@ pub struct DuplicateKey {
     pub fields: Vec<String>,
     /// Its name, if the server reported it.
     pub index: Option<String>,
+}
+
+/// Returns whether the deployment has no transactions: a standalone, or a server without sessions.
+pub fn is_transaction_unsupported(error: &DriverError) -> bool {
+    let by_server = code(error) == Some(ILLEGAL_OPERATION);
+    by_server || matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"))
 }
 
 /// Returns the unique index that refused a write. `None` for any other error.
