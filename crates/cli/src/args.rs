@@ -283,7 +283,7 @@ impl Command {
             }) if !options.is_dry_run() => {
                 "some items may be stored: run the command again only with --item-id, which prevents duplicates"
             }
-            _ if self.writes() => "completed work is kept, and running the command again resumes it",
+            _ if self.writes() => "completed work is kept: run the command again to resume",
             _ => "nothing was changed",
         }
     }

@@ -38,7 +38,7 @@ async fn a_migration_stops_at_ctrl_c_and_resumes() {
         assert_eq!(status.code(), Some(130));
         let rest: Vec<String> = errors.lines().map(Result::unwrap).collect();
         assert!(
-            rest.last().is_some_and(|line| line.contains("again resumes it")),
+            rest.last().is_some_and(|line| line.contains("again to resume")),
             "{rest:?}"
         );
         let buckets = db

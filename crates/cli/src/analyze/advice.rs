@@ -124,7 +124,7 @@ pub(crate) fn subset(distribution: &Distribution) -> Option<Recommendation> {
 }
 
 /// Properties that the data does not show.
-pub(crate) const CAVEAT: &str = "If a page shows only the newest or the best few items of a list, use the subset pattern instead. If items are found and changed individually, by their own fields, store one document each.";
+pub(crate) const CAVEAT: &str = "If a page shows only the newest or the best few items of a list of any length, use the subset pattern instead. If items are found and changed individually, by their own fields, store one document each.";
 
 /// Returns the first number of 1, 2, 5, 10, 20, 50 and so on that is not below `number`.
 fn step_above(number: u64) -> u64 {
