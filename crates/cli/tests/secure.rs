@@ -207,10 +207,10 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
         other_source.code == Some(3) && other_source.err.contains("--auth-source"),
         "{other_source:?}"
     );
-    let nobody = analyze(&uri, &[], None);
+    let no_user = analyze(&uri, &[], None);
     assert!(
-        nobody.code == Some(3) && nobody.err.contains("--username"),
-        "{nobody:?}"
+        no_user.code == Some(3) && no_user.err.contains("--username"),
+        "{no_user:?}"
     );
     let no_password = analyze(&uri, &joe, None);
     assert!(
@@ -247,10 +247,10 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
 
 #[test]
 fn the_error_for_an_unreachable_address_names_the_option() {
-    let nobody = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{SHORT_TIMEOUT}"), &[], None);
+    let unreachable = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{SHORT_TIMEOUT}"), &[], None);
     assert!(
-        nobody.code == Some(3) && nobody.err.contains("--uri or MONGODB_URI"),
-        "{nobody:?}"
+        unreachable.code == Some(3) && unreachable.err.contains("--uri or MONGODB_URI"),
+        "{unreachable:?}"
     );
     let no_name = analyze(
         &format!("mongodb://joe:s3cret@host.invalid/?{SHORT_TIMEOUT}"),

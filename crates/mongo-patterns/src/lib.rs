@@ -129,9 +129,9 @@
 //!
 //! All patterns follow the same rules:
 //!
-//! - An add that is idempotent by an id returns `already_there` or `AlreadyThere` when it is stored already. An insert of a
-//!   document, or of a child with an id of its own, returns [`AlreadyExists`](ErrorKind::AlreadyExists) then, and changes
-//!   nothing.
+//! - An add that is idempotent by an id returns `already_there` or `AlreadyThere` when the id is stored already. An
+//!   insert of a document, or of a child with its own id, returns [`AlreadyExists`](ErrorKind::AlreadyExists) then, and
+//!   changes nothing.
 //! - A removal or a deletion returns `found`. Only a missing parent document is an error,
 //!   [`NotFound`](ErrorKind::NotFound).
 //! - An update or a replacement returns `modified`. A missing target is [`NotFound`](ErrorKind::NotFound), or

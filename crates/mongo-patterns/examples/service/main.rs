@@ -1,5 +1,5 @@
-//! A small web service over all four patterns, as pages for people and as JSON for programs: a customer's trades
-//! (bucket), a book and who bought it (outlier), a product and its reviews (subset), a patron's addresses (embedded).
+//! A small web service over all four patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
+//! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded).
 //!
 //! ```text
 //! cargo run --example service
