@@ -75,7 +75,7 @@ async fn read_only_commands_send_no_write() {
         .replace("//", "//reader:s3cret@")
         .replace("/?", "/shop?authSource=admin&");
     let run = |arguments: &[&str]| ran(program().env("MONGODB_URI", &uri).args(arguments));
-    let can_move = shop
+    let can_migrate = shop
         .run_command(doc! { "buildInfo": 1 })
         .await
         .unwrap()
@@ -172,7 +172,7 @@ async fn read_only_commands_send_no_write() {
         ("init", &[], vec!["unmigrated", "--out", "-"], 0),
         ("init", &[], vec!["flat", "--out", "-"], 0),
     ];
-    if can_move {
+    if can_migrate {
         runs.push(("bucket", &migrated, vec!["plan"], 0));
         runs.push(("bucket", &migrated, vec!["migrate", "--dry-run"], 0));
         runs.push(("embedded", &parents, vec!["plan"], 0));
