@@ -9,7 +9,7 @@
 //! | [`bucket`] | `bucket` | a history of a key in pages, one document for each page |
 //! | [`outlier`] | `outlier` | arrays up to a threshold; the rest of a few long ones in a second collection |
 //! | [`subset`] | `subset` | the first few children in their parent, all of them in a second collection |
-//! | [`embedded`] | `embedded` | a few children in the document of their parent, with a bound |
+//! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. All features are on by default.
 //!
@@ -39,7 +39,7 @@
 //! trades.ensure_indexes().await?;
 //!
 //! trades.append(&123, &Trade { ticker: "MDB".into(), qty: 419, date: DateTime::now() }).await?;
-//! let newest = trades.pages(&123).newest_first().await?; // and a token for the next page
+//! let newest = trades.pages(&123).newest_first().await?; // with a token for the next page
 //! # Ok(())
 //! # }
 //! ```
@@ -64,7 +64,7 @@
 //! books.ensure_indexes().await?;
 //!
 //! let pushed: Pushed = books.push(2, &"user00".to_owned()).await?; // inline, or overflow
-//! let book = books.get(2).await?; // up to fifty customers, and whether there are more
+//! let book = books.get(2).await?; // up to fifty customers, and whether it has more
 //! # Ok(())
 //! # }
 //! ```
@@ -92,12 +92,12 @@
 //!
 //! products.insert(&review).await?;
 //! let product = products.get(1).await?; // with the ten newest
-//! let more = products.children(1).limit(50).await?; // and a token for the next fifty
+//! let more = products.children(1).limit(50).await?; // with a token for the next fifty
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! **Embedded** addresses, at most twenty a patron:
+//! **Embedded** addresses, at most twenty per patron:
 //!
 //! ```no_run
 //! # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
@@ -129,31 +129,31 @@
 //!
 //! All patterns follow the same rules:
 //!
-//! - An add that is idempotent by an id returns `already_there` or `AlreadyThere` when it is stored already. An insert of a
-//!   document, or of a child with an id of its own, returns [`AlreadyExists`](ErrorKind::AlreadyExists) then, and changes
-//!   nothing.
+//! - An add that is idempotent by an id returns `already_there` or `AlreadyThere` when the id is stored already. An
+//!   insert of a document, or of a child with its own id, returns [`AlreadyExists`](ErrorKind::AlreadyExists) then, and
+//!   changes nothing.
 //! - A removal or a deletion returns `found`. Only a missing parent document is an error,
 //!   [`NotFound`](ErrorKind::NotFound).
 //! - An update or a replacement returns `modified`. A missing target is [`NotFound`](ErrorKind::NotFound), or
 //!   [`ChildNotFound`](ErrorKind::ChildNotFound) when only the child is missing.
 //! - A read of something missing returns `None`, or nothing.
-//! - Numbers are `u64`, named after what they count. `id` is the `_id` of the target of a call, and `document_id` that of a
-//!   document with a problem.
+//! - Numbers are `u64`, named after what they count. `id` is the `_id` of the target of a call, and `document_id` that of
+//!   a document in a finding or an error.
 //!
 //! Documents are inserted and deleted. Parts of an array are appended, pushed or added, and removed.
 //!
 //! # Errors and retries
 //!
 //! All patterns share the [`Error`]. Its [`kind`](Error::kind) is for a program, its text says what to do, and neither its
-//! text nor its sources contain user values. What to do:
+//! text nor its sources contain user values. Predicates group the kinds:
 //!
 //! - [`is_invalid_input`](Error::is_invalid_input): correct the input. Nothing was stored.
 //! - [`is_transient`](Error::is_transient): retry later. Nothing was stored.
-//! - [`is_outcome_unknown`](Error::is_outcome_unknown): it may be stored. Make your writes idempotent by an id, as each
-//!   pattern allows, and retry.
+//! - [`is_outcome_unknown`](Error::is_outcome_unknown): the write may have taken effect. Make your writes
+//!   idempotent by an id, as each pattern allows, and retry.
 //! - [`is_setup_error`](Error::is_setup_error), [`is_corrupt`](Error::is_corrupt): alert the operator.
 //!
-//! [`ErrorKind`] has these for every kind.
+//! [`ErrorKind`] documents them for every kind.
 //!
 //! # Cancel safety
 //!

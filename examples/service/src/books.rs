@@ -1,4 +1,4 @@
-//! A book and who bought it: the outlier pattern. The page of any book but a bestseller is one document.
+//! A book and its buyers: the outlier pattern. The page of any book except a bestseller is one document.
 
 use axum::Router;
 use axum::extract::State;
@@ -8,16 +8,16 @@ use maud::{Markup, html};
 use mongo_patterns::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::input::{Fields, Ids, Place, check_id};
+use crate::input::{Fields, Ids, PageQuery, check_id};
 use crate::layout::{pager, remove_button, segment};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
 use crate::store::Store;
 
-/// How many buyers a page shows.
+/// The number of buyers on a page.
 const SHOWN: usize = 50;
 
-/// A book as it is stored, with its first buyers.
+/// A book as stored, with its first buyers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Book {
     #[serde(rename = "_id")]
@@ -33,9 +33,9 @@ struct Page<'a> {
     id: i32,
     title: &'a str,
     author: &'a str,
-    /// How many buyers there are.
+    /// The number of buyers.
     sold: u64,
-    /// Those of this page.
+    /// The buyers on this page.
     buyers: &'a [String],
     previous: Option<String>,
     next: Option<String>,
@@ -64,12 +64,13 @@ struct Offset {
     from: usize,
 }
 
-/// One document, for a book that is no bestseller. For one that is, how many buyers it has, and those of a later page.
+/// Reads one document, unless the book is a bestseller. For a bestseller it also reads the number of buyers, and the
+/// buyers of a later page.
 async fn show(
     State(store): State<Store>,
     wants: Wants,
     Ids(id): Ids<i32>,
-    Place(Offset { from }): Place<Offset>,
+    PageQuery(Offset { from }): PageQuery<Offset>,
 ) -> Result<Response, Problem> {
     let found = store.books.get(id).await?;
     let found = found.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
@@ -118,7 +119,7 @@ async fn show(
 fn list(book: i32, from: usize, buyers: &[String]) -> Markup {
     html! {
         @if buyers.is_empty() {
-            p { "There are none here." }
+            p { "No buyers on this page." }
         } @else {
             ol .tiles start=(from.saturating_add(1)) {
                 @for buyer in buyers {
@@ -158,7 +159,7 @@ async fn add_from_form(
     add(state, wants, Ids((book, customer))).await
 }
 
-/// Once for a customer, however often it is sent.
+/// Adds a buyer. Idempotent by the customer.
 async fn add(
     State(store): State<Store>,
     wants: Wants,

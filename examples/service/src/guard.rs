@@ -1,4 +1,4 @@
-//! What stands before every request.
+//! Middleware for every request.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tracing::info;
 use crate::problem::{self, Problem};
 use crate::store::Store;
 
-/// How long a request may take. A frozen server would hold it, and its connection, for as long as it is frozen.
+/// The longest time for a request. Without it, a frozen server would block the request and its connection.
 const TIME: Duration = Duration::from_secs(15);
 
 pub(crate) async fn ready(State(store): State<Store>, request: Request, next: Next) -> Result<Response, Problem> {
@@ -26,7 +26,7 @@ pub(crate) async fn in_time(request: Request, next: Next) -> Result<Response, Pr
     answered.map_err(|_| Problem::of(&problem::UNKNOWN))
 }
 
-/// A line a request. It names the route and not the path, which has user values.
+/// Logs one line per request. It contains the route and not the path, because a path contains user values.
 pub(crate) async fn log(request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();

@@ -1,4 +1,4 @@
-//! Whether the service lives, and whether it can do its work.
+//! Liveness and readiness.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -22,12 +22,12 @@ struct Health {
     ready: bool,
 }
 
-/// That it answers is all there is to it: a restart would not bring the database back.
+/// Succeeds without reading the database, because a restart of the service would not repair the database.
 async fn live() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// 200 where requests can be served, else 503.
+/// Returns 200 if requests can be served, else 503.
 async fn ready(State(store): State<Store>) -> Response {
     let ready = store.is_ready().await;
     let status = if ready {

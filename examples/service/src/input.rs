@@ -1,4 +1,4 @@
-//! What clients send, checked. What is wrong is named by its field, never by its value.
+//! Validates the input of clients. An error names the field, never the value.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::problem::{self, Problem, Wrong};
 
-/// The variable parts of a path. What cannot be one names nothing.
+/// The variable parts of a path. An invalid part is reported as not found.
 pub(crate) struct Ids<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ids<T> {
@@ -27,20 +27,20 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ids<T> 
     }
 }
 
-/// The query of a path: the place of a page, from a link of this service.
-pub(crate) struct Place<T>(pub(crate) T);
+/// The query of a path: the position of a page, from a link of this service.
+pub(crate) struct PageQuery<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Place<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for PageQuery<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Query(place) = Query::from_request_parts(parts, state).await.map_err(|_| {
+        let Query(query) = Query::from_request_parts(parts, state).await.map_err(|_| {
             Problem::invalid(vec![Wrong {
                 field: "query",
-                problem: "is not one of a link of this service".to_owned(),
+                problem: "is not from a link of this service".to_owned(),
             }])
         })?;
-        Ok(Self(place))
+        Ok(Self(query))
     }
 }
 
@@ -51,7 +51,7 @@ fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// Checks an id in the path of something that is to be stored.
+/// Checks the id in the path of something to store.
 pub(crate) fn check_id(field: &'static str, id: &str) -> Result<(), Problem> {
     if is_id(id) {
         return Ok(());
@@ -62,24 +62,24 @@ pub(crate) fn check_id(field: &'static str, id: &str) -> Result<(), Problem> {
     }]))
 }
 
-/// The fields of a form, or of a JSON object. Each is asked for once, and [`done`](Self::done) says what was wrong.
+/// The fields of a form, or of a JSON object. Each field is read once, and [`done`](Self::done) returns the errors.
 pub(crate) struct Fields {
     values: HashMap<String, String>,
     wrong: Vec<Wrong>,
 }
 
 impl Fields {
-    /// An id: letters, digits, `-` and `_`, so that it can stand in a path.
+    /// Reads an id: letters, digits, `-` and `_`, so that it can be a part of a path.
     pub(crate) fn id(&mut self, field: &'static str) -> String {
         self.checked(field, ID_RULE, is_id)
     }
 
-    /// A text of some lines, without the white space around it.
+    /// Reads a text of one or more lines, without surrounding white space.
     pub(crate) fn text(&mut self, field: &'static str, longest: usize) -> String {
         let problem = format!("must be a text of 1 to {longest} characters");
         self.checked(field, &problem, |value| {
-            let is_odd = |c: char| c.is_control() && !"\r\n\t".contains(c);
-            (1..=longest).contains(&value.chars().count()) && !value.contains(is_odd)
+            let is_invalid = |c: char| c.is_control() && !"\r\n\t".contains(c);
+            (1..=longest).contains(&value.chars().count()) && !value.contains(is_invalid)
         })
     }
 
@@ -88,7 +88,7 @@ impl Fields {
         self.checked(field, &problem, |value| choices.contains(&value))
     }
 
-    /// An integer from 1.
+    /// Reads an integer from 1.
     pub(crate) fn number(&mut self, field: &'static str, largest: i32) -> i32 {
         let parse = |value: &str| value.parse().ok().filter(|number| (1..=largest).contains(number));
         let problem = format!("must be an integer from 1 to {largest}");
@@ -104,10 +104,10 @@ impl Fields {
         }
     }
 
-    fn checked(&mut self, field: &'static str, problem: &str, is_right: impl Fn(&str) -> bool) -> String {
+    fn checked(&mut self, field: &'static str, problem: &str, is_valid: impl Fn(&str) -> bool) -> String {
         let value = self.values.remove(field).unwrap_or_default();
         let value = value.trim();
-        if !is_right(value) {
+        if !is_valid(value) {
             self.wrong.push(Wrong {
                 field,
                 problem: problem.to_owned(),
@@ -141,7 +141,7 @@ async fn of_json(request: Request) -> Result<HashMap<String, String>, Problem> {
     let scalar = |(field, value)| match value {
         Value::String(text) => Some((field, text)),
         Value::Number(number) => Some((field, number.to_string())),
-        // As if it were not there: no field can be anything else.
+        // Other types are ignored as if the field were missing, because no field has one.
         _ => None,
     };
     Ok(object.into_iter().filter_map(scalar).collect())
@@ -158,7 +158,7 @@ async fn of_form(request: Request) -> Result<HashMap<String, String>, Problem> {
 fn no_fields() -> Problem {
     Problem::invalid(vec![Wrong {
         field: "body",
-        problem: "must be a JSON object, or the data of a form".to_owned(),
+        problem: "must be a JSON object or form data".to_owned(),
     }])
 }
 

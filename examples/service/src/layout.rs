@@ -1,4 +1,4 @@
-//! What all pages have. They work without scripts, and escape what they show.
+//! The common parts of all pages. The pages need no scripts, and escape all values.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
@@ -37,7 +37,7 @@ pub(crate) fn document(title: &str, content: &Markup) -> Markup {
                 }
                 footer {
                     p {
-                        "Each page is there for programs, too: with " code { ".json" } " at the end of its path. "
+                        "Each page is also available as JSON: add " code { ".json" } " to its path. "
                         a href="/problems" { "Problems" } " " a href="/health" { "Health" }
                     }
                 }
@@ -59,12 +59,12 @@ pub(crate) async fn home() -> Markup {
         (
             "/customers/123/trades",
             "The trades of a customer",
-            "Bucket: a history in pages of ten, one document a page.",
+            "Bucket: a history in pages of ten, one document per page.",
         ),
         (
             "/books/2",
-            "A book and who bought it",
-            "Outlier: fifty buyers in the book, those of a bestseller in a second collection.",
+            "A book and its buyers",
+            "Outlier: fifty buyers in the book, the rest of a bestseller's in a second collection.",
         ),
         (
             "/products/1",
@@ -73,14 +73,14 @@ pub(crate) async fn home() -> Markup {
         ),
         (
             "/patrons/joe",
-            "A patron and the addresses",
+            "A patron and their addresses",
             "Embedded: up to twenty addresses in the patron's document.",
         ),
     ];
     document(
-        "Schema design patterns at work",
+        "Schema design patterns in use",
         &html! {
-            p { "Four pages, each by a pattern of MongoDB's manual. What you send is stored once, also when you send it twice." }
+            p { "Four pages, each with a pattern of MongoDB's manual. All requests are idempotent: repeat a form, and its data is stored once." }
             ul .cards {
                 @for (path, title, text) in pages {
                     li {
@@ -93,7 +93,7 @@ pub(crate) async fn home() -> Markup {
     )
 }
 
-/// The way to the pages before and after.
+/// Returns links to the previous and next page.
 pub(crate) fn pager(previous: Option<(&str, &str)>, next: Option<(&str, &str)>) -> Markup {
     html! {
         @if previous.is_some() || next.is_some() {
@@ -105,12 +105,12 @@ pub(crate) fn pager(previous: Option<(&str, &str)>, next: Option<(&str, &str)>) 
     }
 }
 
-/// The id of what a form will store, so that a form that is sent twice is stored once.
+/// Returns a hidden input with a new id, so that a form that is sent twice is stored once.
 pub(crate) fn new_id() -> Markup {
     html! { input type="hidden" name="id" value=(ObjectId::new().to_hex()); }
 }
 
-/// A form of one button that removes what a row shows.
+/// Returns a form with one button that removes the row's item.
 pub(crate) fn remove_button(path: &str, what: &str) -> Markup {
     html! {
         form .inline method="post" action=(format!("{path}/remove")) {
@@ -129,7 +129,7 @@ pub(crate) fn rfc3339(date: DateTime) -> String {
     date.try_to_rfc3339_string().unwrap_or_default()
 }
 
-/// A text as a part of a path.
+/// Percent-encodes a text as a part of a path.
 pub(crate) fn segment(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
     let escaped = text.bytes().map(|byte| match byte {

@@ -1,5 +1,5 @@
-//! A small web service over all four patterns, as pages for people and as JSON for programs: a customer's trades
-//! (bucket), a book and who bought it (outlier), a product and its reviews (subset), a patron's addresses (embedded).
+//! A small web service over all four patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
+//! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded).
 //!
 //! ```text
 //! cargo run -p service
@@ -7,17 +7,16 @@
 //! curl --json '{"id":"t-1","kind":"buy","ticker":"MDB","qty":5}' http://127.0.0.1:8080/customers/123/trades.json
 //! ```
 //!
-//! `MONGODB_URI` names the server, and the database, if it has one; without it the example gets itself a MongoDB.
-//! `ADDRESS` is where it listens. What to look at:
+//! `MONGODB_URI` is the connection string, with the database if it names one. Without it, the example starts a MongoDB.
+//! `ADDRESS` is the address to listen on. The modules:
 //!
-//! - `store.rs`: the repositories, made once and shared by all requests, and what is done before the first one.
-//! - `problem.rs`: what each kind of error is to a client, as problem details (RFC 9457).
-//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`: a pattern each. Everything that is stored has an id, which the
-//!   client chooses, so a request that was repeated is recognised, and done once.
-//! - `health.rs`: whether it lives, and whether it can do its work.
+//! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
+//! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
+//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`: one pattern each. Everything that is stored has an id that
+//!   the client chooses, so all requests are idempotent.
+//! - `health.rs`: liveness and readiness.
 //!
-//! It knows no users: everyone who reaches it may read and write. That, limits of rates, and TLS are for what stands
-//! before it.
+//! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
 
 mod books;
 mod guard;
@@ -50,9 +49,9 @@ use tokio::sync::watch;
 use tracing::{Level, info, warn};
 
 const LARGEST_BODY: usize = 64 * 1024;
-/// How long requests that are under way may take when the service is told to stop.
+/// The longest time for requests in flight after a stop signal.
 const GRACE: Duration = Duration::from_secs(20);
-/// How long a request waits for a server. The driver's own default is 30 seconds.
+/// The longest time that a request waits for a server. The driver's default is 30 seconds.
 const SELECTION: Duration = Duration::from_secs(3);
 
 /// Runs the service until the process is told to stop.
@@ -72,14 +71,15 @@ pub async fn run() -> Result<()> {
         .with_context(|| format!("listening on {address}"))?;
     println!("http://{}", listener.local_addr()?);
 
-    // It answers from the start, and says that it is not ready until the collections are.
+    // It serves from the start, and reports that it is not ready until the collections are prepared.
     let preparing = tokio::spawn(store.clone().prepare());
     let served = serve(listener, router(store)).await;
     preparing.abort();
     served
 }
 
-/// The options of `MONGODB_URI`, or of a server of our own. What the connection string does not say is said here.
+/// Returns the options of `MONGODB_URI`, or of a server that the example starts. Sets the options that the connection
+/// string does not.
 async fn client_options() -> Result<ClientOptions> {
     let mut options = match env::var("MONGODB_URI") {
         Ok(uri) if !uri.is_empty() => ClientOptions::parse(uri).await.context("MONGODB_URI")?,
@@ -99,7 +99,7 @@ fn router(store: Store) -> Router {
         .merge(books::routes())
         .merge(products::routes())
         .merge(patrons::routes())
-        // Only what needs the database waits for it.
+        // Only the routes that need the database wait for the preparation.
         .route_layer(from_fn_with_state(store.clone(), guard::ready))
         .route_layer(from_fn(guard::in_time));
     let all = pages
@@ -113,11 +113,11 @@ fn router(store: Store) -> Router {
         .layer(from_fn(problem::render))
         .layer(from_fn(guard::log))
         .with_state(store);
-    // `.json` goes off the path before it is looked up.
+    // `.json` is removed from the path before routing.
     Router::new().fallback_service(all).layer(from_fn(reply::negotiate))
 }
 
-/// Serves until the process is told to stop, and then answers the requests that are under way.
+/// Serves until a stop signal, and then finishes the requests in flight.
 async fn serve(listener: TcpListener, router: Router) -> Result<()> {
     let terminated = terminated()?;
     let (stopping, mut stopped) = watch::channel(false);
@@ -126,11 +126,11 @@ async fn serve(listener: TcpListener, router: Router) -> Result<()> {
             () = terminated => {}
             _ = tokio::signal::ctrl_c() => {}
         }
-        info!("stopping: requests under way are answered, no new ones are taken");
+        info!("stopping: requests in flight are answered, new ones are refused");
         stopping.send_replace(true);
     };
     let late = async {
-        // An error would mean that serving has ended.
+        // An error means that serving has ended.
         if stopped.wait_for(|stopped| *stopped).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -141,12 +141,12 @@ async fn serve(listener: TcpListener, router: Router) -> Result<()> {
             served?;
             info!("stopped");
         }
-        () = late => warn!("stopped with requests under way, after {GRACE:?}"),
+        () = late => warn!("stopped with requests in flight, after {GRACE:?}"),
     }
     Ok(())
 }
 
-/// Ends at SIGTERM, from now on.
+/// Returns a future that completes at SIGTERM. Signals are received from this call on.
 #[cfg(unix)]
 fn terminated() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

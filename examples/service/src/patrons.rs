@@ -1,4 +1,4 @@
-//! A patron and the addresses: the embedded one-to-many pattern. All of it is one document, and stays small.
+//! A patron and their addresses: the embedded one-to-many pattern. All of it is one small document.
 
 use axum::Router;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
 use crate::store::Store;
 
-/// A patron, as it is stored and as clients see it.
+/// A patron, as stored and as sent to clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Patron {
     #[serde(rename = "_id")]
@@ -64,7 +64,7 @@ async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<String>) ->
             @if patron.addresses.len() < most as usize {
                 (form(&id))
             } @else {
-                p { "There is no room for more than " (most) ". Remove one first." }
+                p { "A patron has at most " (most) " addresses. Remove one first." }
             }
         }
     };
@@ -74,7 +74,7 @@ async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<String>) ->
 fn addresses(patron: &str, addresses: &[Address]) -> Markup {
     html! {
         @if addresses.is_empty() {
-            p { "There are none." }
+            p { "No addresses." }
         } @else {
             ul .cards {
                 @for address in addresses {
@@ -116,7 +116,7 @@ fn read(mut fields: Fields, id: Option<String>) -> Result<Address, Problem> {
     Ok(address)
 }
 
-/// Stores a patron without addresses.
+/// Creates a patron without addresses.
 async fn create(
     State(store): State<Store>,
     wants: Wants,

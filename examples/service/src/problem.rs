@@ -1,6 +1,6 @@
-//! What goes wrong, as problem details (RFC 9457), or as a page for people.
+//! Errors as problem details (RFC 9457), or as an HTML page.
 //!
-//! No text here has a value of a user: neither the texts of this service, nor those of an [`Error`].
+//! No text here contains user values: neither the texts of this service nor those of an [`Error`].
 
 use std::error::Error as _;
 
@@ -19,7 +19,7 @@ use tracing::{debug, error, warn};
 use crate::layout;
 use crate::reply::Wants;
 
-/// A kind of problem, by the name that its `type` has.
+/// A kind of problem, with the name in its `type`.
 #[derive(Debug)]
 pub(crate) struct Kind {
     name: &'static str,
@@ -31,68 +31,68 @@ pub(crate) struct Kind {
 pub(crate) static INVALID: Kind = Kind {
     name: "invalid",
     status: StatusCode::BAD_REQUEST,
-    title: "The request cannot be used",
-    advice: "Nothing was stored. Correct what the problem names, and send it again.",
+    title: "The request is invalid",
+    advice: "Nothing was stored. Correct the listed fields, and send the request again.",
 };
 pub(crate) static NOT_FOUND: Kind = Kind {
     name: "not-found",
     status: StatusCode::NOT_FOUND,
-    title: "There is no such thing",
-    advice: "It was never there, or it was removed.",
+    title: "Not found",
+    advice: "It does not exist, or it was removed.",
 };
 static NOT_ALLOWED: Kind = Kind {
     name: "not-allowed",
     status: StatusCode::METHOD_NOT_ALLOWED,
-    title: "This cannot be done here",
-    advice: "The header Allow says which methods there are.",
+    title: "The method is not allowed",
+    advice: "The header Allow lists the allowed methods.",
 };
 pub(crate) static TAKEN: Kind = Kind {
     name: "taken",
     status: StatusCode::CONFLICT,
     title: "The id is taken",
-    advice: "Something else is stored with this id. Nothing was stored now. Choose another id.",
+    advice: "Other data is stored with this id. Nothing was changed. Choose another id.",
 };
 pub(crate) static FULL: Kind = Kind {
     name: "full",
     status: StatusCode::CONFLICT,
-    title: "There is no room",
+    title: "The limit is reached",
     advice: "Nothing was stored. Remove one first.",
 };
 pub(crate) static TOO_LARGE: Kind = Kind {
     name: "too-large",
     status: StatusCode::PAYLOAD_TOO_LARGE,
-    title: "It is too large",
+    title: "The data is too large",
     advice: "Nothing was stored. Send less.",
 };
 pub(crate) static MEDIA_TYPE: Kind = Kind {
     name: "media-type",
     status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-    title: "This form of data is not known",
-    advice: "Nothing was stored. Send a JSON object, or the data of a form.",
+    title: "The media type is not supported",
+    advice: "Nothing was stored. Send a JSON object or form data.",
 };
 static BUSY: Kind = Kind {
     name: "busy",
     status: StatusCode::SERVICE_UNAVAILABLE,
-    title: "Others were faster",
-    advice: "Nothing was stored. Send it again in a moment.",
+    title: "Too many concurrent writers",
+    advice: "Nothing was stored. Send the request again in a moment.",
 };
 pub(crate) static UNAVAILABLE: Kind = Kind {
     name: "unavailable",
     status: StatusCode::SERVICE_UNAVAILABLE,
-    title: "The database cannot be reached",
-    advice: "Nothing was stored. Send it again in a moment.",
+    title: "The database is unreachable",
+    advice: "Nothing was stored. Send the request again in a moment.",
 };
 pub(crate) static UNKNOWN: Kind = Kind {
     name: "unknown",
     status: StatusCode::SERVICE_UNAVAILABLE,
-    title: "It is not known whether it was done",
-    advice: "Send it again, with the same id: if it was stored, that is recognised, and it is not stored twice.",
+    title: "The outcome is unknown",
+    advice: "The data may have been stored. Send the request again with the same id: it is not stored twice.",
 };
 static BROKEN: Kind = Kind {
     name: "broken",
     status: StatusCode::INTERNAL_SERVER_ERROR,
-    title: "The service has a fault",
-    advice: "The log has what its operator needs. Sending it again will not help.",
+    title: "Internal error",
+    advice: "The operator finds the cause in the log. Sending the request again does not help.",
 };
 
 static KINDS: [&Kind; 11] = [
@@ -109,14 +109,14 @@ static KINDS: [&Kind; 11] = [
     &BROKEN,
 ];
 
-/// What is wrong with a field of a request.
+/// An invalid field of a request.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Wrong {
     pub(crate) field: &'static str,
     pub(crate) problem: String,
 }
 
-/// A problem, on its way to the client.
+/// A problem to report to the client.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     kind: &'static Kind,
@@ -133,12 +133,12 @@ impl Problem {
     }
 }
 
-/// The one place that decides what an error of a repository is to a client.
+/// Maps the errors of a repository to problems, in this one function for all patterns.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             _ if error.is_outcome_unknown() => &UNKNOWN,
-            // A review of which only the copy in its product is missing, say: the next try brings that, too.
+            // For example, a stored review of which only the copy in its product is missing: a retry adds that.
             _ if error.stored_count().is_some_and(|stored| stored > 0) => &UNKNOWN,
             ErrorKind::InvalidArgument
             | ErrorKind::InvalidKey
@@ -150,11 +150,11 @@ impl From<Error> for Problem {
             ErrorKind::AlreadyExists | ErrorKind::DuplicateKey => &TAKEN,
             ErrorKind::LimitReached => &FULL,
             ErrorKind::Contention | ErrorKind::ChildSetMismatch => &BUSY,
-            // Such as a server that just started, or is no primary any more.
+            // For example, a server that just started, or is no longer primary.
             _ if error.is_transient() => &UNAVAILABLE,
             _ => &BROKEN,
         };
-        // Neither the text of an error nor its sources have values of users.
+        // Neither the text of an error nor its sources contain user values.
         let cause = error.source().map(ToString::to_string);
         match kind.status {
             StatusCode::INTERNAL_SERVER_ERROR => error!(%error, cause, problem = kind.name),
@@ -165,7 +165,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// Carries the problem to [`render`], which knows what the client wants.
+/// Passes the problem to [`render`], which knows the format that the client accepts.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.kind.status.into_response();
@@ -174,7 +174,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Makes a body of the problem, if there is one.
+/// Renders the body of a problem, if the response has one.
 pub(crate) async fn render(wants: Wants, request: Request, next: Next) -> Response {
     let is_read = request.method().is_safe();
     let mut response = next.run(request).await;
@@ -201,7 +201,7 @@ pub(crate) async fn render(wants: Wants, request: Request, next: Next) -> Respon
     Response::from_parts(head, body)
 }
 
-/// The fields of RFC 9457, and which fields of the request are wrong.
+/// The fields of RFC 9457, with the invalid fields of the request.
 #[derive(Serialize)]
 struct Details<'a> {
     r#type: String,
@@ -234,7 +234,7 @@ fn page(kind: &Kind, wrong: &[Wrong]) -> Markup {
                     }
                 }
             }
-            p { a href="/" { "To the start" } }
+            p { a href="/" { "Back to the start page" } }
         },
     )
 }
@@ -247,7 +247,7 @@ pub(crate) async fn no_such_method() -> Problem {
     Problem::of(&NOT_ALLOWED)
 }
 
-/// What the types of problems mean.
+/// Lists the types of problems.
 pub(crate) async fn list(wants: Wants) -> Response {
     if wants == Wants::Json {
         return Json(KINDS.map(|kind| details(kind, &[]))).into_response();

@@ -1,4 +1,4 @@
-//! A product and its reviews: the subset pattern. The page of the product is one document, with the ten newest.
+//! A product and its reviews: the subset pattern. The page of a product is one document with the ten newest reviews.
 
 use axum::Router;
 use axum::extract::State;
@@ -9,16 +9,16 @@ use mongo_patterns::prelude::*;
 use mongodb::bson::{DateTime, Decimal128, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::input::{Fields, Ids, Place};
+use crate::input::{Fields, Ids, PageQuery};
 use crate::layout::{self, new_id, pager, remove_button, segment};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
 use crate::store::Store;
 
-/// How many reviews a page of all reviews shows.
+/// The number of reviews on a page of all reviews.
 const SHOWN: u32 = 20;
 
-/// A product as it is stored, with its newest reviews.
+/// A product as stored, with its newest reviews.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Product {
     #[serde(rename = "_id")]
@@ -36,11 +36,11 @@ pub(crate) struct Price {
     pub(crate) currency: String,
 }
 
-/// A review as it is stored.
+/// A review as stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Review {
     pub(crate) review_id: String,
-    /// The copy in the product does not have it.
+    /// The copy in the product does not contain it.
     #[serde(default)]
     pub(crate) product_id: i32,
     pub(crate) review_author: String,
@@ -49,14 +49,14 @@ pub(crate) struct Review {
 }
 
 impl Review {
-    /// Whether a client that sends both means one review. The date is that of the first time.
+    /// Returns whether a repeated request has the same review. The date is that of the first request.
     fn is_same(&self, other: &Self) -> bool {
         (&self.review_id, &self.review_author, &self.review_text)
             == (&other.review_id, &other.review_author, &other.review_text)
     }
 }
 
-/// A review as clients see it.
+/// A review as sent to clients.
 #[derive(Serialize)]
 struct View<'a> {
     id: &'a str,
@@ -113,7 +113,7 @@ fn path_of(product: i32, review: &str) -> String {
     format!("{}/reviews/{}", path(product), segment(review))
 }
 
-/// One document, however many reviews there are.
+/// Reads one document, for any number of reviews.
 async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<i32>) -> Result<Response, Problem> {
     let product = store.products.get(id).await?;
     let product = product.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
@@ -149,7 +149,7 @@ async fn list(
     State(store): State<Store>,
     wants: Wants,
     Ids(product): Ids<i32>,
-    Place(cursor): Place<Cursor>,
+    PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
     let mut children = store.products.children(product).limit(SHOWN);
     if let Some(token) = cursor.before {
@@ -177,7 +177,7 @@ async fn list(
     let html = || {
         let (newer, older) = (newer(""), older(""));
         html! {
-            p { a href=(path(product)) { "To the product" } }
+            p { a href=(path(product)) { "Back to the product" } }
             (reviews(product, shown))
             (pager(newer.as_deref().map(|path| (path, "Newer")), older.as_deref().map(|path| (path, "Older"))))
         }
@@ -193,7 +193,7 @@ async fn list(
 fn reviews(product: i32, reviews: &[Review]) -> Markup {
     html! {
         @if reviews.is_empty() {
-            p { "There are none here." }
+            p { "No reviews on this page." }
         }
         @for review in reviews {
             article .review {
@@ -272,7 +272,7 @@ async fn show_one(
     Ok(reply::found(wants, &View::from(&review), "A review", html))
 }
 
-/// Changes the text of a review. It keeps its date, and so its place.
+/// Changes the text of a review. It keeps its date and so its position.
 async fn change(
     State(store): State<Store>,
     wants: Wants,

@@ -1,4 +1,4 @@
-//! What clients get: a page for people, or JSON for programs, as they ask.
+//! Responses: an HTML page or JSON, as the client asks.
 
 use std::convert::Infallible;
 
@@ -17,11 +17,11 @@ use serde::Serialize;
 
 use crate::layout;
 
-/// Nothing but our own style sheet, and forms to ourselves.
+/// Allows only the service's own style sheet and forms.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The form that the client wants.
+/// The format that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
     Html,
@@ -36,7 +36,8 @@ impl<S: Sync> FromRequestParts<S> for Wants {
     }
 }
 
-/// Finds out what the client wants: by `.json` at the end of the path, which it takes off, or by the header `Accept`.
+/// Determines the format that the client wants: JSON if the path ends with `.json`, which is removed, else by the
+/// header `Accept`.
 pub(crate) async fn negotiate(mut request: Request, next: Next) -> Response {
     let wants = match without_suffix(request.uri()) {
         Some(uri) => {
@@ -66,7 +67,7 @@ fn without_suffix(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// The better of the two by their weights, and a page where they are equal, as with `*/*`.
+/// Returns the format with the greater weight, and HTML if both are equal, as with `*/*`.
 fn accepted(headers: &HeaderMap) -> Wants {
     let accept = headers
         .get(ACCEPT)
@@ -80,7 +81,7 @@ fn accepted(headers: &HeaderMap) -> Wants {
             let q = parts.find_map(|part| part.strip_prefix("q="));
             Some((exactness, q.and_then(|q| q.parse::<f32>().ok()).unwrap_or(1.0)))
         });
-        // the most exact range decides
+        // The most specific range applies.
         ranges.min_by_key(|(exactness, _)| *exactness).map_or(0.0, |(_, q)| q)
     };
     if weight(["application/json", "application/*", "*/*"]) > weight(["text/html", "text/*", "*/*"]) {
@@ -90,7 +91,7 @@ fn accepted(headers: &HeaderMap) -> Wants {
     }
 }
 
-/// What was asked for.
+/// Responds with the requested data.
 pub(crate) fn found<T: Serialize>(wants: Wants, data: &T, title: &str, page: impl FnOnce() -> Markup) -> Response {
     match wants {
         Wants::Json => Json(data).into_response(),
@@ -98,7 +99,8 @@ pub(crate) fn found<T: Serialize>(wants: Wants, data: &T, title: &str, page: imp
     }
 }
 
-/// Something is stored: 201 when it is by this request, and 200 when it was already. People see the page with it.
+/// Responds to a write: 201 if this request stored the data, 200 if it was stored already. A form is redirected to the
+/// page.
 pub(crate) fn stored<T: Serialize>(wants: Wants, is_new: bool, data: &T, path: &str, page: &str) -> Response {
     match wants {
         Wants::Json if is_new => (StatusCode::CREATED, [(LOCATION, path)], Json(data)).into_response(),
@@ -107,7 +109,7 @@ pub(crate) fn stored<T: Serialize>(wants: Wants, is_new: bool, data: &T, path: &
     }
 }
 
-/// It is not there, by this request or by an earlier one.
+/// Responds to a removal, by this request or an earlier one.
 pub(crate) fn removed(wants: Wants, page: &str) -> Response {
     match wants {
         Wants::Json => StatusCode::NO_CONTENT.into_response(),

@@ -1,4 +1,4 @@
-//! Sample data, by the examples of MongoDB's manual.
+//! Sample data from the examples of MongoDB's manual.
 
 use mongo_patterns::{ErrorKind, Result};
 use mongodb::bson::{DateTime, Document};
@@ -9,15 +9,15 @@ use crate::products::{Price, Product, Review};
 use crate::store::Store;
 use crate::trades::Trade;
 
-/// 2023-10-26T15:47:03.434Z, when the manual's first trade is.
+/// 2023-10-26T15:47:03.434Z, the time of the manual's first trade.
 const FIRST_TRADE: i64 = 1_698_335_223_434;
-/// 2019-02-18T00:00:00Z, when the manual's newest review is.
+/// 2019-02-18T00:00:00Z, the date of the manual's newest review.
 const NEWEST_REVIEW: i64 = 1_550_448_000_000;
 const HOUR: i64 = 60 * 60 * 1000;
 const TICKERS: [&str; 5] = ["MDB", "GOOG", "MSFT", "AAPL", "IBM"];
 
-/// Fills each collection that is empty. Where two processes do it at once, each of the documents is stored once.
-pub(crate) async fn where_empty(store: &Store) -> Result<()> {
+/// Fills each empty collection. If two processes do it concurrently, each document is stored once.
+pub(crate) async fn fill_empty(store: &Store) -> Result<()> {
     if is_empty(store, "trades").await? {
         trades(store).await?;
     }
@@ -28,7 +28,7 @@ pub(crate) async fn where_empty(store: &Store) -> Result<()> {
         product(store).await?;
     }
     if is_empty(store, "patron").await? {
-        unless_there(store.patrons.insert(&joe()).await)?;
+        ignore_existing(store.patrons.insert(&joe()).await)?;
     }
     Ok(())
 }
@@ -38,7 +38,7 @@ async fn is_empty(store: &Store, collection: &str) -> Result<bool> {
     Ok(collection.find_one(Document::new()).await?.is_none())
 }
 
-fn unless_there<T>(inserted: Result<T>) -> Result<()> {
+fn ignore_existing<T>(inserted: Result<T>) -> Result<()> {
     match inserted {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         inserted => inserted.map(drop),
@@ -73,7 +73,7 @@ async fn books(store: &Store) -> Result<()> {
             author: author.to_owned(),
             customers_purchased: (0..buyers).map(|n| format!("user{n:02}")).collect(),
         };
-        unless_there(store.books.insert(&book).await)?;
+        ignore_existing(store.books.insert(&book).await)?;
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ async fn product(store: &Store) -> Result<()> {
         reviews: vec![],
     };
     let parents = store.database.collection::<Product>("product");
-    // A second process finds it there.
+    // Another process can have inserted it already.
     if store.products.get(1).await?.is_none() {
         parents.insert_one(&product).await?;
     }

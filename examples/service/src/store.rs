@@ -18,11 +18,11 @@ use crate::seed;
 use crate::trades::Trade;
 
 const DATABASE: &str = "mongo_patterns_service";
-/// How long the database may take to say that it is there.
+/// The longest time for the database to answer a ping.
 const PING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// All that a request needs. A clone is cheap.
+/// The state of the service. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) database: Database,
@@ -34,10 +34,10 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Sends nothing yet.
+    /// Creates the repositories. Sends no command.
     pub(crate) fn new(client: &Client) -> Result<Self> {
         let name = client.default_database().map(|database| database.name().to_owned());
-        // What is acknowledged survives the loss of a minority of the servers.
+        // Acknowledged writes survive the loss of a minority of the servers.
         let options = DatabaseOptions::builder()
             .write_concern(WriteConcern::majority())
             .build();
@@ -74,7 +74,7 @@ impl Store {
         })
     }
 
-    /// Makes the indexes, and sample data where there is none, however often it takes to reach the server.
+    /// Creates the indexes, and sample data in empty collections. Retries until it reaches the server.
     pub(crate) async fn prepare(self) {
         while let Err(error) = self.try_to_prepare().await {
             warn!(%error, "not ready");
@@ -89,14 +89,14 @@ impl Store {
         self.books.ensure_indexes().await?;
         self.products.ensure_indexes().await?;
         self.patrons.ensure_indexes().await?;
-        seed::where_empty(self).await
+        seed::fill_empty(self).await
     }
 
     pub(crate) fn is_prepared(&self) -> bool {
         self.is_prepared.load(Ordering::Acquire)
     }
 
-    /// Whether requests can be served now: all is prepared, and there is a server that takes writes.
+    /// Returns whether requests can be served: the preparation is done, and the server answers.
     pub(crate) async fn is_ready(&self) -> bool {
         let ping = async { self.database.run_command(doc! { "ping": 1 }).await };
         self.is_prepared() && tokio::time::timeout(PING, ping).await.is_ok_and(|pong| pong.is_ok())

@@ -1,4 +1,4 @@
-//! A customer's trades: the bucket pattern. A page of the site is a document.
+//! A customer's trades: the bucket pattern. A page of the site is one document.
 
 use axum::Router;
 use axum::extract::State;
@@ -9,7 +9,7 @@ use mongo_patterns::prelude::*;
 use mongodb::bson::DateTime;
 use serde::{Deserialize, Serialize};
 
-use crate::input::{Fields, Ids, Place};
+use crate::input::{Fields, Ids, PageQuery};
 use crate::layout::{self, new_id, pager, remove_button, segment};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
@@ -17,7 +17,7 @@ use crate::store::Store;
 
 const KINDS: [&str; 2] = ["buy", "sell"];
 
-/// A trade as it is stored.
+/// A trade as stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Trade {
     #[serde(rename = "tradeId")]
@@ -30,13 +30,13 @@ pub(crate) struct Trade {
 }
 
 impl Trade {
-    /// Whether a client that sends both means one trade. The date is that of the first time.
+    /// Returns whether a repeated request has the same trade. The date is that of the first request.
     fn is_same(&self, other: &Self) -> bool {
         (&self.id, &self.kind, &self.ticker, self.qty) == (&other.id, &other.kind, &other.ticker, other.qty)
     }
 }
 
-/// A trade as clients see it.
+/// A trade as sent to clients.
 #[derive(Serialize)]
 struct View<'a> {
     id: &'a str,
@@ -90,12 +90,12 @@ struct Cursor {
     before: Option<PageToken>,
 }
 
-/// The newest page, or the one at a cursor. Two are read, to know whether there is another one.
+/// Returns the newest page, or the one at a token. Two pages are read, to know whether another one exists.
 async fn list(
     State(store): State<Store>,
     wants: Wants,
     Ids(customer): Ids<u32>,
-    Place(cursor): Place<Cursor>,
+    PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
     let pages = store.trades.pages(&customer).newest_first().limit(2);
     let back = cursor.before.is_some();
@@ -110,9 +110,9 @@ async fn list(
     let has_older = back || more;
     let trades: Vec<&Trade> = shown.map(|page| page.items.iter().rev().collect()).unwrap_or_default();
 
-    let link = |suffix: &str, place: &str, is_there: bool| {
-        let token = token.as_ref().filter(|_| is_there)?;
-        Some(format!("{}{suffix}?{place}={token}", path(customer)))
+    let link = |suffix: &str, parameter: &str, exists: bool| {
+        let token = token.as_ref().filter(|_| exists)?;
+        Some(format!("{}{suffix}?{parameter}={token}", path(customer)))
     };
     let page = Page {
         customer,
@@ -139,11 +139,11 @@ async fn list(
 fn table(customer: u32, trades: &[&Trade]) -> Markup {
     html! {
         @if trades.is_empty() {
-            p { "There are none here." }
+            p { "No trades on this page." }
         } @else {
             div .scroll {
                 table {
-                    caption { "The newest first; times are UTC" }
+                    caption { "Newest first; times are UTC" }
                     thead {
                         tr {
                             th scope="col" { "Time" }
@@ -188,7 +188,7 @@ fn form(customer: u32) -> Markup {
     }
 }
 
-/// A trade of now.
+/// Reads a trade with the current time.
 fn read(mut fields: Fields, id: Option<String>) -> Result<Trade, Problem> {
     let trade = Trade {
         id: id.unwrap_or_else(|| fields.id("id")),
@@ -235,7 +235,7 @@ async fn show(
     Ok(reply::found(wants, &View::from(&trade), "A trade", html))
 }
 
-/// Corrects a trade. It keeps its place and its date.
+/// Replaces a trade. It keeps its position and its date.
 async fn replace(
     State(store): State<Store>,
     wants: Wants,

@@ -1,4 +1,4 @@
-//! What the documents of a collection look like, and which settings fit. Pure.
+//! Derives settings from a sample of a collection's documents. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use crate::bucket::type_of;
 use crate::profile::Profile;
 use crate::settings::{BucketSettings, OutlierSettings};
 
-/// What was seen.
-pub(super) struct Seen {
+/// The settings and notes that a sample suggests.
+pub(super) struct Inspection {
     pub(super) profile: Profile,
     pub(super) patterns: Vec<&'static str>,
-    /// One line each, with names of fields and no values.
+    /// One line each, with field names and without values.
     pub(super) notes: Vec<String>,
-    /// The array that lists are in, where they are.
+    /// The array field that contains the lists, if there is one.
     pub(super) array: Option<String>,
     /// Whether each document is an item.
     pub(super) is_flat: bool,
 }
 
-/// A field in the documents.
+/// The values of a field in the sample.
 #[derive(Default)]
 struct Field {
     documents: usize,
     arrays: usize,
     dates: usize,
     keys: usize,
-    /// How many different values it has.
+    /// The different values.
     different: BTreeSet<String>,
     longest: usize,
 }
 
-pub(super) fn look(collection: &str, documents: &[Document]) -> Seen {
+pub(super) fn inspect(collection: &str, documents: &[Document]) -> Inspection {
     let mut fields: BTreeMap<&str, Field> = BTreeMap::new();
     for (name, value) in documents.iter().flatten() {
         let field = fields.entry(name).or_default();
@@ -59,7 +59,7 @@ pub(super) fn look(collection: &str, documents: &[Document]) -> Seen {
     }
 }
 
-/// Whether ids end with a second, and a count is the number of items.
+/// Returns whether the `_id`s contain a second, and the count is the number of items.
 fn is_bucket(documents: &[Document], array: &str, count: &str) -> bool {
     documents.iter().all(|document| {
         let id = document.get_str("_id").unwrap_or_default();
@@ -71,7 +71,7 @@ fn is_bucket(documents: &[Document], array: &str, count: &str) -> bool {
         let counted = match document.get(count) {
             Some(Bson::Int32(counted)) => usize::try_from(*counted).ok(),
             Some(Bson::Int64(counted)) => usize::try_from(*counted).ok(),
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a shell's count
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count of the legacy shell
             Some(Bson::Double(counted)) => Some(*counted as usize),
             _ => None,
         };
@@ -79,7 +79,7 @@ fn is_bucket(documents: &[Document], array: &str, count: &str) -> bool {
     })
 }
 
-fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTreeMap<&str, Field>) -> Seen {
+fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTreeMap<&str, Field>) -> Inspection {
     let longest = fields.get(array).map_or(0, |field| field.longest);
     let key = key_field(documents.len(), fields, &[array, "count"]);
     let item = documents
@@ -94,9 +94,9 @@ fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTree
         page_size: u32::try_from(longest).ok(),
         ..BucketSettings::default()
     };
-    Seen {
+    Inspection {
         notes: vec![
-            format!("`_id` ends with a second, and `count` is the length of `{array}`: these are buckets"),
+            format!("`_id` contains a second, and `count` is the length of `{array}`: these are buckets"),
             format!("the fullest has {longest} items: check that this is the page size"),
         ],
         profile: Profile {
@@ -109,7 +109,7 @@ fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTree
     }
 }
 
-fn outlier(collection: &str, array: &str, fields: &BTreeMap<&str, Field>) -> Seen {
+fn outlier(collection: &str, array: &str, fields: &BTreeMap<&str, Field>) -> Inspection {
     let longest = fields.get(array).map_or(0, |field| field.longest);
     let settings = OutlierSettings {
         collection: Some(collection.to_owned()),
@@ -120,10 +120,10 @@ fn outlier(collection: &str, array: &str, fields: &BTreeMap<&str, Field>) -> See
         cap: Some(500),
         ..OutlierSettings::default()
     };
-    Seen {
+    Inspection {
         notes: vec![
             format!("`{array}` is an array of up to {longest} elements"),
-            "`outlier analyze` says which pattern fits, and which threshold".to_owned(),
+            "`outlier analyze` recommends a pattern and a threshold".to_owned(),
         ],
         profile: Profile {
             outlier: Some(settings),
@@ -135,15 +135,15 @@ fn outlier(collection: &str, array: &str, fields: &BTreeMap<&str, Field>) -> See
     }
 }
 
-fn flat(collection: &str, all: usize, fields: &BTreeMap<&str, Field>) -> Seen {
+fn flat(collection: &str, all: usize, fields: &BTreeMap<&str, Field>) -> Inspection {
     let key = key_field(all, fields, &[]);
     let time = fields
         .iter()
         .find(|(_, field)| field.dates == all)
         .map(|(name, _)| *name);
     let note = |what: &str, field: Option<&str>| match field {
-        Some(field) => format!("`{field}` looks like the {what}"),
-        None => format!("no field looks like the {what}: set it"),
+        Some(field) => format!("`{field}` is probably the {what}"),
+        None => format!("no field is a candidate for the {what}: set it"),
     };
     let settings = BucketSettings {
         collection: Some(format!("{collection}_buckets")),
@@ -154,12 +154,12 @@ fn flat(collection: &str, all: usize, fields: &BTreeMap<&str, Field>) -> Seen {
         page_size: Some(10),
         ..BucketSettings::default()
     };
-    Seen {
+    Inspection {
         notes: vec![
-            "one document an item, without arrays: what `bucket migrate` moves".to_owned(),
-            note("key, by which items belong together", key),
+            "one document per item, without arrays: the source of `bucket migrate`".to_owned(),
+            note("key, which groups the items", key),
             note("time of an item", time),
-            "`bucket analyze` says which pattern fits, and which size".to_owned(),
+            "`bucket analyze` recommends a pattern and a size".to_owned(),
         ],
         profile: Profile {
             bucket: Some(settings),
@@ -175,7 +175,8 @@ pub(super) fn is_called_id(name: &str) -> bool {
     name.ends_with("Id") || name.ends_with("_id") || name.ends_with("ID")
 }
 
-/// The field of all documents that can be a key: one that is called an id, and of such that with the fewest values.
+/// Returns the field that is probably the key: all documents have it, it is preferably named like an id, and it has the
+/// fewest values.
 fn key_field<'f>(all: usize, fields: &BTreeMap<&'f str, Field>, but: &[&str]) -> Option<&'f str> {
     let candidates = fields.iter().filter(|(name, field)| {
         **name != "_id" && !but.contains(name) && field.keys == all && field.dates == 0 && field.arrays == 0
@@ -192,9 +193,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flat_documents_are_to_be_moved_into_buckets() {
+    fn flat_documents_suggest_a_migration_to_buckets() {
         let trade = |n: i32| doc! { "_id": n, "tradeId": n, "customerId": n % 3, "qty": 1, "date": DateTime::now() };
-        let seen = look("trades", &(0..20).map(trade).collect::<Vec<_>>());
+        let seen = inspect("trades", &(0..20).map(trade).collect::<Vec<_>>());
         let bucket = seen.profile.bucket.unwrap();
         assert_eq!(bucket.key.as_deref(), Some("customerId"));
         assert_eq!(bucket.time.as_deref(), Some("date"));
@@ -205,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_known_by_id_and_count() {
+    fn buckets_are_recognized_by_id_and_count() {
         let bucket =
             doc! { "_id": "7_1698335223", "customerId": 7, "count": 1, "history": [{ "date": DateTime::now() }] };
-        let seen = look("trades", &[bucket]);
+        let seen = inspect("trades", &[bucket]);
         let bucket = seen.profile.bucket.unwrap();
         assert_eq!(
             (bucket.key.as_deref(), bucket.items.as_deref()),
@@ -218,9 +219,9 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_lists_that_may_have_outliers() {
+    fn arrays_suggest_the_outlier_pattern() {
         let book = |n: i32| doc! { "_id": n, "customers": (0..n).collect::<Vec<_>>() };
-        let seen = look("sales", &(0..20).map(book).collect::<Vec<_>>());
+        let seen = inspect("sales", &(0..20).map(book).collect::<Vec<_>>());
         let outlier = seen.profile.outlier.unwrap();
         assert_eq!(outlier.array.as_deref(), Some("customers"));
     }

@@ -1,4 +1,4 @@
-//! Completions and manual pages.
+//! Generates completions and manual pages.
 
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "mongo-patterns", &mut script);
     stdout().lock().write_all(&script)?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 pub(crate) fn man(directory: Option<&Path>) -> Outcome {
@@ -28,5 +28,5 @@ pub(crate) fn man(directory: Option<&Path>) -> Outcome {
             stdout().lock().write_all(&page)?;
         }
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

@@ -1,43 +1,43 @@
-//! Moves into the form of the pattern, and from one order or size to another.
+//! Migrations to the pattern, and from one order, set of embedded fields or size to another.
 
 use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_subset::MigrationPlan;
 
 use super::{Parents, Work, repository};
-use crate::args::{SubsetForm, SubsetMove};
+use crate::args::{SubsetForm, SubsetMigration};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::progress::SharedProgress;
 use crate::settings::SubsetSettings;
 
-/// As `--old-embed`: all fields but `_id` and the parent's.
+/// The value of `--old-embed` for all fields but `_id` and the parent's.
 const ALL_FIELDS: &str = "*";
 
 impl Work<'_> {
-    pub(super) async fn plan(&self, options: &SubsetMove) -> Result<MigrationPlan, Failure> {
+    pub(super) async fn plan(&self, options: &SubsetMigration) -> Result<MigrationPlan, Failure> {
         check(options)?;
         let planned = match options.from {
             SubsetForm::Embedded => {
-                let mut moving = self.parents.migrate_from_embedded();
-                moving = moving.chunk_children(options.chunk_children());
+                let mut migration = self.parents.migrate_from_embedded();
+                migration = migration.chunk_children(options.chunk_children());
                 if options.allow_non_empty_target {
-                    moving = moving.allow_non_empty_target();
+                    migration = migration.allow_non_empty_target();
                 }
-                moving.plan().await
+                migration.plan().await
             }
             SubsetForm::Collection => {
-                let mut adopting = self.parents.migrate_existing();
+                let mut migration = self.parents.migrate_existing();
                 if options.discard_embedded {
-                    adopting = adopting.discard_embedded();
+                    migration = migration.discard_embedded();
                 }
-                adopting.plan().await
+                migration.plan().await
             }
             SubsetForm::Settings => self.parents.migrate_layout_from(&self.old(options)?).plan().await,
         };
         planned.map_err(failed)
     }
 
-    pub(super) async fn dry_run(&self, options: &SubsetMove) -> Outcome {
+    pub(super) async fn dry_run(&self, options: &SubsetMigration) -> Outcome {
         let planned = self.plan(options).await?;
         let mut summary = Summary::new("subset migrate --dry-run", self.namespace()).row("parents", planned.parents);
         if options.from == SubsetForm::Embedded {
@@ -47,11 +47,11 @@ impl Work<'_> {
         let summary = summary
             .row("commands", planned.commands.len())
             .row("commands_that_write", writes.count());
-        self.context.output.summary(&summary, Exit::Well)?;
-        Ok(Exit::Well)
+        self.context.output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
     }
 
-    pub(super) async fn migrate(&self, options: &SubsetMove) -> Outcome {
+    pub(super) async fn migrate(&self, options: &SubsetMigration) -> Outcome {
         check(options)?;
         let output = self.context.output;
         let unit = match options.from {
@@ -59,44 +59,44 @@ impl Work<'_> {
             SubsetForm::Collection | SubsetForm::Settings => "parents",
         };
         let progress = SharedProgress::new(output, "migrate", unit, None);
-        progress.say("checks before anything is written");
+        progress.show("checking before the first write");
         let summary = Summary::new("subset migrate", self.namespace());
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {
-                let mut moving = self.parents.migrate_from_embedded().on_progress(progress.told());
-                moving = moving.chunk_children(options.chunk_children());
+                let mut migration = self.parents.migrate_from_embedded().on_progress(progress.callback());
+                migration = migration.chunk_children(options.chunk_children());
                 if options.allow_non_empty_target {
-                    moving = moving.allow_non_empty_target();
+                    migration = migration.allow_non_empty_target();
                 }
-                let moved = moving.await.map_err(failed)?;
+                let migrated = migration.await.map_err(failed)?;
                 let summary = summary
-                    .row("parents", moved.parents)
-                    .row("children", moved.children)
-                    .row("resumed", moved.resumed);
+                    .row("parents", migrated.parents)
+                    .row("children", migrated.children)
+                    .row("resumed", migrated.resumed);
                 (summary, 0)
             }
             SubsetForm::Collection => {
-                let mut adopting = self.parents.migrate_existing().on_progress(progress.told());
+                let mut migration = self.parents.migrate_existing().on_progress(progress.callback());
                 if options.discard_embedded {
-                    adopting = adopting.discard_embedded();
+                    migration = migration.discard_embedded();
                 }
-                let adopted = adopting.await.map_err(failed)?;
+                let migrated = migration.await.map_err(failed)?;
                 let summary = summary
-                    .row("parents", adopted.parents)
-                    .row("written_by_others_meanwhile", adopted.one_by_one)
-                    .row("indexes_created", adopted.created_indexes.len())
-                    .row("orphans", adopted.orphans);
-                (summary, adopted.orphans)
+                    .row("parents", migrated.parents)
+                    .row("written_concurrently", migrated.one_by_one)
+                    .row("indexes_created", migrated.created_indexes.len())
+                    .row("orphans", migrated.orphans);
+                (summary, migrated.orphans)
             }
             SubsetForm::Settings => {
                 let old = self.old(options)?;
-                let changing = self.parents.migrate_layout_from(&old).on_progress(progress.told());
-                let changed = changing.await.map_err(failed)?;
+                let migration = self.parents.migrate_layout_from(&old).on_progress(progress.callback());
+                let migrated = migration.await.map_err(failed)?;
                 let summary = summary
-                    .row("parents", changed.parents)
-                    .row("written_by_others_meanwhile", changed.one_by_one)
-                    .row("indexes_created", changed.created_indexes.len())
-                    .row("indexes_dropped", u64::from(changed.dropped_index.is_some()));
+                    .row("parents", migrated.parents)
+                    .row("written_concurrently", migrated.one_by_one)
+                    .row("indexes_created", migrated.created_indexes.len())
+                    .row("indexes_dropped", u64::from(migrated.dropped_index.is_some()));
                 (summary, 0)
             }
         };
@@ -104,13 +104,13 @@ impl Work<'_> {
         let exit = Exit::of_findings(orphans);
         output.summary(&summary, exit)?;
         if orphans > 0 {
-            output.text("`subset verify` lists the parents that the orphans name and that do not exist")?;
+            output.text("`subset verify` lists the missing parents of the orphans")?;
         }
         Ok(exit)
     }
 
-    /// The repository with the settings of before.
-    fn old(&self, options: &SubsetMove) -> Result<Parents, Failure> {
+    /// Returns the repository with the old settings.
+    fn old(&self, options: &SubsetMigration) -> Result<Parents, Failure> {
         let mut settings: SubsetSettings = self.settings.clone();
         if let Some(order) = &options.old_order {
             settings.order = Some(order.clone());
@@ -125,11 +125,11 @@ impl Work<'_> {
     }
 }
 
-/// Options that belong to another form would have no effect.
-fn check(options: &SubsetMove) -> Result<(), Failure> {
+/// Refuses options that have no effect with the given form.
+fn check(options: &SubsetMigration) -> Result<(), Failure> {
     let has_old = options.old_order.is_some() || options.old_size.is_some() || options.old_embed.is_some();
     let is = |form: SubsetForm| options.from == form;
-    let misplaced = [
+    let restricted = [
         (
             options.allow_non_empty_target,
             "--allow-non-empty-target",
@@ -143,25 +143,25 @@ fn check(options: &SubsetMove) -> Result<(), Failure> {
         (options.discard_embedded, "--discard-embedded", SubsetForm::Collection),
         (has_old, "--old-order, --old-size and --old-embed", SubsetForm::Settings),
     ];
-    for (is_set, option, form) in misplaced {
+    for (is_set, option, form) in restricted {
         if is_set && !is(form) {
-            return Err(Failure::usage(format!("{option} go with --from {}", form.name())));
+            return Err(Failure::usage(format!("{option}: only with --from {}", form.name())));
         }
     }
     if is(SubsetForm::Settings) && !has_old {
         return Err(Failure::usage(
-            "--from settings needs what was before: pass --old-order, --old-size or --old-embed",
+            "--from settings needs the old settings: pass --old-order, --old-size or --old-embed",
         ));
     }
     Ok(())
 }
 
-/// With what to do in words of the command line.
+/// Adds what to do as options of the command line.
 fn failed(error: Error) -> Failure {
     let advice = match error.kind() {
-        ErrorKind::TargetNotEmpty => Some("allow_non_empty_target() is the option --allow-non-empty-target"),
+        ErrorKind::TargetNotEmpty => Some("pass --allow-non-empty-target for allow_non_empty_target()"),
         ErrorKind::NotMigrated => Some(
-            "migrate_from_embedded() is `subset migrate --from embedded`, and discard_embedded() the option --discard-embedded of `subset migrate --from collection`",
+            "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()",
         ),
         _ => None,
     };
