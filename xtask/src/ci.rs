@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process::{cargo, output, run as run_process};
-use crate::{deny, examples, modules, msrv, words};
+use crate::{deny, examples, long, modules, msrv, words};
 
 const PATTERNS: [&str; 4] = ["bucket", "outlier", "subset", "embedded"];
 /// The crates that build alone. The facade has a run for each of its features.
@@ -140,7 +140,7 @@ fn check_features() -> Result<()> {
     Ok(())
 }
 
-/// The tests that `cargo test --workspace` shows as ignored.
+/// The tests that `cargo test --workspace` shows as ignored, and more calls of those that run any number of them.
 fn run_long_tests() -> Result<()> {
     let ignored = |more: &[&str]| {
         let mut test = cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--"]);
@@ -153,7 +153,8 @@ fn run_long_tests() -> Result<()> {
         bail!("there are no long tests; the attribute that marks them is `#[ignore = \"long: cargo xtask ci\"]`");
     }
     println!("{tests} long tests");
-    run_process(&mut ignored(&[]))
+    run_process(&mut ignored(&[]))?;
+    long::check_models(10_000)
 }
 
 fn run_benchmarks() -> Result<()> {

@@ -71,12 +71,9 @@ pub(crate) struct Models {
 /// How many states the model checker explores.
 #[derive(Args, Debug)]
 pub(crate) struct Protocols {
-    /// How many faults one run of a protocol meets, at most. Two take 7 minutes without more starts.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    faults: u8,
-    /// Leaves out the additional initial states.
+    /// Explores two faults per run instead of more initial states. Takes 7 minutes, and not 3.
     #[arg(long)]
-    fewer_starts: bool,
+    two_faults: bool,
 }
 
 /// How many inputs are checked.
@@ -108,18 +105,13 @@ pub(crate) fn run(proof: &Proof) -> Result<()> {
         }),
         Proof::Primary => integration(PRIMARY, is_long),
         Proof::Ranges => integration(RANGES, is_long),
-        Proof::Models(models) => integration(MODELS, |test| {
-            test.env("MODEL_OPERATIONS", models.calls.to_string());
-            if let Some(seed) = models.seed {
-                test.env("MODEL_SEED", seed.to_string());
-            }
-        }),
+        Proof::Models(models) => run_models(models),
         Proof::Protocols(protocols) => {
             let mut test = cargo(["test", "--locked", "-p", "mongo-patterns-protocols"]);
-            test.env("PROTOCOLS_FAULTS", protocols.faults.to_string());
-            if !protocols.fewer_starts {
-                test.env("PROTOCOLS", "long");
-            }
+            match protocols.two_faults {
+                true => test.env("PROTOCOLS_FAULTS", "2"),
+                false => test.env("PROTOCOLS", "long"),
+            };
             run_process(test.args(["--", "--include-ignored", "--nocapture"]))
         }
         Proof::Inputs(inputs) => integration(INPUTS, |test| {
@@ -142,6 +134,20 @@ fn run_faults(faults: &Faults) -> Result<()> {
             );
         }
         faults.only.pass_to(test);
+    })
+}
+
+/// Compares so many calls with the models.
+pub(crate) fn check_models(calls: u32) -> Result<()> {
+    run_models(&Models { calls, seed: None })
+}
+
+fn run_models(models: &Models) -> Result<()> {
+    integration(MODELS, |test| {
+        test.env("MODEL_OPERATIONS", models.calls.to_string());
+        if let Some(seed) = models.seed {
+            test.env("MODEL_SEED", seed.to_string());
+        }
     })
 }
 
