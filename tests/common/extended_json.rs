@@ -1,4 +1,5 @@
-//! What looks like extended JSON, such as `{ "$date": 5 }`, is stored as it is, and not as what it would stand for.
+//! Documents that look like extended JSON, such as `{ "$date": 5 }`, are stored literally, not as the value that they
+//! describe.
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
@@ -17,13 +18,13 @@ fn looks() -> Bson {
     doc! { "date": { "$date": 5_i64 }, "long": [{ "$numberLong": "1" }], "id": { "$oid": id } }.into()
 }
 
-/// With what looks like extended JSON in the field `looks`.
+/// Returns a document with such documents in the field `looks`.
 fn with_looks(mut document: Document) -> Document {
     document.insert("looks", looks());
     document
 }
 
-/// The values of all fields `looks`, without the decoding of serde, which would make them what they stand for.
+/// Returns the values of all fields `looks`, without serde, which would decode them.
 async fn stored(db: &TestDatabase, collection: &str) -> Vec<Bson> {
     let collection = db.plain_collection::<RawDocumentBuf>(collection);
     let documents: Vec<RawDocumentBuf> = collection.find(doc! {}).await.unwrap().try_collect().await.unwrap();
@@ -49,7 +50,7 @@ fn find(value: &Bson, found: &mut Vec<Bson>) {
     }
 }
 
-/// How much of it is stored: before MongoDB 5.0 a call may refuse such names, and says what is stored all the same.
+/// Returns the number of stored items. Before MongoDB 5.0 a call may refuse such names, and its error has the number.
 fn is_stored<T>(db: &TestDatabase, result: Result<T, Error>) -> usize {
     match result {
         Ok(_) => 1,
@@ -83,7 +84,7 @@ async fn in_buckets() {
 }
 
 #[tokio::test]
-async fn in_lists_and_their_extras() {
+async fn in_arrays_and_overflow_documents() {
     testkit::run(async |db| {
         let things = outlier_support::builder::<Document, Document>(db)
             .threshold(1)
@@ -103,7 +104,7 @@ async fn in_lists_and_their_extras() {
 }
 
 #[tokio::test]
-async fn in_children_and_the_subset_of_them() {
+async fn in_children_and_subsets() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
@@ -139,7 +140,7 @@ async fn in_parents_and_embedded_children() {
     .await;
 }
 
-/// As the documentation of the bucket pattern recommends.
+/// The type that the documentation of the bucket pattern recommends.
 #[tokio::test]
 async fn items_of_any_fields_are_read_as_raw_documents() {
     testkit::run(async |db| {

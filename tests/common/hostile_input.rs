@@ -1,5 +1,5 @@
-//! What the fuzz targets check, without a fuzzer: on their seeds, on seeds that were changed, and on anything. More of it
-//! with `PROPTEST_CASES`.
+//! The checks of the fuzz targets, without a fuzzer: on their seeds, on mutated seeds, and on random input.
+//! `PROPTEST_CASES` sets the number of cases.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// A seed in which some bytes are changed, taken out or put in.
+/// Returns seeds in which some bytes are changed, removed or inserted.
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), 0..4, any::<u8>()), 1..6);
     (select(seeds), edits).prop_map(|(mut bytes, edits)| {
@@ -41,7 +41,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The documents of a seed, in which some fields have other values or are gone.
+/// Returns the documents of a seed, in which some fields have other values or are removed.
 fn replaced(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), any::<Index>(), prop::option::of(value())), 1..6);
     (select(seeds), edits).prop_map(|(seed, edits)| {

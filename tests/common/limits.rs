@@ -1,4 +1,4 @@
-//! The largest and the smallest numbers that a call takes: it works, or says which argument is invalid.
+//! The largest and the smallest numbers that a call accepts: it succeeds, or its error names the invalid argument.
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::SubsetRepository;
@@ -10,7 +10,9 @@ use crate::common::support::*;
 use crate::{outlier::support as outlier_support, subset::support as subset_support};
 
 fn is_refused<T>(outcome: Result<T>, call: &str) {
-    let Err(error) = outcome else { panic!("{call} took it") };
+    let Err(error) = outcome else {
+        panic!("{call} accepted it")
+    };
     assert!(error.is_invalid_input(), "{call}: {error:?}");
     assert!(
         matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::Configuration),

@@ -18,7 +18,7 @@ pub struct Service {
     pub address: SocketAddr,
 }
 
-/// An answer of the service.
+/// A response of the service.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -78,7 +78,7 @@ impl Service {
             .unwrap()
     }
 
-    /// Asks until it answers so.
+    /// Sends requests until the response has this status.
     pub async fn wait_for(&self, path: &str, status: u16) {
         let answered = async {
             while get(self.address, path).await.map_or(0, |answer| answer.status) != status {
@@ -99,7 +99,7 @@ pub async fn send(service: SocketAddr, method: &str, path: &str, body: &Value) -
     ask(service, method, path, headers, &body.to_string()).await
 }
 
-/// One request by a connection of its own.
+/// Sends one request on a connection of its own.
 pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<Answer> {
     let length = body.len();
     let request = format!(
@@ -117,7 +117,7 @@ pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, b
             body: body.to_owned(),
         })
     });
-    // A connection that ends in the middle of an answer has not answered.
+    // A connection that ends in the middle of a response has not answered.
     let whole = parsed.filter(|answer| {
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
         length.is_none_or(|length: usize| length == answer.body.len())
