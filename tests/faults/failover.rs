@@ -1,4 +1,4 @@
-//! The primary of three nodes is killed under load.
+//! Kills the primary of three nodes under load.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::common::support::*;
 const TASKS: i64 = 16;
 const KEYS: i64 = 4;
 
-/// What the writers were told.
+/// The outcomes that the writers received.
 #[derive(Default)]
 struct Told {
     acknowledged: Vec<i64>,
@@ -24,7 +24,7 @@ struct Told {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
+async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed() {
     let mut set = ReplicaSet::start(3).await.unwrap();
     let mut options = ClientOptions::parse(set.uri()).await.unwrap();
     options.write_concern = Some(WriteConcern::majority());
@@ -85,7 +85,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
         let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
         assert!(
             pages.iter().filter(|page| page.items.len() < 10).count() <= 1,
-            "all pages but one are full"
+            "all pages except one are full"
         );
         for trade in pages.iter().flat_map(|page| &page.items) {
             assert!(stored.insert(trade.n), "item {} is stored twice", trade.n);
@@ -97,7 +97,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
     );
     assert!(
         told.refused.iter().all(|n| !stored.contains(n)),
-        "an item is stored whose append said that it is not"
+        "an item is stored although its append reported that it is not"
     );
     assert_eq!(violations(&collection, 10).await, []);
     assert_eq!(
@@ -109,12 +109,12 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
     );
 }
 
-/// Until the writers have begun so many appends.
+/// Waits until the writers have begun that number of appends.
 async fn wait_for(next: &watch::Sender<i64>, appends: i64) {
     let mut begun = next.subscribe();
     let enough = begun.wait_for(|begun| *begun >= appends);
     tokio::time::timeout(Duration::from_secs(120), enough)
         .await
-        .expect("the writers stand still")
+        .expect("the writers make no progress")
         .unwrap();
 }
