@@ -23,11 +23,11 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), 0..4, any::<u8>()), 1..6);
     (select(seeds), edits).prop_map(|(mut bytes, edits)| {
-        for (place, edit, byte) in edits {
+        for (index, edit, byte) in edits {
             if bytes.is_empty() {
                 break;
             }
-            let at = place.index(bytes.len());
+            let at = index.index(bytes.len());
             match edit {
                 0 => bytes[at] = byte,
                 1 => bytes[at] ^= 1 << (byte % 8),

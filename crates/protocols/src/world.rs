@@ -45,7 +45,7 @@ pub trait Protocol: Clone + Debug + Send + Sync + Sized + 'static {
     /// Returns the initial states.
     fn starts(&self) -> Vec<(Self::Documents, Vec<Self::Client>)>;
 
-    /// Runs the next command of a client atomically, and until the reply to the client. A command that the server does
+    /// Runs the next command of a client atomically, and passes the reply to the client. A command that the server does
     /// not run atomically, such as an insert of many documents, is several of these steps.
     fn run(&self, documents: &mut Self::Documents, me: usize, client: &mut Self::Client) -> Ran;
 

@@ -285,19 +285,16 @@ impl<M: Model> Case<'_, M> {
         }
         let retried = loop {
             let retried = (self.operation.run)(model).await;
-            // A call that writes several documents concurrently: the driver still aborts the transactions of the
-            // others.
+            // If one of several concurrent transactions of a call fails, the driver aborts the others in the background.
             let is_conflict = retried.as_ref().is_err_and(Error::is_contention);
-            // So it does with the transactions of a caller, which nothing separates.
+            // It also aborts the transaction of a caller in the background, and no lock delays the retry.
             let may_be = self.operation.promise == Promise::Steps || self.operation.in_session && outcome.is_none();
             if !may_be || !is_conflict {
                 break retried;
             }
         };
         match retried {
-            Ok(retried_value) if self.operation.promise == Promise::Reads => {
-                assert_eq!(&retried_value, value, "{context}: the retry")
-            }
+            Ok(retry) if self.operation.promise == Promise::Reads => assert_eq!(&retry, value, "{context}: the retry"),
             Ok(_) => {}
             Err(error) => assert!(
                 self.operation.retry_errors.contains(&error.kind()),

@@ -23,7 +23,7 @@ pub enum Call {
     Verify(usize),
     /// A call that locks both documents.
     LocksBoth {
-        /// Whether its caller until the second one first.
+        /// Whether its caller names the second one first.
         is_reversed: bool,
     },
 }
