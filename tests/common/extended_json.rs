@@ -13,18 +13,18 @@ use crate::{
     embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
 };
 
-fn looks() -> Bson {
+fn literal() -> Bson {
     let id = "65398fb70000000000000000";
     doc! { "date": { "$date": 5_i64 }, "long": [{ "$numberLong": "1" }], "id": { "$oid": id } }.into()
 }
 
-/// Returns a document with such documents in the field `looks`.
-fn with_looks(mut document: Document) -> Document {
-    document.insert("looks", looks());
+/// Returns a document with such documents in the field `literal`.
+fn with_literal(mut document: Document) -> Document {
+    document.insert("literal", literal());
     document
 }
 
-/// Returns the values of all fields `looks`, without serde, which would decode them.
+/// Returns the values of all fields `literal`, without serde, which would decode them.
 async fn stored(db: &TestDatabase, collection: &str) -> Vec<Bson> {
     let collection = db.plain_collection::<RawDocumentBuf>(collection);
     let documents: Vec<RawDocumentBuf> = collection.find(doc! {}).await.unwrap().try_collect().await.unwrap();
@@ -41,7 +41,7 @@ fn find(value: &Bson, found: &mut Vec<Bson>) {
         Bson::Document(document) => {
             for (field, value) in document {
                 match field.as_str() {
-                    "looks" => found.push(value.clone()),
+                    "literal" => found.push(value.clone()),
                     _ => find(value, found),
                 }
             }
@@ -71,14 +71,14 @@ async fn in_buckets() {
             .build()
             .unwrap();
         trades.ensure_indexes().await.unwrap();
-        let trade = |id: i32| with_looks(doc! { "id": id });
+        let trade = |id: i32| with_literal(doc! { "id": id });
         trades.append(&1, &doc! { "id": 1 }).await.unwrap();
         let mut times = is_stored(db, trades.append(&1, &trade(2)).await);
         times += is_stored(db, trades.append_many(&2, &[trade(3)]).await);
         times += is_stored(db, trades.append_many(&1, &[trade(4)]).await);
         times += is_stored(db, trades.replace_item(&1, &trade(1)).await);
         times += is_stored(db, trades.batching_writer().append(&1, &trade(5)).await);
-        assert_eq!(stored(db, "trades").await, vec![looks(); times]);
+        assert_eq!(stored(db, "trades").await, vec![literal(); times]);
     })
     .await;
 }
@@ -90,15 +90,15 @@ async fn in_arrays_and_overflow_documents() {
             .threshold(1)
             .max_extras_elements(2);
         let things = outlier_support::ready(db, things).await;
-        let element = |id: i32| with_looks(doc! { "id": id });
-        let mut times = is_stored(db, things.insert(&with_looks(doc! { "_id": 1 })).await);
+        let element = |id: i32| with_literal(doc! { "id": id });
+        let mut times = is_stored(db, things.insert(&with_literal(doc! { "_id": 1 })).await);
         for id in 0..4 {
             times += is_stored(db, things.push(1, &element(id)).await);
         }
         times += is_stored(db, things.push_many(1, &[element(4)]).await);
         let mut found = stored(db, "sales").await;
         found.extend(stored(db, "extra_sales").await);
-        assert_eq!(found, vec![looks(); times]);
+        assert_eq!(found, vec![literal(); times]);
     })
     .await;
 }
@@ -109,13 +109,13 @@ async fn in_children_and_subsets() {
         for consistency in BOTH {
             let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
             let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
-            let child = |id: i32| with_looks(doc! { "product_id": 1, "review_id": id, "published_date": id });
+            let child = |id: i32| with_literal(doc! { "product_id": 1, "review_id": id, "published_date": id });
             let one = products.insert(&child(1)).await;
             let many = products.insert_many(&[child(2)]).await;
             let shown = usize::from(one.is_ok()) + usize::from(many.is_ok());
-            assert_eq!(stored(db, "product").await, vec![looks(); shown]);
+            assert_eq!(stored(db, "product").await, vec![literal(); shown]);
             let times = is_stored(db, one) + is_stored(db, many);
-            assert_eq!(stored(db, "review").await, vec![looks(); times]);
+            assert_eq!(stored(db, "review").await, vec![literal(); times]);
             products.delete_parent(1).await.unwrap();
         }
     })
@@ -126,8 +126,8 @@ async fn in_children_and_subsets() {
 async fn in_parents_and_embedded_children() {
     testkit::run(async |db| {
         let patrons = embedded_support::patrons(db);
-        let child = |id: i32| with_looks(embedded_support::address(id));
-        let parent = with_looks(embedded_support::patron(1, [child(1)]));
+        let child = |id: i32| with_literal(embedded_support::address(id));
+        let parent = with_literal(embedded_support::patron(1, [child(1)]));
         let mut times = 2 * is_stored(db, patrons.insert(&parent).await);
         patrons
             .insert(&embedded_support::patron(2, [embedded_support::address(1)]))
@@ -135,7 +135,7 @@ async fn in_parents_and_embedded_children() {
             .unwrap();
         times += is_stored(db, patrons.add_child(2, &child(2)).await);
         times += is_stored(db, patrons.replace_child(2, &child(1)).await);
-        assert_eq!(stored(db, "patron").await, vec![looks(); times]);
+        assert_eq!(stored(db, "patron").await, vec![literal(); times]);
     })
     .await;
 }

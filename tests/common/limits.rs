@@ -136,8 +136,8 @@ async fn of_children() {
             products.migrate_from_embedded().chunk_children(0).await,
             "chunk_children",
         );
-        let moved = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
-        assert_eq!(moved.children, 15);
+        let migrated = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
+        assert_eq!(migrated.children, 15);
     })
     .await;
 }

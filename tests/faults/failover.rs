@@ -18,7 +18,7 @@ const KEYS: i64 = 4;
 
 /// The outcomes that the writers received.
 #[derive(Default)]
-struct Told {
+struct Outcomes {
     acknowledged: Vec<i64>,
     refused: Vec<i64>,
 }
@@ -45,7 +45,7 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed()
         .map(|_| {
             let (trades, next, done) = (trades.clone(), next.clone(), Arc::clone(&done));
             tokio::spawn(async move {
-                let mut told = Told::default();
+                let mut outcomes = Outcomes::default();
                 while !done.load(Ordering::Relaxed) {
                     let mut n = 0;
                     next.send_modify(|next| {
@@ -53,12 +53,12 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed()
                         *next += 1;
                     });
                     match trades.append(&u32::try_from(n % KEYS).unwrap(), &same_second(n)).await {
-                        Ok(_) => told.acknowledged.push(n),
+                        Ok(_) => outcomes.acknowledged.push(n),
                         Err(error) if error.is_outcome_unknown() => {}
-                        Err(_) => told.refused.push(n),
+                        Err(_) => outcomes.refused.push(n),
                     }
                 }
-                told
+                outcomes
             })
         })
         .collect();
@@ -68,16 +68,16 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed()
     let before = *next.borrow();
     wait_for(&next, before + 300).await;
     done.store(true, Ordering::Relaxed);
-    let mut told = Told::default();
+    let mut outcomes = Outcomes::default();
     for writer in writers {
         let of_writer = writer.await.unwrap();
-        told.acknowledged.extend(of_writer.acknowledged);
-        told.refused.extend(of_writer.refused);
+        outcomes.acknowledged.extend(of_writer.acknowledged);
+        outcomes.refused.extend(of_writer.refused);
     }
     assert!(
-        told.acknowledged.len() >= 500,
+        outcomes.acknowledged.len() >= 500,
         "{} were acknowledged",
-        told.acknowledged.len()
+        outcomes.acknowledged.len()
     );
 
     let mut stored = BTreeSet::new();
@@ -92,11 +92,11 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed()
         }
     }
     assert!(
-        told.acknowledged.iter().all(|n| stored.contains(n)),
+        outcomes.acknowledged.iter().all(|n| stored.contains(n)),
         "an acknowledged item is lost"
     );
     assert!(
-        told.refused.iter().all(|n| !stored.contains(n)),
+        outcomes.refused.iter().all(|n| !stored.contains(n)),
         "an item is stored although its append reported that it is not"
     );
     assert_eq!(violations(&collection, 10).await, []);

@@ -67,8 +67,8 @@ impl Service {
 
     pub async fn terminate(&self) {
         let pid = self.pid().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
-        assert!(told.success());
+        let signalled = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
+        assert!(signalled.success());
     }
 
     pub async fn ended(&mut self) -> ExitStatus {

@@ -282,7 +282,7 @@ impl Protocol for Bucket {
                     in_order && then.all(|item| is_removed(state, *item) || first.contains(item))
                 },
             ),
-            Property::always("a removed item is gone", |_, state: &Moment| {
+            Property::always("a removed item is not stored", |_, state: &Moment| {
                 removals(state).all(|call| !call.has_ended() || state.documents.count(call.item) == 0)
             }),
             Property::always("a key has at most one open bucket", |world, state: &Moment| {

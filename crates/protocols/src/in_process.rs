@@ -173,12 +173,12 @@ impl Model for Process {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("no task waits forever", |process, now: &Moment| {
-                let goes_on = |at: usize| {
+                let makes_progress = |at: usize| {
                     let task = &now.tasks[at];
                     task.is_aborting() || process.is_polled(now, at) && !now.locks.is_waiting(at)
                 };
                 let mut left = (0..now.tasks.len()).filter(|at| !now.tasks[*at].has_ended()).peekable();
-                left.peek().is_none() || left.any(goes_on)
+                left.peek().is_none() || left.any(makes_progress)
             }),
             Property::always("no call meets a transaction of its process", |_, now: &Moment| {
                 !now.has_collided

@@ -206,7 +206,7 @@ impl Protocol for Outlier {
                 let mut stayed = documents.elements().filter(|element| !is_removed(state, *element));
                 stayed.all(|element| state.documents.is_visible(element))
             }),
-            Property::always("a removed element is gone", |_, state: &Moment| {
+            Property::always("a removed element is not stored", |_, state: &Moment| {
                 let mut removed = removals(state).filter(|call| call.has_ended());
                 removed.all(|call| state.documents.count(call.element) == 0)
             }),
@@ -283,7 +283,7 @@ impl Outlier {
 
 /// Returns the elements of pushes that have succeeded and that no client removes.
 fn acknowledged(state: &Moment) -> impl Iterator<Item = u8> {
-    let ended = pushes(state).filter(|call| matches!(call.ended(), Some(Ended::Stored | Ended::IsThere)));
+    let ended = pushes(state).filter(|call| matches!(call.ended(), Some(Ended::Stored | Ended::Exists)));
     let elements = ended.flat_map(|call| call.elements.iter().copied());
     elements.filter(|element| !is_removed(state, *element))
 }

@@ -65,12 +65,12 @@ pub async fn inject_faults(set: &mut ReplicaSet, load: &Load, faults: Faults) {
     for (number, fault) in faults.interleaved().into_iter().enumerate() {
         load.progress(HEALTHY).await;
         let started = Instant::now();
-        let gone = match fault {
+        let replaced = match fault {
             Fault::Kill => set.kill_primary().await,
             Fault::Freeze => set.freeze_primary().await,
             Fault::StepDown => set.step_down().await,
         };
-        let (node, elected) = (gone.unwrap(), started.elapsed());
+        let (node, elected) = (replaced.unwrap(), started.elapsed());
         match fault {
             Fault::Kill => load.progress(AWAY).await,
             // Half of the frozen nodes are back while their clients still wait for them. A secondary that syncs from a

@@ -67,12 +67,12 @@ impl Report {
             self.cases(),
             self.operations.len()
         ));
-        line("| fault at a command | cases | returned | errors | dropped | partly_stored stored | damage reported by `verify` |".to_owned());
+        line("| fault at a command | cases | returned | errors | dropped | partly stored | damage reported by `verify` |".to_owned());
         line("|---|---|---|---|---|---|---|".to_owned());
         for (fault, row) in &self.faults {
             line(format!("| {} | {} |", fault.name(), row.cells()));
         }
-        line("\n| operation | commands | cases | returned | errors | dropped | partly_stored stored | damage reported by `verify` |".to_owned());
+        line("\n| operation | commands | cases | returned | errors | dropped | partly stored | damage reported by `verify` |".to_owned());
         line("|---|---|---|---|---|---|---|---|".to_owned());
         for ((pattern, operation), row) in &self.operations {
             line(format!(

@@ -65,7 +65,7 @@ impl Model for Shop {
     async fn facts(&self) -> Vec<String> {
         let [products, reviews] = self.stored().await;
         let (mut facts, _) = inspect(&products, &reviews, SIZE);
-        let moved: Vec<String> = facts
+        let migrated: Vec<String> = facts
             .iter()
             .map(|fact| format!("{UNREAD}in its collection {fact}"))
             .collect();
@@ -75,7 +75,7 @@ impl Model for Shop {
             facts.extend(Self::embedded(id, &embedded));
         }
         let mut facts = once(facts);
-        facts.extend(moved);
+        facts.extend(migrated);
         facts
     }
 
@@ -103,13 +103,13 @@ impl Model for Shop {
     async fn repair(&self) {}
 
     fn operations() -> Vec<Operation<Self>> {
-        let mut operations = moves();
+        let mut operations = migrations();
         operations.extend(follows());
         operations
     }
 }
 
-fn moves() -> Vec<Operation<Shop>> {
+fn migrations() -> Vec<Operation<Shop>> {
     fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
         Box::pin(plant(&m.products, &m.reviews))
     }

@@ -193,8 +193,8 @@ fn plan(unique: bool, documents: &Documents) -> Option<Plan> {
             plan.written.push(new);
         }
     }
-    let gone = documents.extras.iter().skip(usize::from(positions));
-    plan.removed.extend(gone.map(|extra| extra.seq));
+    let surplus = documents.extras.iter().skip(usize::from(positions));
+    plan.removed.extend(surplus.map(|extra| extra.seq));
     if plan.inline == documents.inline && flag == documents.flag && plan.removed.is_empty() && plan.written.is_empty() {
         return None;
     }

@@ -51,7 +51,7 @@ fn the_parent_is_eventually_correct() {
     starts.extend([
         (
             three.clone(),
-            vec![cached(Insert((3, 7))), guessing(Insert((4, 1))), write(Delete(0))],
+            vec![cached(Insert((3, 7))), cached(Insert((4, 1))), write(Delete(0))],
         ),
         (stale.clone(), vec![write(Insert((3, 1)))]),
         (stale, vec![cached(Insert((3, 1))), write(Insert((4, 2)))]),
