@@ -62,7 +62,7 @@ fn is_stored<T>(db: &TestDatabase, result: Result<T, Error>) -> usize {
 }
 
 #[tokio::test]
-async fn in_buckets() {
+async fn items_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -84,7 +84,7 @@ async fn in_buckets() {
 }
 
 #[tokio::test]
-async fn in_arrays_and_overflow_documents() {
+async fn elements_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let things = outlier_support::builder::<Document, Document>(db)
             .threshold(1)
@@ -104,7 +104,7 @@ async fn in_arrays_and_overflow_documents() {
 }
 
 #[tokio::test]
-async fn in_children_and_subsets() {
+async fn children_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
@@ -123,7 +123,7 @@ async fn in_children_and_subsets() {
 }
 
 #[tokio::test]
-async fn in_parents_and_embedded_children() {
+async fn embedded_children_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let patrons = embedded_support::patrons(db);
         let child = |id: i32| with_literal(embedded_support::address(id));

@@ -36,7 +36,7 @@ fn is_refused<T: std::fmt::Debug>(outcome: Result<T>, context: &str) {
 }
 
 #[tokio::test]
-async fn of_children_and_their_parents() {
+async fn invalid_ids_of_children_and_parents_are_refused() {
     testkit::run(async |db| {
         for consistency in subset_support::BOTH {
             let builder = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
@@ -84,7 +84,7 @@ async fn of_children_and_their_parents() {
 }
 
 #[tokio::test]
-async fn of_lists_and_of_parents() {
+async fn invalid_ids_of_lists_and_embedding_parents_are_refused() {
     testkit::run(async |db| {
         let books = outlier_support::builder::<Document, Document>(db);
         let books: OutlierRepository<Document, Document> = outlier_support::ready(db, books).await;
@@ -111,7 +111,7 @@ async fn of_lists_and_of_parents() {
 
 /// A value that can be the key of a bucket can be an id everywhere, and is stored in the same type.
 #[tokio::test]
-async fn unsigned_integers_are_ids() {
+async fn unsigned_integers_are_valid_ids() {
     testkit::run(async |db| {
         let patrons = embedded_support::patrons(db);
         let plain = db.plain_collection::<Document>("patron");

@@ -21,7 +21,7 @@ fn is_refused<T>(outcome: Result<T>, call: &str) {
 }
 
 #[tokio::test]
-async fn of_buckets() {
+async fn buckets_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         for size in [1, 10, i32::MAX as u32] {
             plain(db).drop().await.unwrap();
@@ -54,7 +54,7 @@ async fn of_buckets() {
 }
 
 #[tokio::test]
-async fn of_lists() {
+async fn outliers_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         let books = outlier_support::books(db).await;
         let book = outlier_support::book(1, 120);
@@ -105,7 +105,7 @@ async fn with_reviews(db: &TestDatabase, size: u32) -> SubsetRepository<Document
 }
 
 #[tokio::test]
-async fn of_children() {
+async fn subsets_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         let products = with_reviews(db, i32::MAX as u32).await;
         assert_eq!(subset_support::embedded(db).await.len(), 15);

@@ -62,7 +62,7 @@ pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl 
                 }));
                 Ok(())
             });
-            ran.unwrap_or_else(|failure| panic!("{failure}\nrun it again with MODEL_SEED={seed}"));
+            ran.unwrap_or_else(|failure| panic!("{failure}\nrepeat it with MODEL_SEED={seed}"));
             seed = seed.wrapping_add(1);
         }
     });

@@ -112,7 +112,7 @@ async fn writes_of_a_transaction_are_visible_when_it_commits() {
 }
 
 #[tokio::test]
-async fn a_conflict_keeps_its_labels_and_is_not_retried_inside() {
+async fn a_conflict_keeps_its_labels_and_is_not_retried_by_the_repository() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &patron("joe", [])).await;

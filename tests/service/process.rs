@@ -114,7 +114,7 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() 
 
     let mut count = acknowledged.subscribe();
     let some = count.wait_for(|count| *count >= TASKS * ROUNDS);
-    tokio::time::timeout(PATIENCE, some)
+    tokio::time::timeout(TIMEOUT, some)
         .await
         .expect("the writers make no progress")
         .unwrap();
@@ -128,7 +128,7 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() 
     assert_eq!(get(address, "/health/live").await.unwrap().status, 204);
     let mut refused = seen.refused.subscribe();
     let enough = *refused.borrow() + TASKS;
-    tokio::time::timeout(PATIENCE, refused.wait_for(|count| *count >= enough))
+    tokio::time::timeout(TIMEOUT, refused.wait_for(|count| *count >= enough))
         .await
         .expect("no request is refused without a server")
         .unwrap();
@@ -139,7 +139,7 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() 
 
     mongod.restart().await.unwrap();
     for writer in writers {
-        tokio::time::timeout(PATIENCE, writer)
+        tokio::time::timeout(TIMEOUT, writer)
             .await
             .expect("the service does not respond again")
             .unwrap();
@@ -232,7 +232,7 @@ async fn a_graceful_shutdown_answers_the_requests_in_flight() {
             found = operations.get_array("inprog").unwrap().len();
         }
     };
-    tokio::time::timeout(PATIENCE, is_under_way)
+    tokio::time::timeout(TIMEOUT, is_under_way)
         .await
         .expect("the request is not on the server");
 
@@ -242,9 +242,9 @@ async fn a_graceful_shutdown_answers_the_requests_in_flight() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, is_closed)
+    tokio::time::timeout(TIMEOUT, is_closed)
         .await
-        .expect("it still accepts connections");
+        .expect("the service still accepts connections");
     assert!(!request.is_finished(), "the request is in flight");
     session.abort_transaction().await.unwrap();
     let answer = request.await.unwrap().unwrap();

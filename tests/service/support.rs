@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running service. It is killed when this is dropped.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Service {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id().expect("it still runs")
+        self.child.id().expect("the process has ended")
     }
 
     pub async fn terminate(&self) {
@@ -72,9 +72,9 @@ impl Service {
     }
 
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, self.child.wait())
+        tokio::time::timeout(TIMEOUT, self.child.wait())
             .await
-            .expect("it does not end")
+            .expect("the process does not end")
             .unwrap()
     }
 
@@ -85,7 +85,7 @@ impl Service {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        let answered = tokio::time::timeout(TIMEOUT, answered).await;
         answered.unwrap_or_else(|_| panic!("{path} was never {status}"));
     }
 }

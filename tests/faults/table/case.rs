@@ -236,7 +236,7 @@ impl<M: Model> Case<'_, M> {
                 let reported = reported.saturating_sub(self.operation.stored_before);
                 assert!(
                     stored == reported || unknown && stored > reported,
-                    "{context}: {stored} are stored"
+                    "{context}: the number of stored items is {stored}"
                 );
             }
             Promise::Steps => assert!(is_between(before, after, facts), "{context}: {facts:?}"),

@@ -27,7 +27,7 @@ async fn transaction<T: Debug>(
         Ok(value) => {
             // In a task, because a dropped commit of the driver is not tested here: it can leave the transaction open.
             let commit = tokio::spawn(async move { session.commit_transaction().await });
-            commit.await.expect("the task ends")?;
+            commit.await.expect("the task of the commit panicked")?;
             Ok(format!("{value:?}"))
         }
         Err(error) => {
