@@ -1,8 +1,8 @@
 //! `rebalance`, and `repair`, which does the same.
 //!
 //! Mirrors `rewrite.rs` and `fix.rs` of `crates/outlier/src/repair`, and `form/layout.rs`: what it reads from the
-//! snapshot, the order of its writes, the position after the newest overflow document that it claims, and the read of
-//! overflow documents after it clears the flag.
+//! snapshot, and the order of its writes. It also claims the position after the newest overflow document. After it clears
+//! the flag, it reads whether overflow documents exist.
 
 use std::collections::BTreeSet;
 
