@@ -1,4 +1,4 @@
-//! Documents as buckets: read, checked and mended.
+//! Reads, checks and repairs arbitrary documents as buckets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

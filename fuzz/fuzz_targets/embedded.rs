@@ -1,4 +1,4 @@
-//! Documents as parents with their children.
+//! Reads and checks arbitrary documents as parents with embedded children.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

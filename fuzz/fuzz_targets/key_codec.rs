@@ -1,4 +1,4 @@
-//! Keys, as text and as stored values.
+//! Decodes keys, from text and from stored values.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Documents as a main document and its extras: read, checked and mended.
+//! Reads, checks and repairs arbitrary documents as a main document and its overflow documents.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The profile of the program, with the program's own files, as it is no library.
+//! Parses the profile of the command line program. Includes the program's source files, because it is not a library.
 #![no_main]
 
 #[allow(dead_code)]

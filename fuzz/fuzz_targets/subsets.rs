@@ -1,4 +1,4 @@
-//! Documents as parents, children and changes of a subset.
+//! Reads arbitrary documents as parents, children and change events of a subset.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

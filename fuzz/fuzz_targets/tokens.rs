@@ -1,4 +1,4 @@
-//! The tokens of all repositories.
+//! Decodes the tokens of all repositories.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

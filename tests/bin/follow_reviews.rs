@@ -1,5 +1,5 @@
-//! A process that follows the reviews of the database that its arguments name, for the tests that kill one. It prints a
-//! line after each batch.
+//! A process that follows the reviews of the database in its arguments, for the tests that kill one. It prints a line
+//! after each batch.
 
 use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongodb::Client;

@@ -1,4 +1,4 @@
-//! Gets a server as tests and examples do, says so in one line, and holds it until its standard input ends.
+//! Gets a server as tests and examples do, reports it in one line, and keeps it until its standard input ends.
 
 use std::io::Read;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! A process that moves `flat` to `trades` in the database that its arguments name, for the tests that kill one. It
-//! says so when a chunk is moved, and then waits for a line.
+//! A process that migrates `flat` to `trades` in the database in its arguments, for the tests that kill one. It prints
+//! a line after each chunk, and then waits for a line.
 
 use std::io::{BufRead, stdin};
 

@@ -1,4 +1,4 @@
-//! Tests on deployments of other kinds: three nodes, secured servers, older versions.
+//! Tests on other deployments: three nodes, secured servers, older versions.
 
 pub(crate) mod secured;
 pub(crate) mod secured_support;

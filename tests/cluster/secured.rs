@@ -1,4 +1,4 @@
-//! Deployments as in production: with users, and by TLS.
+//! Deployments as in production: with users, and with TLS.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ use crate::subset::support::review;
 const READER: &str = "Zoe.Reader";
 const SECRET: &str = "s3cret/of@Zoe";
 
-/// A replica set whose members know each other by a key file, and whose clients must log in.
+/// Starts a replica set whose members authenticate by a key file, and whose clients must log in.
 async fn with_users() -> (Mongod, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
@@ -31,7 +31,7 @@ async fn with_users() -> (Mongod, TempDir) {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).unwrap();
     let key = format!("--keyFile={}", key.display());
     let mongod = Mongod::start(MongodOptions::new().argument(key)).await.unwrap();
-    // As long as there is no user, one from this machine may make the first.
+    // While there is no user, the localhost exception lets a client create the first one.
     let nobody = Client::with_uri_str(mongod.uri()).await.unwrap();
     let user = |name: &str, password: &str, role: &str| {
         let role = doc! { "role": role, "db": if role == "root" { "admin" } else { "shop" } };
@@ -56,7 +56,7 @@ async fn log_in(mongod: &Mongod, name: &str, password: &str) -> Database {
     Client::with_options(options).unwrap().database("shop")
 }
 
-/// The call was refused, and its error has no secrets.
+/// Checks that the call was refused, and that its error contains no secrets.
 #[track_caller]
 fn is_refused<T: Debug>(call: &str, outcome: Result<T>) -> Error {
     let error = outcome.expect_err(call);
@@ -72,7 +72,7 @@ fn is_refused<T: Debug>(call: &str, outcome: Result<T>) -> Error {
 }
 
 #[tokio::test]
-async fn a_user_who_may_write_can_do_all() {
+async fn a_user_with_the_role_read_write_can_run_all_calls() {
     let (mongod, _folder) = with_users().await;
     let shop = Shop::of(log_in(&mongod, "writer", "wr1ter").await);
     shop.fill().await;
@@ -80,7 +80,7 @@ async fn a_user_who_may_write_can_do_all() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_only_read_can_read_and_verify_and_is_told_why_nothing_else() {
+async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_otherwise() {
     let (mongod, _folder) = with_users().await;
     let writer = log_in(&mongod, "writer", "wr1ter").await;
     Shop::of(writer.clone()).fill().await;
@@ -144,26 +144,26 @@ async fn a_user_who_may_only_read_can_read_and_verify_and_is_told_why_nothing_el
 }
 
 #[tokio::test]
-async fn a_user_who_may_only_read_sees_what_is_wrong_and_cannot_mend_it() {
+async fn a_user_with_the_role_read_can_verify_but_not_repair() {
     let (mongod, _folder) = with_users().await;
     let writer = log_in(&mongod, "writer", "wr1ter").await;
     Shop::of(writer.clone()).fill().await;
-    let wrong = doc! { "$set": { "count": 1 } };
+    let damage = doc! { "$set": { "count": 1 } };
     writer
         .collection::<Document>("trades")
-        .update_one(doc! { "customerId": 7 }, wrong)
+        .update_one(doc! { "customerId": 7 }, damage)
         .await
         .unwrap();
-    let wrong = doc! { "$unset": { "has_extras": "" } };
+    let damage = doc! { "$unset": { "has_extras": "" } };
     writer
         .collection::<Document>("sales")
-        .update_one(doc! {}, wrong)
+        .update_one(doc! {}, damage)
         .await
         .unwrap();
-    let wrong = doc! { "$set": { "reviews": [] } };
+    let damage = doc! { "$set": { "reviews": [] } };
     writer
         .collection::<Document>("product")
-        .update_one(doc! {}, wrong)
+        .update_one(doc! {}, damage)
         .await
         .unwrap();
     let before = stored(&writer).await;
@@ -188,7 +188,7 @@ async fn a_user_who_may_only_read_sees_what_is_wrong_and_cannot_mend_it() {
     is_refused("migrate_existing", other.migrate_existing().await);
     assert_eq!(stored(&writer).await, before, "nothing was written");
 
-    // Where indexes are missing, they cannot be made.
+    // Without the privilege, missing indexes cannot be created.
     writer.collection::<Document>("trades").drop_indexes().await.unwrap();
     writer
         .collection::<Document>("extra_sales")
@@ -202,7 +202,7 @@ async fn a_user_who_may_only_read_sees_what_is_wrong_and_cannot_mend_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_not_shown() {
+async fn a_wrong_password_is_reported_and_not_shown() {
     let (mongod, _folder) = with_users().await;
     let shop = Shop::of(log_in(&mongod, READER, "not_s3cret/of@Zoe").await);
     let error = is_refused("get", shop.books.get(1).await);
@@ -212,7 +212,7 @@ async fn a_wrong_password_is_told_and_not_shown() {
     is_refused("get", Shop::of(nobody).patrons.get("joe").await);
 }
 
-/// Everything in all collections, and their indexes.
+/// Returns all documents of all collections, and their indexes.
 async fn stored(database: &Database) -> Vec<Document> {
     let mut names = database.list_collection_names().await.unwrap();
     names.sort();
@@ -226,7 +226,7 @@ async fn stored(database: &Database) -> Vec<Document> {
     stored
 }
 
-/// A replica set that takes nothing but TLS, and a folder with its certificate, and that of another.
+/// Starts a replica set that accepts only TLS. Returns a folder with its certificate, and that of another server.
 async fn with_tls() -> (Mongod, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["server.pem", "other.pem"] {
@@ -242,7 +242,7 @@ async fn with_tls() -> (Mongod, TempDir) {
         .argument(format!("--tlsCAFile={}", pem.display()))
         .argument("--tlsAllowConnectionsWithoutCertificates");
     let mongod = Mongod::start(options).await.unwrap();
-    // The testkit starts it without TLS. From here on there is no other way.
+    // The testkit starts it without TLS. From here on, it requires TLS.
     let plain = Client::with_uri_str(mongod.uri()).await.unwrap();
     let require = doc! { "setParameter": 1, "tlsMode": "requireTLS" };
     plain.database("admin").run_command(require).await.unwrap();
@@ -258,7 +258,7 @@ async fn by_tls(mongod: &Mongod, authority: Option<&Path>) -> Database {
 }
 
 #[tokio::test]
-async fn all_works_by_tls_and_nothing_does_without() {
+async fn all_calls_work_with_tls_and_none_without() {
     let (mongod, folder) = with_tls().await;
     let shop = Shop::of(by_tls(&mongod, Some(&folder.path().join("server.pem"))).await);
     shop.fill().await;

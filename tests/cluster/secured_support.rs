@@ -1,4 +1,4 @@
-//! All four patterns over one database, for deployments that are not the tests' usual one.
+//! All four patterns in one database, for deployments other than the usual one of the tests.
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
@@ -48,7 +48,7 @@ impl Shop {
         }
     }
 
-    /// Writes by each pattern, also in transactions.
+    /// Writes with each pattern, also in transactions.
     pub async fn fill(&self) {
         self.trades.ensure_indexes().await.unwrap();
         self.books.ensure_indexes().await.unwrap();
@@ -74,7 +74,7 @@ impl Shop {
         self.patrons.add_child("joe", &doc! { "id": "work" }).await.unwrap();
     }
 
-    /// Reads by every call that reads, and finds nothing wrong.
+    /// Runs every read, and checks that verify finds no damage.
     pub async fn read(&self) {
         let trades = &self.trades;
         trades.indexes().check(trades.collection()).await.unwrap();
@@ -132,7 +132,7 @@ impl Shop {
     }
 }
 
-/// A repository of the newest so many reviews.
+/// Returns a repository with a subset of this size, of the newest reviews.
 pub fn products(database: &Database, size: u32) -> SubsetRepository<Product, Review> {
     crate::subset::support::builder(database)
         .subset_size(size)

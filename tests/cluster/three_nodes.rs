@@ -1,6 +1,6 @@
-//! Three nodes, whose primary is killed, frozen and made to step down again and again, under the load of all patterns at
-//! once, with a follower and moves running. What was acknowledged is stored, once; what was refused is not; what is
-//! unknown is stored once at most. Histories of appends and reads are recorded and checked.
+//! Three nodes, whose primary is repeatedly killed, frozen and stepped down. All patterns are under load, with a
+//! follower and migrations. Acknowledged writes are stored exactly once, refused ones are not stored, and unknown ones
+//! at most once. Histories of appends and reads are recorded and checked.
 //!
 //! `cargo xtask long primary` is the long form: a hundred kills. It writes `docs/guarantees/three-nodes.md`.
 
@@ -12,9 +12,9 @@ mod history;
 mod nemesis;
 mod outlier_load;
 mod report;
+mod rollback;
 mod stage;
 mod subset_load;
-mod taken_back;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ use std::time::Instant;
 use mongodb::bson::doc;
 
 use bucket_load::{Judged, Level};
-use nemesis::{Faults, torment};
+use nemesis::{Faults, inject_faults};
 use report::Report;
 use stage::{Stage, ask};
 
@@ -37,7 +37,7 @@ const LONG: Faults = Faults {
     freezes: 30,
     step_downs: 30,
 };
-/// What a call may end with while the primary changes, or since an earlier one did what it should.
+/// The errors of calls while the primary changes, or if an earlier attempt took effect.
 const EXPECTED: [&str; 7] = [
     "ServerSelection",
     "Network",
@@ -54,7 +54,7 @@ async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     let faults = if is_long { LONG } else { SHORT };
     let mut stage = Stage::start().await;
     let (started, first_term) = (Instant::now(), stage.term().await);
-    torment(&mut stage.set, &stage.load, faults).await;
+    inject_faults(&mut stage.set, &stage.load, faults).await;
     let time = started.elapsed();
     let elections = stage.term().await - first_term;
     let server = ask(&stage.database, doc! { "buildInfo": 1 }).await;
@@ -79,7 +79,7 @@ async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     }
 }
 
-/// Each way of reading is held to what the documentation says of it.
+/// Checks each level against its documentation.
 fn check_readers(levels: &BTreeMap<Level, Judged>) {
     for (level, judged) in levels {
         for (wrong, first) in &judged.first {
@@ -93,7 +93,7 @@ fn check_readers(levels: &BTreeMap<Level, Judged>) {
     }
 }
 
-/// A run in which nothing happened shows nothing.
+/// Checks that the run had elections and successful calls.
 fn check_work(report: &Report) {
     let faults = report.faults.kills + report.faults.freezes + report.faults.step_downs;
     assert!(report.elections >= faults as i64, "{} elections", report.elections);
@@ -104,5 +104,5 @@ fn check_work(report: &Report) {
             assert!(EXPECTED.contains(&name), "{kind}: {error}");
         }
     }
-    assert_eq!(report.stored.moves.0 > 0, flat_load::can_move(&report.version));
+    assert_eq!(report.stored.migrations.0 > 0, flat_load::can_migrate(&report.version));
 }

@@ -1,4 +1,5 @@
-//! What an older server lacks: a typed error says so, and nothing is stored. On a newer one the same call does it.
+//! Features that an older server lacks: a typed error reports it, and the call has no effect. On a newer server the
+//! same call succeeds.
 
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -13,7 +14,7 @@ use crate::subset::follower_support::{NAME, followed};
 use crate::subset::support as subset_support;
 
 #[tokio::test]
-async fn a_move_into_buckets_needs_five() {
+async fn a_migration_into_buckets_needs_mongodb_5() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -26,7 +27,7 @@ async fn a_move_into_buckets_needs_five() {
 }
 
 #[tokio::test]
-async fn a_move_into_parents_needs_five() {
+async fn a_migration_into_parents_needs_mongodb_5() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -37,14 +38,14 @@ async fn a_move_into_parents_needs_five() {
             .unwrap();
         addresses(db).insert_one(referring(1, 1)).await.unwrap();
         index_reference(db).await;
-        let moved = patrons(db).migrate_from_references(&addresses(db), "patron_id").await;
-        assert_eq!(moved.unwrap().children, 1);
+        let migrated = patrons(db).migrate_from_references(&addresses(db), "patron_id").await;
+        assert_eq!(migrated.unwrap().children, 1);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_follower_needs_six() {
+async fn a_follower_needs_mongodb_6() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 1).await else { return };
         let run = products.follow(NAME).enable_pre_images().run_until_current().await;
@@ -54,7 +55,7 @@ async fn a_follower_needs_six() {
 }
 
 #[tokio::test]
-async fn a_second_page_size_at_the_same_time_needs_five() {
+async fn indexes_of_two_page_sizes_need_mongodb_5() {
     testkit::run(async |db| {
         trades(db).await;
         let other = builder(db).page_size(20).build().unwrap();
@@ -71,8 +72,8 @@ async fn a_second_page_size_at_the_same_time_needs_five() {
     .await;
 }
 
-/// How many documents the call stored: so many, or none where it says that names with a dollar are not stored here. Older
-/// servers take some commands with them, and refuse others.
+/// Returns how many documents the call stored: this number, or none if its error reports that the server does not
+/// support names with a dollar. Older servers accept such names in some commands, and refuse others.
 fn stored<T>(db: &TestDatabase, documents: u64, outcome: Result<T, Error>) -> u64 {
     let Err(error) = outcome else { return documents };
     assert!(!at_least(db, 5), "{error:?}");
@@ -85,7 +86,7 @@ fn stored<T>(db: &TestDatabase, documents: u64, outcome: Result<T, Error>) -> u6
 }
 
 #[tokio::test]
-async fn names_with_a_dollar_need_five() {
+async fn names_with_a_dollar_need_mongodb_5() {
     testkit::run(async |db| {
         let hostile = doc! { "id": 9, "a": { "$b": 1 } };
         let trades = mongo_patterns::bucket::BucketRepository::<u32, Document>::builder(plain(db))
@@ -124,7 +125,7 @@ async fn names_with_a_dollar_need_five() {
         assert_eq!(embedded_support::ids(db, "joe").await.len() as u64, children);
         let parents = stored(db, 1, patrons.insert(&patron("zoe", [hostile])).await);
         assert_eq!(all(&embedded_support::stored(db)).await.len() as u64, 1 + parents);
-        assert!(at_least(db, 5) || children == 0, "an older server refuses this one");
+        assert!(at_least(db, 5) || children == 0, "an older server refuses this child");
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Collections on which the patterns cannot work: `ensure_indexes` refuses them, and creates nothing.
+//! Collections that the patterns do not support: `ensure_indexes` refuses them, and creates nothing.
 
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::{Error, ErrorKind};
@@ -9,10 +9,10 @@ use crate::common::support::at_least;
 use crate::embedded::support::patrons;
 use crate::{common::support, outlier::support as outlier_support, subset::support as subset_support};
 
-/// A collection of each pattern, by its name in the tests.
+/// The collections of all patterns, by their names in the tests.
 const COLLECTIONS: [&str; 6] = ["trades", "sales", "extra_sales", "product", "review", "patron"];
 
-/// What `ensure_indexes` of the pattern says that has this collection.
+/// Runs `ensure_indexes` of the pattern that has this collection.
 async fn ensure(db: &TestDatabase, collection: &str) -> Result<(), Error> {
     match collection {
         "trades" => support::builder(db).build()?.ensure_indexes().await?,
@@ -36,7 +36,7 @@ async fn create(db: &TestDatabase, collection: &str, options: Document) {
     plain.run_command(create).await.unwrap();
 }
 
-/// Creates each collection with these options, alone, and looks for what `ensure_indexes` says and does.
+/// Creates each collection with these options, alone, and checks that `ensure_indexes` refuses it and creates nothing.
 async fn refuses(db: &TestDatabase, options: Document, kind: ErrorKind) {
     let plain = db.plain_client().database(db.database().name());
     for collection in COLLECTIONS {
@@ -111,7 +111,7 @@ async fn a_clustered_collection_is_refused() {
 }
 
 #[tokio::test]
-async fn a_clustered_collection_is_refused_where_its_indexes_were_created_by_other_means() {
+async fn a_clustered_collection_is_refused_even_if_its_indexes_exist() {
     testkit::run(async |db| {
         if !at_least(db, 6) {
             return ensure(db, "extra_sales").await.unwrap();
@@ -168,7 +168,7 @@ async fn collections_of_two_databases_are_both_checked() {
 }
 
 #[tokio::test]
-async fn both_collections_are_checked_in_the_round_trips_of_one() {
+async fn one_round_trip_checks_both_collections() {
     testkit::run(async |db| {
         ensure(db, "sales").await.unwrap();
         ensure(db, "product").await.unwrap();
@@ -179,7 +179,7 @@ async fn both_collections_are_checked_in_the_round_trips_of_one() {
 }
 
 #[tokio::test]
-async fn a_migration_refuses_such_parents_before_it_writes() {
+async fn a_migration_refuses_unsupported_parents_before_it_writes() {
     testkit::run(async |db| {
         create(db, "product", doc! { "collation": { "locale": "en", "strength": 2 } }).await;
         let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();

@@ -1,5 +1,5 @@
-//! The `Debug` form of repositories, builders and actions: no keys, ids, items or elements, and nothing of the driver's
-//! client, since all of it ends up in logs.
+//! The `Debug` output of repositories, builders and actions: no keys, ids, items or elements, and nothing of the
+//! driver's client, because the output ends up in logs.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use crate::{
     embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
 };
 
-/// In each value that a user gives.
+/// Part of each value that a user passes.
 const MARKER: &str = "qq_user_value_qq";
 
 struct Seen<'a> {
@@ -28,7 +28,7 @@ impl Seen<'_> {
     fn add(&mut self, pattern: &str, shown: &dyn Debug) {
         let text = format!("{shown:?} {shown:#?}");
         assert!(!text.contains(MARKER), "{text}");
-        // The client's options may have a password.
+        // The client's options may contain a password.
         assert!(!text.contains("Session") && !text.contains("Client"), "{text}");
         let name = text.chars().take_while(|character| character.is_alphanumeric());
         self.names.insert(format!("{pattern} {}", name.collect::<String>()));
@@ -36,7 +36,7 @@ impl Seen<'_> {
 }
 
 #[tokio::test]
-async fn actions_show_no_user_values() {
+async fn debug_output_of_actions_has_no_user_values() {
     testkit::run(async |db| {
         let mut seen = Seen {
             db,
@@ -190,7 +190,7 @@ async fn embedded(seen: &mut Seen<'_>) {
     actions.into_iter().for_each(|action| seen.add("embedded", action));
 }
 
-/// All that is `#[must_use]` and public, as `pattern Type`.
+/// Returns all public types with `#[must_use]`, as `pattern Type`.
 fn actions() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for pattern in ["bucket", "outlier", "subset", "embedded"] {

@@ -1,4 +1,5 @@
-//! What looks like extended JSON, such as `{ "$date": 5 }`, is stored as it is, and not as what it would stand for.
+//! Documents that look like extended JSON, such as `{ "$date": 5 }`, are stored literally, not as the value that they
+//! describe.
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
@@ -12,18 +13,18 @@ use crate::{
     embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
 };
 
-fn looks() -> Bson {
+fn literal() -> Bson {
     let id = "65398fb70000000000000000";
     doc! { "date": { "$date": 5_i64 }, "long": [{ "$numberLong": "1" }], "id": { "$oid": id } }.into()
 }
 
-/// With what looks like extended JSON in the field `looks`.
-fn with_looks(mut document: Document) -> Document {
-    document.insert("looks", looks());
+/// Returns a document with such documents in the field `literal`.
+fn with_literal(mut document: Document) -> Document {
+    document.insert("literal", literal());
     document
 }
 
-/// The values of all fields `looks`, without the decoding of serde, which would make them what they stand for.
+/// Returns the values of all fields `literal`, without serde, which would decode them.
 async fn stored(db: &TestDatabase, collection: &str) -> Vec<Bson> {
     let collection = db.plain_collection::<RawDocumentBuf>(collection);
     let documents: Vec<RawDocumentBuf> = collection.find(doc! {}).await.unwrap().try_collect().await.unwrap();
@@ -40,7 +41,7 @@ fn find(value: &Bson, found: &mut Vec<Bson>) {
         Bson::Document(document) => {
             for (field, value) in document {
                 match field.as_str() {
-                    "looks" => found.push(value.clone()),
+                    "literal" => found.push(value.clone()),
                     _ => find(value, found),
                 }
             }
@@ -49,7 +50,7 @@ fn find(value: &Bson, found: &mut Vec<Bson>) {
     }
 }
 
-/// How much of it is stored: before MongoDB 5.0 a call may refuse such names, and says what is stored all the same.
+/// Returns the number of stored items. Before MongoDB 5.0 a call may refuse such names, and its error has the number.
 fn is_stored<T>(db: &TestDatabase, result: Result<T, Error>) -> usize {
     match result {
         Ok(_) => 1,
@@ -61,7 +62,7 @@ fn is_stored<T>(db: &TestDatabase, result: Result<T, Error>) -> usize {
 }
 
 #[tokio::test]
-async fn in_buckets() {
+async fn items_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -70,51 +71,51 @@ async fn in_buckets() {
             .build()
             .unwrap();
         trades.ensure_indexes().await.unwrap();
-        let trade = |id: i32| with_looks(doc! { "id": id });
+        let trade = |id: i32| with_literal(doc! { "id": id });
         trades.append(&1, &doc! { "id": 1 }).await.unwrap();
         let mut times = is_stored(db, trades.append(&1, &trade(2)).await);
         times += is_stored(db, trades.append_many(&2, &[trade(3)]).await);
         times += is_stored(db, trades.append_many(&1, &[trade(4)]).await);
         times += is_stored(db, trades.replace_item(&1, &trade(1)).await);
         times += is_stored(db, trades.batching_writer().append(&1, &trade(5)).await);
-        assert_eq!(stored(db, "trades").await, vec![looks(); times]);
+        assert_eq!(stored(db, "trades").await, vec![literal(); times]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn in_lists_and_their_extras() {
+async fn elements_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let things = outlier_support::builder::<Document, Document>(db)
             .threshold(1)
             .max_extras_elements(2);
         let things = outlier_support::ready(db, things).await;
-        let element = |id: i32| with_looks(doc! { "id": id });
-        let mut times = is_stored(db, things.insert(&with_looks(doc! { "_id": 1 })).await);
+        let element = |id: i32| with_literal(doc! { "id": id });
+        let mut times = is_stored(db, things.insert(&with_literal(doc! { "_id": 1 })).await);
         for id in 0..4 {
             times += is_stored(db, things.push(1, &element(id)).await);
         }
         times += is_stored(db, things.push_many(1, &[element(4)]).await);
         let mut found = stored(db, "sales").await;
         found.extend(stored(db, "extra_sales").await);
-        assert_eq!(found, vec![looks(); times]);
+        assert_eq!(found, vec![literal(); times]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn in_children_and_the_subset_of_them() {
+async fn children_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
             let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
-            let child = |id: i32| with_looks(doc! { "product_id": 1, "review_id": id, "published_date": id });
+            let child = |id: i32| with_literal(doc! { "product_id": 1, "review_id": id, "published_date": id });
             let one = products.insert(&child(1)).await;
             let many = products.insert_many(&[child(2)]).await;
             let shown = usize::from(one.is_ok()) + usize::from(many.is_ok());
-            assert_eq!(stored(db, "product").await, vec![looks(); shown]);
+            assert_eq!(stored(db, "product").await, vec![literal(); shown]);
             let times = is_stored(db, one) + is_stored(db, many);
-            assert_eq!(stored(db, "review").await, vec![looks(); times]);
+            assert_eq!(stored(db, "review").await, vec![literal(); times]);
             products.delete_parent(1).await.unwrap();
         }
     })
@@ -122,11 +123,11 @@ async fn in_children_and_the_subset_of_them() {
 }
 
 #[tokio::test]
-async fn in_parents_and_embedded_children() {
+async fn embedded_children_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let patrons = embedded_support::patrons(db);
-        let child = |id: i32| with_looks(embedded_support::address(id));
-        let parent = with_looks(embedded_support::patron(1, [child(1)]));
+        let child = |id: i32| with_literal(embedded_support::address(id));
+        let parent = with_literal(embedded_support::patron(1, [child(1)]));
         let mut times = 2 * is_stored(db, patrons.insert(&parent).await);
         patrons
             .insert(&embedded_support::patron(2, [embedded_support::address(1)]))
@@ -134,12 +135,12 @@ async fn in_parents_and_embedded_children() {
             .unwrap();
         times += is_stored(db, patrons.add_child(2, &child(2)).await);
         times += is_stored(db, patrons.replace_child(2, &child(1)).await);
-        assert_eq!(stored(db, "patron").await, vec![looks(); times]);
+        assert_eq!(stored(db, "patron").await, vec![literal(); times]);
     })
     .await;
 }
 
-/// As the documentation of the bucket pattern recommends.
+/// The type that the documentation of the bucket pattern recommends.
 #[tokio::test]
 async fn items_of_any_fields_are_read_as_raw_documents() {
     testkit::run(async |db| {

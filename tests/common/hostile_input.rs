@@ -1,4 +1,4 @@
-//! What the fuzz targets check, without a fuzzer: on their seeds, on seeds that were changed, and on anything.
+//! The checks of the fuzz targets, without a fuzzer: on their seeds, on mutated seeds, and on random input.
 //! `cargo xtask long inputs` checks more of it.
 
 use std::fs;
@@ -19,15 +19,15 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// A seed in which some bytes are changed, taken out or put in.
+/// Returns seeds in which some bytes are changed, removed or inserted.
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), 0..4, any::<u8>()), 1..6);
     (select(seeds), edits).prop_map(|(mut bytes, edits)| {
-        for (place, edit, byte) in edits {
+        for (index, edit, byte) in edits {
             if bytes.is_empty() {
                 break;
             }
-            let at = place.index(bytes.len());
+            let at = index.index(bytes.len());
             match edit {
                 0 => bytes[at] = byte,
                 1 => bytes[at] ^= 1 << (byte % 8),
@@ -41,7 +41,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The documents of a seed, in which some fields have other values or are gone.
+/// Returns the documents of a seed, in which some fields have other values or are removed.
 fn replaced(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), any::<Index>(), prop::option::of(value())), 1..6);
     (select(seeds), edits).prop_map(|(seed, edits)| {

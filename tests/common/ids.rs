@@ -1,4 +1,4 @@
-//! Values that the server refuses as an `_id`, or replaces: a typed error, and nothing stored.
+//! Values that the server refuses as an `_id`, or replaces: a typed error, and no effect.
 
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
@@ -12,7 +12,7 @@ use crate::{
     embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
 };
 
-/// What no document can have as its `_id`.
+/// Returns values that are not valid as an `_id`.
 fn no_ids() -> [Bson; 4] {
     let regex = Regex {
         pattern: cstr!("a").into(),
@@ -36,7 +36,7 @@ fn is_refused<T: std::fmt::Debug>(outcome: Result<T>, context: &str) {
 }
 
 #[tokio::test]
-async fn of_children_and_their_parents() {
+async fn invalid_ids_of_children_and_parents_are_refused() {
     testkit::run(async |db| {
         for consistency in subset_support::BOTH {
             let builder = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
@@ -84,7 +84,7 @@ async fn of_children_and_their_parents() {
 }
 
 #[tokio::test]
-async fn of_lists_and_of_parents() {
+async fn invalid_ids_of_lists_and_embedding_parents_are_refused() {
     testkit::run(async |db| {
         let books = outlier_support::builder::<Document, Document>(db);
         let books: OutlierRepository<Document, Document> = outlier_support::ready(db, books).await;
@@ -98,7 +98,7 @@ async fn of_lists_and_of_parents() {
             is_refused(books.push(id.clone(), &doc! {}).await, &context);
             is_refused(patrons.insert(&bad).await, &context);
             is_refused(patrons.get(id.clone()).await, &context);
-            // As the server says it, where a call does not look before it sends.
+            // The server's own error, for a call that does not check before it sends.
             let sent = embedded_support::stored(db).insert_one(doc! { "_id": id }).await;
             is_refused(sent.map_err(Error::from), &context);
         }
@@ -109,9 +109,9 @@ async fn of_lists_and_of_parents() {
     .await;
 }
 
-/// What can be the key of a bucket can be an id everywhere, and is stored alike.
+/// A value that can be the key of a bucket can be an id everywhere, and is stored in the same type.
 #[tokio::test]
-async fn unsigned_integers_are_ids() {
+async fn unsigned_integers_are_valid_ids() {
     testkit::run(async |db| {
         let patrons = embedded_support::patrons(db);
         let plain = db.plain_collection::<Document>("patron");

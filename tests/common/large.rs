@@ -15,7 +15,7 @@ use crate::{outlier::support as outlier_support, subset::support as subset_suppo
 const MIB: usize = 1024 * 1024;
 
 #[tokio::test]
-async fn what_would_pass_16_mib_is_refused_and_not_stored() {
+async fn items_that_would_exceed_16_mib_are_refused_and_not_stored() {
     testkit::run(async |db| {
         let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -42,14 +42,14 @@ async fn what_would_pass_16_mib_is_refused_and_not_stored() {
     .await;
 }
 
-/// A document of one text field that is somewhat larger than this, and what is in it beside.
+/// Returns a document with these fields and a text of that length.
 fn with_text(bytes: usize, fields: Document) -> Document {
     let mut document = fields;
     document.insert("text", "x".repeat(bytes));
     document
 }
 
-/// In a transaction of the caller, too.
+/// Runs the inserts of every pattern, also in a transaction of the caller.
 async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'static str, Error)> {
     let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).threshold(2).build().unwrap();
     let patrons = patrons(db);
@@ -102,7 +102,7 @@ async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'stat
 }
 
 #[tokio::test]
-async fn a_document_that_would_pass_16_mib_is_too_large_for_every_insert() {
+async fn a_document_that_would_exceed_16_mib_is_refused_by_every_insert() {
     testkit::run(async |db| {
         patrons(db).ensure_indexes().await.unwrap();
         let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).build().unwrap();
@@ -138,10 +138,10 @@ async fn a_document_that_would_pass_16_mib_is_too_large_for_every_insert() {
     .await;
 }
 
-/// The parent of each write exceeds 16 MiB with its new subset. An eventual write has stored the child by then, and its
-/// error must not claim otherwise; a transaction stores nothing.
+/// The parent of each write would exceed 16 MiB with its new subset. An eventual write has stored the child by then,
+/// and its error must not claim otherwise. A transaction stores nothing.
 #[tokio::test]
-async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
+async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
     testkit::run(async |db| {
         for consistency in subset_support::BOTH {
             let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
@@ -183,13 +183,13 @@ async fn a_parent_that_would_pass_16_mib_is_told_from_its_child() {
 }
 
 #[tokio::test]
-async fn a_batch_with_a_child_that_is_too_large_is_refused_before_the_driver_has_sent_a_part_of_it() {
+async fn a_batch_with_a_too_large_child_is_refused_before_a_part_of_it_is_sent() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = subset_support::builder::<Document, Document>(db.database());
             let products = subset_support::ready(db, products.consistency(consistency)).await;
             let review = |id: i32, bytes| with_text(bytes, doc! { "product_id": 1, "review_id": id });
-            // More than the 48 MB of one message come before it.
+            // More than the 48 MB of one message precede it.
             let mut reviews: Vec<Document> = (0..4).map(|id| review(id, 15 * MIB)).collect();
             reviews.push(review(4, 17 * MIB));
             let error = products.insert_many(&reviews).await.unwrap_err();
@@ -201,9 +201,9 @@ async fn a_batch_with_a_child_that_is_too_large_is_refused_before_the_driver_has
     .await;
 }
 
-/// The other parents of a batch are written all the same.
+/// The other parents of a batch are written nevertheless.
 #[tokio::test]
-async fn a_parent_that_would_pass_16_mib_keeps_no_other_from_being_written() {
+async fn a_parent_that_would_exceed_16_mib_does_not_prevent_writes_of_others() {
     testkit::run(async |db| {
         let products = subset_support::products(db, Consistency::Eventual).await;
         subset_support::add_product(db, 2).await;

@@ -1,4 +1,4 @@
-//! The largest and the smallest numbers that a call takes: it works, or says which argument is invalid.
+//! The largest and the smallest numbers that a call accepts: it succeeds, or its error names the invalid argument.
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::SubsetRepository;
@@ -10,7 +10,9 @@ use crate::common::support::*;
 use crate::{outlier::support as outlier_support, subset::support as subset_support};
 
 fn is_refused<T>(outcome: Result<T>, call: &str) {
-    let Err(error) = outcome else { panic!("{call} took it") };
+    let Err(error) = outcome else {
+        panic!("{call} accepted it")
+    };
     assert!(error.is_invalid_input(), "{call}: {error:?}");
     assert!(
         matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::Configuration),
@@ -19,7 +21,7 @@ fn is_refused<T>(outcome: Result<T>, call: &str) {
 }
 
 #[tokio::test]
-async fn of_buckets() {
+async fn buckets_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         for size in [1, 10, i32::MAX as u32] {
             plain(db).drop().await.unwrap();
@@ -52,7 +54,7 @@ async fn of_buckets() {
 }
 
 #[tokio::test]
-async fn of_lists() {
+async fn outliers_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         let books = outlier_support::books(db).await;
         let book = outlier_support::book(1, 120);
@@ -103,7 +105,7 @@ async fn with_reviews(db: &TestDatabase, size: u32) -> SubsetRepository<Document
 }
 
 #[tokio::test]
-async fn of_children() {
+async fn subsets_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         let products = with_reviews(db, i32::MAX as u32).await;
         assert_eq!(subset_support::embedded(db).await.len(), 15);
@@ -134,8 +136,8 @@ async fn of_children() {
             products.migrate_from_embedded().chunk_children(0).await,
             "chunk_children",
         );
-        let moved = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
-        assert_eq!(moved.children, 15);
+        let migrated = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
+        assert_eq!(migrated.children, 15);
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Tests of several patterns, of the testkit, and what tests share.
+//! Tests of several patterns and of the testkit, and shared code of the tests.
 
 pub(crate) mod collections;
 pub(crate) mod debug;

@@ -1,7 +1,7 @@
-//! Random sequences of calls against models in memory: each repository does what a few lines of code do, call by call.
+//! Random sequences of calls against models in memory: a few lines of code compute the expected result of each call.
 //!
-//! `cargo test` runs 2,500, `cargo xtask ci` 10,000 more, and `cargo xtask long models` a million. What fails is shrunk to
-//! a short sequence, and printed with a seed: `cargo xtask long models --seed` runs the same sequences again.
+//! `cargo test` runs 2,500 operations, `cargo xtask ci` 10,000 more, and `cargo xtask long models` a million. A failing
+//! sequence is shrunk, and printed with its seed: `cargo xtask long models --seed` runs the same sequences again.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tokio::runtime::Handle;
 
-/// How many operations all models run together.
+/// The number of operations of all models together.
 const OPERATIONS: usize = 2_500;
-/// How many models there are.
+/// The number of models.
 const MODELS: usize = 5;
-/// How long a sequence is, at most.
+/// The maximum length of a sequence.
 const LONGEST: usize = 60;
 
 fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -26,14 +26,14 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
 /// A sequence of calls.
 #[derive(Debug)]
 pub struct Sequence<C> {
-    /// By which it takes keys that no other has.
+    /// Selects keys that no other sequence uses.
     pub number: u32,
-    /// By which it takes one of several repositories.
+    /// Selects one of several repositories.
     pub variant: usize,
     pub calls: Vec<C>,
 }
 
-/// Runs sequences of these calls until one model's share of the operations is done.
+/// Runs sequences of these calls until the model has run its share of the operations.
 pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl AsyncFn(Sequence<C>)) {
     let operations = variable("MODEL_OPERATIONS").unwrap_or(OPERATIONS) / MODELS;
     let mut seed: u64 = variable("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
@@ -48,7 +48,7 @@ pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl 
     let (number, done) = (Cell::new(0), Cell::new(0));
     tokio::task::block_in_place(|| {
         while done.get() < operations {
-            // Each has a seed of its own, so that one that fails is the first to be run again.
+            // Each sequence has a seed of its own, so that `MODEL_SEED` runs a failing one first.
             let mut bytes = [0; 32];
             bytes[..8].copy_from_slice(&seed.to_le_bytes());
             let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);

@@ -1,4 +1,4 @@
-//! Field names that are numbers: refused where a path would take them for a place in an array, and good elsewhere.
+//! Numeric field names: refused where a path would interpret them as an array index, and accepted elsewhere.
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::bucket::migration::can_move;
 use crate::common::support::*;
 
-/// The usual name of a field, or a number for the one that is tried.
+/// Returns the usual name of a field, or a number for the field under test.
 fn named(usual: &'static str, tried: &str) -> &'static str {
     if usual == tried { "0" } else { usual }
 }
@@ -26,7 +26,7 @@ fn is_refused<T>(built: &Result<T, Error>) -> bool {
 }
 
 #[tokio::test]
-async fn a_number_is_a_field_of_a_bucket_but_no_item_id() {
+async fn a_bucket_accepts_a_numeric_field_but_no_numeric_item_id() {
     testkit::run(async |db| {
         let mut refused = Vec::new();
         for tried in ["customerId", "history", "count", "date", "n"] {
@@ -75,7 +75,7 @@ async fn a_number_is_a_field_of_a_bucket_but_no_item_id() {
 }
 
 #[tokio::test]
-async fn a_number_is_a_field_of_an_outlier() {
+async fn an_outlier_accepts_numeric_fields() {
     testkit::run(async |db| {
         for tried in ["customers", "book_id", "has_extras", "customers_extra", "seq", "count"] {
             for collection in ["sales", "extra_sales"] {
@@ -118,7 +118,7 @@ async fn a_number_is_a_field_of_an_outlier() {
 }
 
 #[tokio::test]
-async fn a_number_is_a_field_of_a_parent_and_of_a_child() {
+async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
     testkit::run(async |db| {
         for tried in ["reviews", "product_id", "review_id", "version", "total", "published", "text"] {
             for collection in ["product", "review"] {
@@ -163,7 +163,7 @@ async fn a_number_is_a_field_of_a_parent_and_of_a_child() {
 }
 
 #[tokio::test]
-async fn a_number_is_the_field_of_embedded_children_but_not_of_their_id() {
+async fn embedded_children_accept_a_numeric_field_but_no_numeric_id() {
     testkit::run(async |db| {
         let built = |children: &str, id: &str| {
             EmbeddedRepository::<Document, Document>::builder(db.collection::<Document>("patron"))

@@ -1,5 +1,5 @@
-//! What a plan of the outlier, subset and embedded patterns lists is what the move sends; and calls that go over whole
-//! collections say how far they are.
+//! The plans of the outlier, subset and embedded patterns list the commands that the migrations send, and calls that
+//! read whole collections report their progress.
 
 use futures::TryStreamExt;
 use mongo_patterns::Progress;
@@ -17,7 +17,7 @@ use crate::outlier::support::{again, extra_sales, sales, users};
 use crate::subset::migration::{fill, unmoved};
 use crate::subset::support::{Products, builder, product, review_of, reviews};
 
-/// What was sent, without the rest of cursors.
+/// Returns the commands that were sent, without `getMore`.
 fn sent(db: &TestDatabase) -> Vec<Document> {
     let commands = db.recorder().commands();
     let sent = commands.iter().filter(|sent| sent.name != "getMore");
@@ -39,7 +39,7 @@ fn same(sent: &[Document], planned: &[Document]) {
     assert_eq!(sent.len(), planned.len());
 }
 
-/// The server groups documents in no order. Each has a transaction, which begins with a look at the document.
+/// The server groups documents in no order. Each document has a transaction, which begins with a read of it.
 fn by_document(commands: Vec<Document>) -> Vec<Document> {
     let begins = |command: &Document| {
         let projection = command.get_document("projection");
@@ -68,7 +68,7 @@ async fn a_plan_of_outliers_lists_every_transaction() {
             .zip(numbers)
             .map(|(id, number)| doc! { "_id": id, "customers_purchased": users(0..number) });
         sales(db).insert_many(books).await.unwrap();
-        // Smaller, then other extras, then none.
+        // A smaller threshold, then other overflow documents, then none.
         for (threshold, cap, outliers) in [(5, 10, 3), (10, 20, 3), (100, 20, 2)] {
             let books = again(db, threshold, cap);
             let (before, extras) = (all(&sales(db)).await, all(&extra_sales(db)).await);
@@ -77,8 +77,8 @@ async fn a_plan_of_outliers_lists_every_transaction() {
             let commits = commands.iter().filter(|planned| planned.on_admin && planned.writes);
             assert_eq!(commits.count(), outliers);
             db.recorder().clear();
-            let adopted = books.migrate_existing().concurrency(1).await.unwrap();
-            assert_eq!(adopted.documents, outliers as u64);
+            let migrated = books.migrate_existing().concurrency(1).await.unwrap();
+            assert_eq!(migrated.documents, outliers as u64);
             same(&by_document(sent(db)), &by_document(planned(&commands)));
         }
         let commands: Vec<PlannedCommand> = again(db, 100, 20)
@@ -93,30 +93,30 @@ async fn a_plan_of_outliers_lists_every_transaction() {
 }
 
 #[tokio::test]
-async fn a_plan_of_embedded_children_that_move_lists_every_chunk() {
+async fn a_plan_of_embedded_children_lists_every_chunk() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
         let products = unmoved(db);
-        let moving = || products.migrate_from_embedded().chunk_children(200);
-        let planned = moving().plan().await.unwrap();
+        let migration = || products.migrate_from_embedded().chunk_children(200);
+        let planned = migration().plan().await.unwrap();
         assert_eq!((planned.parents, planned.children), (40, expected.len() as u64));
         assert_eq!(all(&reviews(db)).await, []);
         db.recorder().clear();
-        moving().await.unwrap();
+        migration().await.unwrap();
         check(db, &planned.commands);
         assert!(writes(&planned.commands) > 3 * expected.len() / 300, "{planned:?}");
 
-        let again = moving().plan().await.unwrap();
+        let again = migration().plan().await.unwrap();
         assert_eq!((again.parents, again.children), (0, 0));
         db.recorder().clear();
-        moving().await.unwrap();
-        // The indexes were looked for by the first move.
+        migration().await.unwrap();
+        // The first migration has checked the indexes.
         check(db, &without_index_check(again));
     })
     .await;
 }
 
-/// A repository looks for its indexes once.
+/// A repository checks its indexes once.
 fn without_index_check(plan: MigrationPlan) -> Vec<PlannedCommand> {
     let commands = plan.commands.into_iter();
     commands
@@ -125,7 +125,7 @@ fn without_index_check(plan: MigrationPlan) -> Vec<PlannedCommand> {
 }
 
 #[tokio::test]
-async fn a_plan_of_subsets_lists_what_adopting_and_changing_send() {
+async fn a_plan_of_subsets_lists_the_commands_of_both_migrations() {
     testkit::run(async |db| {
         let parents = (1..=9).map(|id| doc! { "_id": id, "name": "Super Widget" });
         product(db).insert_many(parents).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_plan_of_subsets_lists_what_adopting_and_changing_send() {
 }
 
 #[tokio::test]
-async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
+async fn a_plan_of_references_lists_the_commands_there_and_back() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -183,22 +183,22 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
         index_reference(db).await;
         let patrons = patrons(db);
         let source = db.collection::<Document>("address");
-        let moving = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(20);
-        let planned = moving().plan().await.unwrap();
+        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(20);
+        let planned = migration().plan().await.unwrap();
         assert_eq!((planned.children, writes(&planned.commands)), (120, 3));
         db.recorder().clear();
         let mut progress = Vec::new();
-        moving().await.unwrap();
+        migration().await.unwrap();
         check(db, &planned.commands);
 
         let back = db.collection::<Document>("back");
-        let moving = || patrons.migrate_to_references(&back, "patron_id").chunk_children(50);
-        let planned = moving().plan().await.unwrap();
+        let migration = || patrons.migrate_to_references(&back, "patron_id").chunk_children(50);
+        let planned = migration().plan().await.unwrap();
         // The index, and 51, 51 and 18 children.
         assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
         assert_eq!(all(&db.plain_collection("back")).await, []);
         db.recorder().clear();
-        moving()
+        migration()
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
             .unwrap();
@@ -206,9 +206,9 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
         assert_eq!(progress, [(51, 120), (102, 120), (120, 120)]);
         assert!(all(&db.plain_collection("back")).await == all(&addresses(db)).await);
 
-        let again = moving().plan().await.unwrap();
+        let again = migration().plan().await.unwrap();
         db.recorder().clear();
-        moving().await.unwrap();
+        migration().await.unwrap();
         check(db, &again.commands);
         for refused in [
             patrons
@@ -226,28 +226,28 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
     .await;
 }
 
-/// All documents are told, with those in which nothing is wrong, and the findings are the same.
+/// The progress counts all documents, including correct ones, and the findings are the same.
 #[tokio::test]
-async fn looks_at_whole_collections_say_how_far_they_are() {
+async fn calls_that_read_whole_collections_report_their_progress() {
     testkit::run(async |db| {
-        let mut told: Option<Progress> = None;
-        let done = |told: Option<Progress>| told.map(|at| (at.done, at.total));
+        let mut reported: Option<Progress> = None;
+        let done = |reported: Option<Progress>| reported.map(|at| (at.done, at.total));
 
         let books = again(db, 5, 10);
         let long = (0..7).map(|id| doc! { "_id": id, "customers_purchased": users(0..if id < 3 { 9 } else { 2 }) });
         sales(db).insert_many(long).await.unwrap();
-        let found = books.verify().on_progress(|at| told = Some(at)).stream();
+        let found = books.verify().on_progress(|at| reported = Some(at)).stream();
         let found: Vec<_> = found.try_collect().await.unwrap();
-        assert_eq!((found.len(), done(told)), (3, Some((3, 3))));
-        let repaired = books.repair().dry_run().on_progress(|at| told = Some(at)).stream();
+        assert_eq!((found.len(), done(reported)), (3, Some((3, 3))));
+        let repaired = books.repair().dry_run().on_progress(|at| reported = Some(at)).stream();
         let repaired: Vec<_> = repaired.try_collect().await.unwrap();
-        assert_eq!((repaired.len(), done(told)), (3, Some((3, 3))));
+        assert_eq!((repaired.len(), done(reported)), (3, Some((3, 3))));
         books
             .migrate_existing()
-            .on_progress(|at| told = Some(at))
+            .on_progress(|at| reported = Some(at))
             .await
             .unwrap();
-        assert_eq!(done(told), Some((3, 3)));
+        assert_eq!(done(reported), Some((3, 3)));
 
         let products: Products = builder(db.database()).build().unwrap();
         let parents = (1..=2500).map(|id| doc! { "_id": id, "name": "Super Widget" });
@@ -255,14 +255,14 @@ async fn looks_at_whole_collections_say_how_far_they_are() {
         products.ensure_indexes().await.unwrap();
         let children = (0..90).map(|n| review_of(1 + n % 9, n, n.into()));
         db.plain_collection("review").insert_many(children).await.unwrap();
-        let quiet: Vec<_> = products.verify().stream().try_collect().await.unwrap();
-        let found = products.verify().on_progress(|at| told = Some(at)).stream();
+        let without_progress: Vec<_> = products.verify().stream().try_collect().await.unwrap();
+        let found = products.verify().on_progress(|at| reported = Some(at)).stream();
         let found: Vec<_> = found.try_collect().await.unwrap();
-        assert_eq!((found.len(), done(told)), (9, Some((2500, 2500))));
-        assert_eq!(found, quiet);
-        let repaired = products.repair().on_progress(|at| told = Some(at)).stream();
+        assert_eq!((found.len(), done(reported)), (9, Some((2500, 2500))));
+        assert_eq!(found, without_progress);
+        let repaired = products.repair().on_progress(|at| reported = Some(at)).stream();
         let repaired: Vec<_> = repaired.try_collect().await.unwrap();
-        assert_eq!((repaired.len(), done(told)), (9, Some((2500, 2500))));
+        assert_eq!((repaired.len(), done(reported)), (9, Some((2500, 2500))));
 
         let patrons = EmbeddedRepository::<Document, Document>::builder(db.collection::<Document>("patron"))
             .children_field("addresses")
@@ -273,17 +273,19 @@ async fn looks_at_whole_collections_say_how_far_they_are() {
             _ => doc! { "_id": id, "addresses": [{ "_id": 1 }] },
         });
         stored(db).insert_many(parents).await.unwrap();
-        let quiet: Vec<_> = patrons.verify().stream().try_collect().await.unwrap();
-        let found = patrons.verify().on_progress(|at| told = Some(at)).stream();
+        let without_progress: Vec<_> = patrons.verify().stream().try_collect().await.unwrap();
+        let found = patrons.verify().on_progress(|at| reported = Some(at)).stream();
         let found: Vec<_> = found.try_collect().await.unwrap();
-        assert_eq!((found.len(), done(told)), (3, Some((2500, 2500))));
-        assert_eq!(found, quiet);
+        assert_eq!((found.len(), done(reported)), (3, Some((2500, 2500))));
+        assert_eq!(found, without_progress);
         let references = (0..1500).map(|id| referring(id, id + 1005));
         addresses(db).insert_many(references).await.unwrap();
         let source = db.collection::<Document>("address");
-        let orphans = patrons.orphans(&source, "patron_id").on_progress(|at| told = Some(at));
+        let orphans = patrons
+            .orphans(&source, "patron_id")
+            .on_progress(|at| reported = Some(at));
         let orphans: Vec<_> = orphans.stream().try_collect().await.unwrap();
-        assert_eq!((orphans.len(), done(told)), (5, Some((1500, 1500))));
+        assert_eq!((orphans.len(), done(reported)), (5, Some((1500, 1500))));
     })
     .await;
 }

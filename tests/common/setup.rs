@@ -21,7 +21,7 @@ async fn index_names(db: &testkit::TestDatabase) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_refused() {
+async fn invalid_settings_are_refused() {
     testkit::run(async |db| {
         let unacknowledged = CollectionOptions::builder()
             .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(0)).build())
@@ -61,7 +61,7 @@ async fn settings_that_cannot_work_are_refused() {
 }
 
 #[tokio::test]
-async fn names_and_page_size_are_the_users() {
+async fn names_and_page_size_are_configurable() {
     testkit::run(async |db| {
         let trades = Trades::builder(db.collection::<Document>("trades"))
             .key_field("größe")
@@ -85,7 +85,7 @@ async fn names_and_page_size_are_the_users() {
 }
 
 #[tokio::test]
-async fn without_the_index_an_append_is_refused_and_nothing_is_stored() {
+async fn without_the_index_an_append_is_refused_and_has_no_effect() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
@@ -101,17 +101,21 @@ async fn without_the_index_an_append_is_refused_and_nothing_is_stored() {
         assert_eq!(
             error.kind(),
             ErrorKind::IndexMissing,
-            "a collection without it: {error:?}"
+            "a collection without the index: {error:?}"
         );
         assert_eq!(all(&plain(db)).await.len(), 1);
 
-        // The index of another page size would let a key have several open buckets.
+        // With the index of another page size, a key could have several open buckets.
         ready(db, builder(db).page_size(20)).await;
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMissing, "of another page size: {error:?}");
+        assert_eq!(
+            error.kind(),
+            ErrorKind::IndexMissing,
+            "an index of another page size: {error:?}"
+        );
         assert_eq!(all(&plain(db)).await.len(), 1);
 
-        // The other one counts the full bucket of ten as open. Before 5.0 a collection has no two such indexes.
+        // The other index counts the full bucket of ten as open. Before 5.0, a collection cannot have both indexes.
         let ensured = trades.ensure_indexes().await;
         if !at_least(db, 5) {
             assert_eq!(ensured.unwrap_err().kind(), ErrorKind::IndexMismatch);
@@ -126,7 +130,7 @@ async fn without_the_index_an_append_is_refused_and_nothing_is_stored() {
         trades.append(&123, &spread(0)).await.unwrap();
         plain(db).drop_index("customerId_1_count_lt_10").await.unwrap();
         let error = trades.append(&123, &spread(1)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMissing, "dropped since: {error:?}");
+        assert_eq!(error.kind(), ErrorKind::IndexMissing, "a dropped index: {error:?}");
         assert_eq!(trades.counts(&123).await.unwrap().items, 11);
     })
     .await;
@@ -161,7 +165,7 @@ async fn indexes_are_created_once_and_never_dropped() {
 }
 
 #[tokio::test]
-async fn many_may_create_the_indexes_at_once() {
+async fn many_tasks_can_create_the_indexes_concurrently() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
         let all = (0..16).map(|_| trades.ensure_indexes().into_future());
@@ -174,7 +178,7 @@ async fn many_may_create_the_indexes_at_once() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_in_the_way_is_named_with_its_definition() {
+async fn a_conflicting_index_is_named_with_its_definition() {
     testkit::run(async |db| {
         let name = "customerId_1_count_lt_10";
         let filter = doc! { "count": { "$lt": 10 } };
@@ -294,7 +298,7 @@ async fn a_view_is_refused() {
 }
 
 #[tokio::test]
-async fn the_validator_takes_ours_and_refuses_what_breaks_the_rules() {
+async fn the_validator_accepts_our_buckets_and_refuses_invalid_ones() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
         let database = db.plain_client().database(db.database().name());
@@ -309,7 +313,7 @@ async fn the_validator_takes_ours_and_refuses_what_breaks_the_rules() {
         }
         assert_eq!(trades.counts(&123).await.unwrap().items, 25);
 
-        let mut broken = Vec::new();
+        let mut invalid = Vec::new();
         for (field, value) in [
             ("_id", Bson::Int32(7)),
             ("_id", Bson::String("123".into())),
@@ -322,14 +326,14 @@ async fn the_validator_takes_ours_and_refuses_what_breaks_the_rules() {
         ] {
             let mut bucket = full_bucket(1);
             bucket.insert(field, value);
-            broken.push(bucket);
+            invalid.push(bucket);
         }
         for field in ["customerId", "count", "history"] {
             let mut bucket = full_bucket(1);
             bucket.remove(field);
-            broken.push(bucket);
+            invalid.push(bucket);
         }
-        for bucket in broken {
+        for bucket in invalid {
             assert!(plain(db).insert_one(&bucket).await.is_err(), "{bucket}");
         }
         plain(db).insert_one(full_bucket(1)).await.unwrap();
@@ -338,7 +342,7 @@ async fn the_validator_takes_ours_and_refuses_what_breaks_the_rules() {
 }
 
 #[tokio::test]
-async fn a_unique_index_of_the_users_is_not_taken_for_ours() {
+async fn a_unique_index_of_the_user_is_not_mistaken_for_ours() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let unique = IndexOptions::builder().unique(true).sparse(true).build();
@@ -350,15 +354,14 @@ async fn a_unique_index_of_the_users_is_not_taken_for_ours() {
         db.recorder().clear();
         let error = trades.append(&2, &spread(7)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
-        assert_eq!(db.recorder().round_trips(), 1, "it is not tried again");
+        assert_eq!(db.recorder().round_trips(), 1, "the append is not retried");
         assert_eq!(trades.counts(&2).await.unwrap().items, 0);
     })
     .await;
 }
 
-/// A repository of strings knows them by their value, whatever the type of its key parameter is called.
 #[tokio::test]
-async fn repositories_are_cheap_clones_that_can_be_sent() {
+async fn repositories_are_clone_and_send() {
     fn sendable<T: Clone + Send + Sync + 'static>(value: &T) -> T {
         value.clone()
     }
@@ -373,12 +376,12 @@ async fn repositories_are_cheap_clones_that_can_be_sent() {
     .await;
 }
 
-/// Neither `Clone` nor `Debug`.
+/// Has neither `Clone` nor `Debug`.
 struct Opaque;
 
-/// Builders and repositories are cloned and shown whatever their types are.
+/// Builders and repositories implement `Clone` and `Debug` for all types.
 #[tokio::test]
-async fn builders_and_repositories_need_nothing_of_their_types() {
+async fn builders_and_repositories_have_no_bounds_on_their_types() {
     fn shown<B: Clone + std::fmt::Debug>(of: &B) -> String {
         format!("{:?}", of.clone())
     }

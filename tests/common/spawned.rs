@@ -1,4 +1,4 @@
-//! Transactions of the caller's in spawned futures, which must be `Send`: the form that the documentation shows.
+//! Transactions of the caller in spawned futures, which must be `Send`: the form in the documentation.
 
 use mongo_patterns::mongodb::error::Result;
 use mongo_patterns::subset::Consistency;

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared code of the tests.
 
 use futures::TryStreamExt;
 use futures::future::join_all;
@@ -24,7 +24,7 @@ pub fn at(second: i64) -> DateTime {
     DateTime::from_millis(second * 1000)
 }
 
-/// Trade `n`, in second `n` after the manual's first one.
+/// Returns trade `n`, in second `n` after the manual's first one.
 pub fn spread(n: i64) -> Trade {
     Trade {
         n,
@@ -32,7 +32,7 @@ pub fn spread(n: i64) -> Trade {
     }
 }
 
-/// Trade `n`, in the same second as all others.
+/// Returns trade `n`, in the same second as all others.
 pub fn same_second(n: i64) -> Trade {
     Trade { n, date: at(SECOND) }
 }
@@ -44,7 +44,7 @@ pub fn builder(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Trade> {
         .time_field("date")
 }
 
-/// A repository of pages of ten with its index, and nothing recorded yet.
+/// Returns a repository with pages of ten and its index. The recorder is empty.
 pub async fn trades(db: &TestDatabase) -> Trades {
     ready(db, builder(db)).await
 }
@@ -56,7 +56,7 @@ pub async fn ready(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Trad
     trades
 }
 
-/// The same collection, by a client that is not recorded.
+/// Returns the same collection, by a client that is not recorded.
 pub fn plain(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("trades")
 }
@@ -73,7 +73,7 @@ pub fn ids(documents: &[Document]) -> Vec<&str> {
         .collect()
 }
 
-/// A full bucket of ten for customer 123, opened in this second.
+/// Returns a full bucket of ten for customer 123, opened in this second.
 pub fn full_bucket(second: i64) -> Document {
     let history: Vec<Bson> = (0..10_i64)
         .map(|n| Bson::Document(doc! { "n": n, "date": at(second) }))
@@ -81,8 +81,8 @@ pub fn full_bucket(second: i64) -> Document {
     doc! { "_id": format!("123_{second:010}"), "customerId": 123, "count": 10, "history": history }
 }
 
-/// What is wrong at one moment with the buckets of a collection: more than one open a key, over-full, or a count that
-/// is not the length.
+/// Returns the violations in the buckets of a collection as of one snapshot: several open buckets of a key, over-full
+/// buckets, and counts that are not the length.
 pub async fn violations(collection: &Collection<Document>, page_size: i32) -> Vec<Document> {
     let mut session = collection.client().start_session().await.unwrap();
     let snapshot = TransactionOptions::builder()
@@ -116,14 +116,14 @@ async fn violations_in(
     cursor.stream(session).try_collect().await.unwrap()
 }
 
-/// Whether the server is of this major version or a later one.
+/// Returns whether the server has at least this major version.
 pub fn at_least(db: &TestDatabase, major: u32) -> bool {
     let version = db.server().version();
     version.split('.').next().unwrap().parse::<u32>().unwrap() >= major
 }
 
-/// Waits until transactions see these collections, new as they are. MongoDB 4.4 has a transaction run again that meets
-/// one before it does.
+/// Waits until transactions see these new collections. MongoDB 4.4 aborts a transaction that meets one too early, and
+/// it must be retried.
 pub async fn until_seen(db: &TestDatabase, collections: &[&str]) {
     let snapshot = || {
         TransactionOptions::builder()
@@ -148,7 +148,7 @@ pub async fn until_seen(db: &TestDatabase, collections: &[&str]) {
     }
 }
 
-/// What the server did for a command that was recorded.
+/// What the server did for a recorded command.
 #[derive(Debug)]
 pub struct Examined {
     pub keys: i64,
@@ -195,7 +195,7 @@ pub async fn explain(db: &TestDatabase, command: &RecordedCommand) -> Examined {
     }
 }
 
-/// What the server does by itself when a client has been silent for 60 seconds. Until then others wait.
+/// Does what the server does when a client has been silent for 60 seconds. Until then, other clients wait.
 pub async fn end_transactions(db: &TestDatabase) {
     let commands = db.recorder().commands();
     let of_transactions = commands
@@ -205,15 +205,15 @@ pub async fn end_transactions(db: &TestDatabase) {
         .filter_map(|command| command.command.get("lsid").cloned())
         .collect();
     if sessions.is_empty() {
-        return; // it would mean all sessions of all tests
+        return; // an empty list kills all sessions of all tests
     }
     let admin = db.plain_client().database("admin");
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
 }
 
-/// Waits until the server has executed every command whose caller is gone. The driver closes the connection of a command
-/// that is dropped, and the server reads what it got on a connection to its end before it closes its own side. A command
-/// that was dropped before it was written leaves a connection that the driver uses again.
+/// Waits until the server has executed every command whose caller was dropped. The driver closes the connection of a
+/// dropped command. The server first reads what it has received on a connection, then closes its own side. A command
+/// that was dropped before it was written leaves a connection that the driver reuses.
 pub async fn dropped_commands(db: &TestDatabase) {
     let commands = db.recorder().commands();
     let unanswered = commands
@@ -229,7 +229,7 @@ pub async fn dropped_commands(db: &TestDatabase) {
         let open = open.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
         let is_open = |id: &i64| open.iter().any(|open| integer_of(open, "connectionId") == *id);
         connections.retain(is_open);
-        // As many at the same moment as there may be connections in the pool.
+        // As many concurrent commands as the pool can have connections.
         let before = db.recorder().round_trips();
         let ping = || db.database().run_command(doc! { "ping": 1 });
         join_all((0..20).map(|_| ping().into_future())).await;
@@ -246,19 +246,15 @@ fn integer_of(document: &Bson, field: &str) -> i64 {
     }
 }
 
-/// Waits until the server has no command of the test's client under way.
+/// Waits until the server executes no command of the test's client.
 pub async fn quiet(db: &TestDatabase) {
     let admin = db.plain_client().database("admin");
     let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };
     loop {
-        let under_way = admin.run_command(of_test.clone()).await.unwrap();
-        let mut under_way = under_way
-            .get_array("inprog")
-            .unwrap()
-            .iter()
-            .filter_map(Bson::as_document);
+        let active = admin.run_command(of_test.clone()).await.unwrap();
+        let mut active = active.get_array("inprog").unwrap().iter().filter_map(Bson::as_document);
         let of_database = |ns: &str| ns.starts_with(db.database().name());
-        let is_writing = under_way.any(|operation| {
+        let is_writing = active.any(|operation| {
             let command = operation.get_document("command");
             let ends = command.is_ok_and(|command| {
                 command.contains_key("commitTransaction") || command.contains_key("abortTransaction")

@@ -1,4 +1,4 @@
-//! The testkit: where a server comes from, when it goes, and what tests get.
+//! The testkit: how it gets a server, when it stops the server, and what it offers to tests.
 
 use std::io::{BufRead, BufReader};
 use std::panic::AssertUnwindSafe;
@@ -12,7 +12,7 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::options::WriteConcern;
 
-/// A process that gets a server for itself.
+/// Returns a process that gets a server of its own.
 fn holder() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hold-server"));
     command.env_remove("MONGODB_URI");
@@ -58,12 +58,12 @@ fn process_exists(pid: &str) -> bool {
         .success()
 }
 
-async fn wait_until_gone(pid: &str, folder: &Path) {
+async fn wait_until_stopped(pid: &str, folder: &Path) {
     let started = Instant::now();
     while process_exists(pid) || folder.exists() {
         assert!(
             started.elapsed() < Duration::from_secs(60),
-            "mongod {pid} or {} is still there",
+            "mongod {pid} or {} still exists",
             folder.display()
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -71,20 +71,20 @@ async fn wait_until_gone(pid: &str, folder: &Path) {
 }
 
 #[tokio::test]
-async fn a_server_goes_with_its_process_also_when_that_is_killed() {
+async fn a_server_stops_with_its_process_even_if_that_is_killed() {
     let mut killed = hold();
     killed.child.kill().unwrap();
     killed.child.wait().unwrap();
-    wait_until_gone(&killed.pid, &killed.folder).await;
+    wait_until_stopped(&killed.pid, &killed.folder).await;
 
     let mut ended = hold();
     drop(ended.child.stdin.take());
     assert!(ended.child.wait().unwrap().success());
-    wait_until_gone(&ended.pid, &ended.folder).await;
+    wait_until_stopped(&ended.pid, &ended.folder).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_is_gone() {
+async fn a_dropped_server_is_stopped() {
     let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
     let (pid, folder) = (mongod.pid().to_string(), mongod.folder().to_owned());
     assert!(process_exists(&pid) && folder.is_dir());
@@ -95,16 +95,16 @@ async fn a_server_that_is_dropped_is_gone() {
 #[tokio::test]
 async fn a_mongod_that_is_killed_starts_again_with_its_data() {
     let mut mongod = Mongod::start(MongodOptions::new()).await.unwrap();
-    // A new client each time: one that knew the server before may need more than its one retry.
+    // A new client each time: one that knows the old server may need more than its one retry.
     let collection = async |mongod: &Mongod| {
         let client = Client::with_uri_str(mongod.uri()).await.unwrap();
         client.database("test").collection::<Document>("c")
     };
-    // Before MongoDB 5.0 the default is acknowledged before it is in the journal.
+    // Before MongoDB 5.0, the default write concern acknowledges a write before it is in the journal.
     let before = collection(&mongod).await;
     let insert = before.insert_one(doc! { "_id": 1 });
     insert.write_concern(WriteConcern::majority()).await.unwrap();
-    // MongoDB 4.4 can lose all of a new data folder when it is killed before the first checkpoint.
+    // MongoDB 4.4 can lose all of a new data folder if it is killed before the first checkpoint.
     let admin = before.client().database("admin");
     admin.run_command(doc! { "fsync": 1 }).await.unwrap();
     let (first, folder) = (mongod.pid(), mongod.folder().to_owned());
@@ -117,11 +117,11 @@ async fn a_mongod_that_is_killed_starts_again_with_its_data() {
     }
     let last = mongod.pid().to_string();
     drop(mongod);
-    wait_until_gone(&last, &folder).await;
+    wait_until_stopped(&last, &folder).await;
 }
 
 #[tokio::test]
-async fn servers_that_start_at_once_do_not_meet() {
+async fn servers_that_start_concurrently_do_not_interfere() {
     let starts = (0..3).map(|_| Mongod::start(MongodOptions::new().standalone()));
     let servers: Vec<Mongod> = futures::future::join_all(starts)
         .await
@@ -137,7 +137,7 @@ async fn servers_that_start_at_once_do_not_meet() {
 }
 
 #[tokio::test]
-async fn a_mongod_that_does_not_start_shows_the_end_of_its_log() {
+async fn a_mongod_that_does_not_start_reports_the_end_of_its_log() {
     let error = Mongod::start(MongodOptions::new().argument("--noSuchOption"))
         .await
         .unwrap_err();
@@ -151,7 +151,7 @@ fn message(command: &mut Command) -> String {
 }
 
 #[tokio::test]
-async fn without_any_way_to_a_server_one_message_says_what_to_do() {
+async fn without_a_server_one_error_lists_the_remedies() {
     let nothing = std::env::temp_dir().join("mongo-patterns-nothing");
     let text = message(
         holder()
@@ -173,7 +173,7 @@ async fn without_any_way_to_a_server_one_message_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_mongod_that_is_named_and_does_not_work_is_an_error() {
+async fn a_configured_mongod_that_does_not_run_is_an_error() {
     let text = message(holder().env("MONGOD", "/no/such/mongod"));
     assert!(text.contains("MONGOD=/no/such/mongod: cannot be started"), "{text}");
     let text = message(holder().env("MONGOD", "false"));
@@ -181,7 +181,7 @@ async fn a_mongod_that_is_named_and_does_not_work_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_named_and_cannot_be_reached_is_an_error_without_the_password() {
+async fn an_unreachable_configured_server_is_an_error_without_the_password() {
     let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
         .unwrap()
         .local_addr()
@@ -229,7 +229,7 @@ async fn a_database_is_dropped_on_success_and_kept_on_failure() {
     let panic = AssertUnwindSafe(testkit::run(async |db| {
         db.collection::<Document>("c").insert_one(doc! {}).await.unwrap();
         kept.push(db.database().clone());
-        assert!(db.database().name().is_empty(), "this panic is wanted");
+        assert!(db.database().name().is_empty(), "an intended panic");
     }));
     assert!(panic.catch_unwind().await.is_err());
     assert_eq!(kept.len(), 2);
@@ -240,7 +240,7 @@ async fn a_database_is_dropped_on_success_and_kept_on_failure() {
 }
 
 #[tokio::test]
-async fn a_fail_point_hits_its_test_alone_and_goes_when_its_guard_does() {
+async fn a_fail_point_affects_only_its_test_and_ends_with_its_guard() {
     testkit::run(async |db| {
         let insert = async |collection: mongodb::Collection<Document>| collection.insert_one(doc! {}).await;
         let fault = FailPoint::on(&["insert"]).error_code(96).enable(db).await;
@@ -269,7 +269,7 @@ async fn a_fail_point_hits_its_test_alone_and_goes_when_its_guard_does() {
 }
 
 #[tokio::test]
-async fn the_recorder_has_commands_replies_and_failures() {
+async fn the_recorder_records_commands_replies_and_failures() {
     testkit::run(async |db| {
         let collection = db.collection::<Document>("c");
         collection.insert_one(doc! { "_id": 1 }).await.unwrap();

@@ -1,4 +1,4 @@
-//! Every call is a span that names the operation and holds no user data.
+//! Every call is a span that names the operation and contains no user data.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::common::support::*;
 
-/// Writes down what the spans of this project say.
+/// Records the spans of this project.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! How long a transaction of ours is tried: as long as the retry policy says, and not the driver's two minutes.
+//! The retry policy bounds the retries of our transactions, not the driver's two minutes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use mongodb::options::ClientOptions;
 
 use crate::common::support::*;
 
-/// A repository that tries so many times, with two full pages of items that have ids.
+/// Returns a repository with that number of attempts, and stores two full pages of items with ids.
 async fn two_pages(db: &TestDatabase, attempts: u32) -> Trades {
     let retry = RetryPolicy::default().with_max_attempts(attempts);
     let trades = ready(db, builder(db).item_id_field("n").retry(retry)).await;
@@ -25,10 +25,10 @@ fn count(db: &TestDatabase, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_connection_that_stays_broken_ends_a_transaction_after_the_attempts() {
+async fn a_permanently_broken_connection_ends_a_transaction_after_the_attempts() {
     testkit::run(async |db| {
         let trades = two_pages(db, 2).await;
-        // In the transaction alone: a look at the item comes before it.
+        // In the transaction alone: a read of the item precedes it.
         let fault = FailPoint::on(&["delete"]).close_connection().enable(db).await;
         let error = trades.remove_item(&123, 3_i64).await.unwrap_err();
         fault.disable().await;
@@ -46,7 +46,7 @@ async fn a_connection_that_stays_broken_ends_a_transaction_after_the_attempts() 
 }
 
 #[tokio::test]
-async fn conflicts_that_go_on_end_a_transaction_after_the_attempts() {
+async fn persistent_conflicts_end_a_transaction_after_the_attempts() {
     testkit::run(async |db| {
         let trades = two_pages(db, 3).await;
         let fault = FailPoint::on(&["delete"]).error_code(112).enable(db).await;
@@ -64,9 +64,9 @@ async fn conflicts_that_go_on_end_a_transaction_after_the_attempts() {
     .await;
 }
 
-/// Nobody knows then whether it is done, and the error says so.
+/// The outcome is unknown then, and the error reports that.
 #[tokio::test]
-async fn a_commit_that_nobody_answers_is_asked_for_as_often_as_the_policy_says() {
+async fn an_unanswered_commit_is_retried_as_often_as_the_policy_allows() {
     testkit::run(async |db| {
         for (fault, left) in [
             (FailPoint::on(&["commitTransaction"]).close_connection(), 20),
@@ -91,10 +91,10 @@ async fn a_commit_that_nobody_answers_is_asked_for_as_often_as_the_policy_says()
 }
 
 #[tokio::test]
-async fn a_commit_that_is_answered_later_is_done() {
+async fn a_commit_that_is_answered_late_succeeds() {
     testkit::run(async |db| {
         let trades = two_pages(db, 2).await;
-        // Both times that the driver asks by itself.
+        // Both attempts of the driver's own.
         let fault = FailPoint::on(&["commitTransaction"])
             .times(2)
             .close_connection()
@@ -108,9 +108,9 @@ async fn a_commit_that_is_answered_later_is_done() {
     .await;
 }
 
-/// A caller who looks for a server for a short time gets the error after a short time.
+/// A client with a short server selection timeout returns the error after a short time.
 #[tokio::test]
-async fn a_server_that_goes_away_ends_a_transaction_when_the_client_stops_to_look_for_one() {
+async fn a_stopped_server_ends_a_transaction_at_the_server_selection_timeout() {
     let mut mongod = Mongod::start(MongodOptions::new()).await.unwrap();
     let recorder = CommandRecorder::new();
     let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();

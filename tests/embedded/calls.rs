@@ -1,4 +1,4 @@
-//! Embedded children: what goes over the wire, and what each call does.
+//! Embedded children: the commands that each call sends, and their effects.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::embedded::EmbeddedRepository;
@@ -39,7 +39,7 @@ fn joe(addresses: Vec<Address>) -> Patron {
     }
 }
 
-/// The one update that was sent, as filter and update.
+/// Returns the filter and the update of the only update that was sent.
 fn sent(db: &TestDatabase) -> (Document, Bson) {
     assert_eq!(db.recorder().names(), ["update"]);
     let command = db.recorder().commands()[0].essence();
@@ -57,7 +57,7 @@ fn sent(db: &TestDatabase) -> (Document, Bson) {
 }
 
 #[tokio::test]
-async fn users_types_come_back_as_they_went_in() {
+async fn users_types_are_returned_as_they_were_stored() {
     testkit::run(async |db| {
         let patrons = EmbeddedRepository::<Patron, Address>::builder(db.collection::<Document>("patron"))
             .children_field("addresses")
@@ -73,7 +73,7 @@ async fn users_types_come_back_as_they_went_in() {
         assert_eq!(patrons.child("jim", "home").await.unwrap(), None);
         assert_eq!(patrons.get("jim").await.unwrap(), None);
 
-        // Another type in the database than that of the repository.
+        // The stored documents have another type than that of the repository.
         let set = doc! { "$set": { "addresses.0.street": 7, "name": 7 } };
         stored(db).update_one(doc! { "_id": "joe" }, set).await.unwrap();
         for error in [
@@ -149,7 +149,7 @@ async fn every_write_is_one_command_that_changes_what_it_names() {
         assert_eq!(
             batch,
             &[doc! { "_id": "joe", "addresses": [address("c")] }.into()],
-            "no other child is sent"
+            "the command contains no other child"
         );
     })
     .await;
@@ -183,7 +183,7 @@ async fn each_write_examines_one_document() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_is_told_apart_and_nothing_is_stored() {
+async fn refused_writes_have_distinct_errors_and_no_effect() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         let full = patron("joe", (0..5).map(address));
@@ -254,7 +254,7 @@ async fn what_is_in_the_way_is_told_apart_and_nothing_is_stored() {
         assert_eq!(
             db.recorder().names(),
             ["update", "find"].repeat(calls),
-            "the write, and a look for the reason"
+            "the write, and a read of the reason"
         );
         assert_eq!(crate::common::support::all(&stored(db)).await, [some, full]);
     })
@@ -262,7 +262,7 @@ async fn what_is_in_the_way_is_told_apart_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn bad_input_is_refused_before_anything_is_sent() {
+async fn invalid_arguments_are_refused_before_a_command_is_sent() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         let nothing = doc! {};
@@ -347,7 +347,7 @@ async fn bad_input_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_parent_is_inserted_once() {
+async fn a_second_insert_of_a_parent_is_refused() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         patrons.insert(&patron("joe", (0..5).map(address))).await.unwrap();
@@ -359,7 +359,7 @@ async fn a_parent_is_inserted_once() {
         assert!(matches!(id, Bson::ObjectId(_)));
         patrons.add_child(id, &address(1)).await.unwrap();
 
-        // An index of the user's own is named.
+        // The error names an index of the user.
         let index = mongodb::IndexModel::builder().keys(doc! { "addresses.street": 1 });
         let unique = mongodb::options::IndexOptions::builder()
             .unique(true)
@@ -423,7 +423,7 @@ async fn a_parent_without_the_array_gets_one_and_other_values_are_never_overwrit
 }
 
 #[tokio::test]
-async fn a_parent_that_would_be_too_large_stays_as_it_is() {
+async fn a_write_that_would_exceed_16_mib_leaves_the_parent_unchanged() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &patron("joe", [address(1)])).await;

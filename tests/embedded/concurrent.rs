@@ -1,4 +1,4 @@
-//! Many writers to the same parents.
+//! Concurrent writers to the same parents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::embedded::support::*;
 
-/// Read, check, write: the last two of which are not one.
+/// Read, check, write: the check and the write are not atomic.
 #[tokio::test]
-async fn reading_first_passes_the_bound_and_doubles_a_child() {
+async fn read_then_write_exceeds_the_bound_and_duplicates_a_child() {
     testkit::run(async |db| {
         plant(db, &patron("joe", (0..4).map(address))).await;
         let naive = stored(db);
@@ -21,9 +21,9 @@ async fn reading_first_passes_the_bound_and_doubles_a_child() {
             let addresses = joe.get_array("addresses").unwrap();
             addresses.len() < 5 && !addresses.contains(&address(7).into())
         };
-        // Both look before either writes.
-        let looks = [has_room().await, has_room().await];
-        for free in looks {
+        // Both read before either writes.
+        let checks = [has_room().await, has_room().await];
+        for free in checks {
             assert!(free);
             let push = doc! { "$push": { "addresses": address(7) } };
             naive.update_one(doc! { "_id": "joe" }, push).await.unwrap();
@@ -45,7 +45,7 @@ async fn reading_first_passes_the_bound_and_doubles_a_child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_writers_fill_parents_to_their_bound_and_double_nothing() {
+async fn sixty_four_writers_fill_parents_to_their_bound_without_duplicates() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         for parent in 0..4 {
@@ -55,7 +55,7 @@ async fn sixty_four_writers_fill_parents_to_their_bound_and_double_nothing() {
             let patrons = patrons.clone();
             tokio::spawn(async move {
                 let mut outcomes = BTreeMap::new();
-                // Each child is offered by eight writers.
+                // Eight writers add each child.
                 for n in 0..8 {
                     for parent in 0..4 {
                         let added = patrons.add_child(parent, &address((writer / 8) * 8 + n)).await;
@@ -81,15 +81,15 @@ async fn sixty_four_writers_fill_parents_to_their_bound_and_double_nothing() {
         assert_eq!(outcomes.values().sum::<i32>(), 64 * 8 * 4);
         for parent in 0..4 {
             let stored: BTreeSet<i32> = ids(db, parent).await.iter().map(|id| id.as_i32().unwrap()).collect();
-            assert_eq!(stored.len(), 5, "five different ones");
+            assert_eq!(stored.len(), 5, "five distinct children");
             assert_eq!(ids(db, parent).await.len(), 5);
         }
     })
     .await;
 }
 
-/// What one writer knows of its own children: by parent and id.
-type Known = BTreeMap<(i32, i32), Document>;
+/// The children of one writer, by parent and id, as it wrote them.
+type Expected = BTreeMap<(i32, i32), Document>;
 
 fn expect(kinds: &[ErrorKind], outcome: Result<(), Error>) -> bool {
     match outcome {
@@ -99,16 +99,21 @@ fn expect(kinds: &[ErrorKind], outcome: Result<(), Error>) -> bool {
     }
 }
 
-async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32, step: i32, known: &mut Known) -> bool {
+async fn one_step(
+    patrons: &EmbeddedRepository<Document, Document>,
+    writer: i32,
+    step: i32,
+    expected: &mut Expected,
+) -> bool {
     let parent = fastrand::i32(0..3);
-    let own: Vec<(i32, i32)> = known.keys().filter(|(of, _)| *of == parent).copied().collect();
+    let own: Vec<(i32, i32)> = expected.keys().filter(|(of, _)| *of == parent).copied().collect();
     let child = own.get(fastrand::usize(0..4)).copied();
     match (fastrand::u32(0..6), child) {
         (0 | 1, _) | (2.., None) => {
             let id = writer * 1000 + step;
             let added = patrons.add_child(parent, &address(id)).await;
             if expect(&[ErrorKind::LimitReached], added) {
-                known.insert((parent, id), address(id));
+                expected.insert((parent, id), address(id));
             }
         }
         (2, Some(key)) => {
@@ -116,16 +121,16 @@ async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32,
                 .update_child(parent, key.1, doc! { "step": step })
                 .await
                 .unwrap();
-            known.get_mut(&key).unwrap().insert("step", step);
+            expected.get_mut(&key).unwrap().insert("step", step);
         }
         (3, Some(key)) => {
             let other = doc! { "other": step, "id": key.1 };
             patrons.replace_child(parent, &other).await.unwrap();
-            known.insert(key, other);
+            expected.insert(key, other);
         }
         (4, Some(key)) => {
             assert!(patrons.remove_child(parent, key.1).await.unwrap().found);
-            known.remove(&key);
+            expected.remove(&key);
         }
         (_, Some(_)) => {
             let stored = patrons.get(parent).await.unwrap().unwrap();
@@ -139,9 +144,10 @@ async fn one_step(patrons: &EmbeddedRepository<Document, Document>, writer: i32,
     false
 }
 
-/// Every writer changes children of its own, and the order of all. What they know at the end is what is stored.
+/// Each writer changes children of its own, and the order of all. In the end, the stored children are those that the
+/// writers have recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_many_writers_do_to_the_same_parents_nothing_is_lost() {
+async fn concurrent_writers_of_the_same_parents_lose_nothing() {
     testkit::run(async |db| {
         let patrons = builder(db).max_children(12).build().unwrap();
         for parent in 0..3 {
@@ -150,24 +156,24 @@ async fn whatever_many_writers_do_to_the_same_parents_nothing_is_lost() {
         let writers = (1..=16).map(|writer| {
             let patrons = patrons.clone();
             tokio::spawn(async move {
-                let (mut known, mut reordered) = (Known::new(), 0);
+                let (mut expected, mut reordered) = (Expected::new(), 0);
                 for step in 0..120 {
-                    reordered += u32::from(one_step(&patrons, writer, step, &mut known).await);
+                    reordered += u32::from(one_step(&patrons, writer, step, &mut expected).await);
                 }
-                (known, reordered)
+                (expected, reordered)
             })
         });
-        let (mut known, mut reordered) = (Known::new(), 0);
+        let (mut expected, mut reordered) = (Expected::new(), 0);
         for writer in join_all(writers).await {
             let (of_writer, times) = writer.unwrap();
-            known.extend(of_writer);
+            expected.extend(of_writer);
             reordered += times;
         }
-        assert!(reordered > 0, "some reordering came in between");
-        let mut found = Known::new();
+        assert!(reordered > 0, "some calls reordered children");
+        let mut found = Expected::new();
         for parent in 0..3 {
             let Some(Bson::Array(children)) = addresses(db, parent).await else {
-                panic!("no array")
+                panic!("not an array")
             };
             assert!(children.len() <= 12);
             for child in children {
@@ -176,7 +182,7 @@ async fn whatever_many_writers_do_to_the_same_parents_nothing_is_lost() {
                 assert_eq!(before, None, "a double");
             }
         }
-        assert_eq!(found, known);
+        assert_eq!(found, expected);
     })
     .await;
 }

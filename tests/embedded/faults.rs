@@ -1,4 +1,4 @@
-//! Writes that meet others, and connections that break.
+//! Conflicts with concurrent writers, and broken connections.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::embedded::support::*;
 
-/// Between the write that finds no place and the look for the reason, another writer makes room.
+/// Another writer removes a child between the write that is refused by the bound and the read of the reason.
 #[tokio::test]
-async fn room_that_comes_before_the_look_is_taken() {
+async fn an_add_retries_if_a_child_is_removed_before_it_reads_the_reason() {
     testkit::run(async |db| {
         for attempts in [2, 1] {
             stored(db).delete_many(doc! {}).await.unwrap();
@@ -44,9 +44,9 @@ async fn room_that_comes_before_the_look_is_taken() {
     .await;
 }
 
-/// The driver sends a write once more, and the server knows that it did it already.
+/// The driver retries a write, and the server recognizes that it has executed it.
 #[tokio::test]
-async fn a_broken_connection_doubles_nothing() {
+async fn a_broken_connection_duplicates_nothing() {
     testkit::run(async |db| {
         if !db.server().is_replica_set() {
             panic!("this test needs a replica set, such as that of docker-compose.yml");
@@ -72,7 +72,7 @@ async fn a_broken_connection_doubles_nothing() {
         }
         assert_eq!(ids(db, "joe").await, [1, 2, 3].map(Bson::from));
 
-        // Stored, and reported as not confirmed: the next call says that it is there.
+        // The write is stored, and reported as unconfirmed. The next call returns `AlreadyExists`.
         let fault = FailPoint::on(&["update"]).write_concern_error(64).enable(db).await;
         let error = patrons.add_child("joe", &address(4)).await.unwrap_err();
         assert!(error.is_outcome_unknown(), "{error}");

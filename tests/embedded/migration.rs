@@ -1,4 +1,4 @@
-//! Moves from references to embedded children and back.
+//! Migrations from references to embedded children and back.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ pub fn referring(id: i32, patron: impl Into<Bson>) -> Document {
     doc! { "_id": id, "patron_id": patron, "street": format!("{id} Fake Street"), "n": -id }
 }
 
-/// Patrons of whom every twentieth has no address, the others as many as they have in the pattern 1, 2, 3, 4, 5, and
-/// what they are to become.
+/// Stores patrons, every twentieth without an address, the others with 1, 2, 3, 4 or 5 in turn. Returns the expected
+/// result of the migration.
 async fn fill(db: &TestDatabase, patrons: i32) -> Vec<Document> {
     let (mut expected, mut documents) = (Vec::new(), Vec::new());
     for patron in 0..patrons {
@@ -63,7 +63,7 @@ async fn fill(db: &TestDatabase, patrons: i32) -> Vec<Document> {
     expected
 }
 
-/// References that are those of no patron.
+/// References to patrons that do not exist.
 fn orphaned() -> Vec<Document> {
     let mut none = referring(-4, 0);
     none.remove("patron_id");
@@ -89,12 +89,12 @@ async fn orphans(db: &TestDatabase) -> Vec<Orphan> {
     orphans
 }
 
-async fn go(db: &TestDatabase) -> Result<Migrated, Error> {
+async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
     let source = db.collection::<Document>("address");
     patrons(db).migrate_from_references(&source, "patron_id").await
 }
 
-/// Whether the server can embed; an older one says that it cannot, and writes nothing.
+/// Returns whether the server can embed. An older one returns an error, and writes nothing.
 pub async fn can_embed(db: &TestDatabase) -> bool {
     if at_least(db, 5) {
         return true;
@@ -102,13 +102,13 @@ pub async fn can_embed(db: &TestDatabase) -> bool {
     stored(db).insert_one(doc! { "_id": 0 }).await.unwrap();
     addresses(db).insert_one(referring(1, 0)).await.unwrap();
     index_reference(db).await;
-    assert_eq!(go(db).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(migrate(db).await.unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(all(&stored(db)).await, [doc! { "_id": 0 }]);
     false
 }
 
 #[tokio::test]
-async fn sixty_thousand_addresses_there_and_back() {
+async fn sixty_thousand_addresses_are_migrated_there_and_back() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -122,23 +122,23 @@ async fn sixty_thousand_addresses_there_and_back() {
         let orphaned = orphaned();
         addresses(db).insert_many(&orphaned).await.unwrap();
         db.recorder().clear();
-        let moved = go(db).await.unwrap();
-        assert_eq!((moved.parents, moved.children), (21_000, children));
-        assert_eq!(moved.orphans, orphaned.len() as u64);
+        let migrated = migrate(db).await.unwrap();
+        assert_eq!((migrated.parents, migrated.children), (21_000, children));
+        assert_eq!(migrated.orphans, orphaned.len() as u64);
         let names = db.recorder().names();
         let number = |name: &str| names.iter().filter(|sent| *sent == name).count();
         assert_eq!((number("listIndexes"), number("find")), (1, 1), "{names:?}");
-        // Two checks, a chunk for each 1000 patrons, and two counts; and the ids of 1000 a round trip.
+        // Two checks, a chunk for each 1000 patrons, and two counts; the ids are read 1000 in each round trip.
         assert_eq!(number("aggregate"), 2 + 21 + 2, "{names:?}");
         assert!((20..=21).contains(&number("getMore")), "{names:?}");
         assert_eq!(names.len(), 1 + 1 + 25 + number("getMore"), "{names:?}");
         assert!(
             all(&stored(db)).await == expected,
-            "each with its own, in order, and an empty array for none"
+            "each parent has its children in order, or an empty array"
         );
         assert_eq!(
             addresses(db).count_documents(doc! {}).await.unwrap(),
-            children + moved.orphans
+            children + migrated.orphans
         );
         let listed = orphans(db).await;
         let listed: Vec<(Bson, Option<Bson>)> = listed
@@ -151,8 +151,8 @@ async fn sixty_thousand_addresses_there_and_back() {
         let findings: Vec<Finding> = patrons(db).verify().stream().try_collect().await.unwrap();
         assert_eq!(findings, []);
 
-        // Once more changes nothing.
-        assert_eq!(go(db).await.unwrap(), moved);
+        // A second migration changes nothing.
+        assert_eq!(migrate(db).await.unwrap(), migrated);
         assert!(all(&stored(db)).await == expected);
 
         let back = db.collection::<Document>("back");
@@ -165,7 +165,7 @@ async fn sixty_thousand_addresses_there_and_back() {
         let back = db.plain_collection::<Document>("back");
         assert!(
             all(&back).await == all(&addresses(db)).await,
-            "every document as it was"
+            "every document is unchanged"
         );
         assert!(
             back.list_index_names()
@@ -173,7 +173,7 @@ async fn sixty_thousand_addresses_there_and_back() {
                 .unwrap()
                 .contains(&"patron_id_1".to_owned())
         );
-        // From there they can go on.
+        // The references are a valid source for another migration.
         stored(db)
             .update_many(doc! {}, doc! { "$unset": { "addresses": "" } })
             .await
@@ -186,7 +186,7 @@ async fn sixty_thousand_addresses_there_and_back() {
 }
 
 #[tokio::test]
-async fn children_come_in_the_order_of_a_field() {
+async fn children_are_sorted_by_a_field() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -210,10 +210,9 @@ async fn children_come_in_the_order_of_a_field() {
     .await;
 }
 
-/// As when the process is killed: nothing is sent after the command that was under way, and the server ends that, or
-/// goes on with it.
+/// As when the process is killed: no command is sent after the current one, which the server stops or continues.
 #[tokio::test]
-async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
+async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -247,10 +246,10 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
                 _ = there_and_back => true,
             };
             dropped += u32::from(!done);
-            // At once, beside what may go on at the server.
-            let moved = go(db).await.unwrap();
+            // At once, while the server may still execute a command.
+            let migrated = migrate(db).await.unwrap();
             fault.disable().await;
-            assert_eq!(moved.parents, 200);
+            assert_eq!(migrated.parents, 200);
             assert!(all(&stored(db)).await == expected, "after {skip} commands");
             patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
             assert!(
@@ -266,9 +265,9 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
     .await;
 }
 
-/// The server itself ends the command in the middle, with some parents done and others not.
+/// The server kills the command in the middle, with some parents migrated and others not.
 #[tokio::test]
-async fn a_move_that_the_server_ended_in_the_middle_is_finished_by_the_next() {
+async fn a_migration_killed_on_the_server_is_finished_by_the_next() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -291,15 +290,15 @@ async fn a_move_that_the_server_ended_in_the_middle_is_finished_by_the_next() {
             let admin = db.plain_client().database("admin");
             admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
         };
-        // Whether the kill came in time is the server's affair.
-        let (_ended, ()) = futures::join!(go(db), begun);
-        // And so that some are certainly not done:
+        // The kill may come too late.
+        let (_ended, ()) = futures::join!(migrate(db), begun);
+        // So some are reset, to have unfinished parents in any case.
         let odd = doc! { "$expr": { "$eq": [{ "$mod": ["$_id", 2] }, 1] } };
         stored(db)
             .update_many(odd, doc! { "$unset": { "addresses": "" } })
             .await
             .unwrap();
-        go(db).await.unwrap();
+        migrate(db).await.unwrap();
         assert!(all(&stored(db)).await == expected);
 
         let back = db.collection::<Document>("back");
@@ -312,9 +311,9 @@ async fn a_move_that_the_server_ended_in_the_middle_is_finished_by_the_next() {
     .await;
 }
 
-/// A child that has no `_id` gets one that is the same each time.
+/// A child without an `_id` gets one that is the same in each migration.
 #[tokio::test]
-async fn children_with_ids_of_their_own_become_documents() {
+async fn children_with_another_id_field_become_documents() {
     testkit::run(async |db| {
         let patrons = crate::embedded::support::patrons(db);
         for parent in ["joe", "jim"] {
@@ -328,8 +327,8 @@ async fn children_with_ids_of_their_own_become_documents() {
         stored(db).insert_one(doc! { "_id": "jack" }).await.unwrap();
         let back = db.collection::<Document>("back");
         for _ in 0..2 {
-            let moved = patrons.migrate_to_references(&back, "patron_id").await.unwrap();
-            assert_eq!((moved.parents, moved.children), (3, 4));
+            let migrated = patrons.migrate_to_references(&back, "patron_id").await.unwrap();
+            assert_eq!((migrated.parents, migrated.children), (3, 4));
             let id = |parent: &str| doc! { "patron_id": parent, "id": "a" };
             assert_eq!(
                 all(&db.plain_collection("back")).await,
@@ -345,9 +344,9 @@ async fn children_with_ids_of_their_own_become_documents() {
     .await;
 }
 
-/// What another program writes to a parent while it is moved stays.
+/// A concurrent write of another program to a parent is kept.
 #[tokio::test]
-async fn a_parent_that_got_a_child_meanwhile_keeps_it_and_is_named() {
+async fn a_concurrently_added_child_is_kept_and_its_parent_named() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -358,25 +357,25 @@ async fn a_parent_that_got_a_child_meanwhile_keeps_it_and_is_named() {
             .block(Duration::from_millis(300))
             .enable(db)
             .await;
-        let (moved, ()) = futures::join!(go(db), async {
+        let (migrated, ()) = futures::join!(migrate(db), async {
             db.recorder().sent(4).await;
             let push = doc! { "$push": { "addresses": { "_id": "new" } } };
             stored(db).update_one(doc! { "_id": 4 }, push).await.unwrap();
         });
         fault.disable().await;
-        assert_eq!(moved.unwrap_err().kind(), ErrorKind::CountMismatch);
+        assert_eq!(migrated.unwrap_err().kind(), ErrorKind::CountMismatch);
         let patron = stored(db).find_one(doc! { "_id": 4 }).await.unwrap().unwrap();
         assert_eq!(patron.get_array("addresses").unwrap(), &[doc! { "_id": "new" }.into()]);
-        let error = go(db).await.unwrap_err();
+        let error = migrate(db).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
         assert_eq!(error.document_id(), Some(&4.into()));
     })
     .await;
 }
 
-/// Ids, references and fields that look like operators, paths or expressions are what they are, there and back.
+/// Ids, references and fields that look like operators, paths or expressions are migrated literally, there and back.
 #[tokio::test]
-async fn hostile_ids_and_fields_are_moved_as_they_are() {
+async fn hostile_ids_and_fields_are_migrated_literally() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -405,8 +404,8 @@ async fn hostile_ids_and_fields_are_moved_as_they_are() {
         }
         addresses(db).insert_many(&documents).await.unwrap();
         index_reference(db).await;
-        let moved = go(db).await.unwrap();
-        assert_eq!((moved.parents, moved.children, moved.orphans), (5, 10, 0));
+        let migrated = migrate(db).await.unwrap();
+        assert_eq!((migrated.parents, migrated.children, migrated.orphans), (5, 10, 0));
         for (n, parent) in parents.iter().enumerate() {
             let stored = stored(db)
                 .find_one(doc! { "_id": { "$eq": parent } })
@@ -430,7 +429,7 @@ async fn hostile_ids_and_fields_are_moved_as_they_are() {
             assert_eq!(returned.children, 10);
             assert_eq!(all(&db.plain_collection("back")).await, all(&addresses(db)).await);
         }
-        assert_eq!(go(db).await.unwrap(), moved);
+        assert_eq!(migrate(db).await.unwrap(), migrated);
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! What moves refuse, with nothing written.
+//! Migrations that are refused, with nothing written.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::embedded::EmbeddedRepository;
@@ -27,7 +27,7 @@ async fn reset(db: &TestDatabase) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_embedded() {
+async fn invalid_children_are_not_embedded() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -103,7 +103,7 @@ async fn what_cannot_be_embedded() {
             let is_null = addresses(db).find_one(doc! { "_id": null }).await.unwrap().is_some();
             assert!(
                 is_null || error.document_id().is_some(),
-                "{number}: a document is named, but for `null`"
+                "{number}: the error names a document, except for `null`"
             );
             assert_eq!(all(&stored(db)).await, before, "{number}");
         }
@@ -111,9 +111,9 @@ async fn what_cannot_be_embedded() {
     .await;
 }
 
-/// Where there is no parent, nothing can be wrong with its children.
+/// Documents without a parent are not checked.
 #[tokio::test]
-async fn orphans_stand_in_nobodys_way() {
+async fn orphans_do_not_prevent_a_migration() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -132,11 +132,11 @@ async fn orphans_stand_in_nobodys_way() {
             .await
             .unwrap();
         index_reference(db).await;
-        let moved = of_two(db, "id")
+        let migrated = of_two(db, "id")
             .migrate_from_references(&addresses(db), "patron_id")
             .await
             .unwrap();
-        assert_eq!((moved.parents, moved.children, moved.orphans), (1, 1, 4));
+        assert_eq!((migrated.parents, migrated.children, migrated.orphans), (1, 1, 4));
         assert_eq!(
             all(&stored(db)).await,
             [doc! { "_id": 0, "addresses": [{ "_id": 1, "id": 1 }] }]
@@ -146,7 +146,7 @@ async fn orphans_stand_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn a_source_without_a_proper_index() {
+async fn a_source_without_a_suitable_index_is_refused() {
     testkit::run(async |db| {
         if !can_embed(db).await {
             return;
@@ -208,7 +208,7 @@ async fn a_source_without_a_proper_index() {
 }
 
 #[tokio::test]
-async fn collections_and_names_that_cannot_be() {
+async fn invalid_collections_and_names_are_refused() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         let elsewhere = db.client().database("elsewhere").collection::<Document>("address");
@@ -242,7 +242,7 @@ async fn collections_and_names_that_cannot_be() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_documents_of_their_own() {
+async fn invalid_children_are_not_migrated_to_references() {
     testkit::run(async |db| {
         let patron = |id: &str, addresses: Bson| doc! { "_id": id, "addresses": addresses };
         let joe = |child: Bson| patron("joe", vec![child].into());

@@ -22,7 +22,7 @@ enum Call {
         unset: bool,
     },
     Remove(i32),
-    /// In an order that these numbers make, with some left out.
+    /// Reorders by these numbers, with one child left out if the flag is set.
     Reorder(Vec<u8>, bool),
     Child(i32),
     Get,
@@ -52,11 +52,11 @@ struct Model<'a> {
     db: &'a TestDatabase,
     patrons: &'a Patrons,
     ids: [i32; 2],
-    /// The children, where there is such a parent.
+    /// The children, or `None` without the parent.
     stored: [Option<Vec<Document>>; 2],
 }
 
-fn place(children: &[Document], id: i32) -> Option<usize> {
+fn position(children: &[Document], id: i32) -> Option<usize> {
     children.iter().position(|child| child.get_i32("id").ok() == Some(id))
 }
 
@@ -91,7 +91,7 @@ impl Model<'_> {
             Call::Child(id) => {
                 let child = patrons.child(parent, *id).await.unwrap();
                 let children = stored.as_deref().unwrap_or_default();
-                assert_eq!(child.as_ref(), place(children, *id).map(|at| &children[at]));
+                assert_eq!(child.as_ref(), position(children, *id).map(|at| &children[at]));
                 return;
             }
             Call::Get => {
@@ -125,14 +125,14 @@ impl Model<'_> {
     }
 }
 
-/// The children of a new parent, or why there can be none.
+/// Returns the children of a new parent, or the expected error.
 fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
     if ids.len() > MOST {
         return Err(ErrorKind::LimitReached);
     }
     let mut children = Vec::new();
     for id in ids {
-        if place(&children, *id).is_some() {
+        if position(&children, *id).is_some() {
             return Err(ErrorKind::InvalidArgument);
         }
         children.push(home(*id, 0));
@@ -140,11 +140,11 @@ fn new_children(ids: &[i32]) -> Result<Vec<Document>, ErrorKind> {
     Ok(children)
 }
 
-/// Does what a call does. Returns whether anything is other than before.
+/// Applies a call to the model. Returns whether it changes anything.
 fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> {
     let before = children.clone();
     match call {
-        Call::Add(id, _) if place(children, *id).is_some() => return Err(ErrorKind::AlreadyExists),
+        Call::Add(id, _) if position(children, *id).is_some() => return Err(ErrorKind::AlreadyExists),
         Call::Add(..) if children.len() >= MOST => return Err(ErrorKind::LimitReached),
         Call::Add(id, zip) => children.push(home(*id, *zip)),
         Call::Reorder(order, short) => {
@@ -154,12 +154,12 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
             }
             *children = ids
                 .iter()
-                .map(|id| before[place(&before, *id).unwrap()].clone())
+                .map(|id| before[position(&before, *id).unwrap()].clone())
                 .collect();
             return Ok(true);
         }
         Call::Replace(id, _) | Call::Update { id, .. } | Call::Remove(id) => {
-            let Some(at) = place(children, *id) else {
+            let Some(at) = position(children, *id) else {
                 return match call {
                     Call::Remove(_) => Ok(false),
                     _ => Err(ErrorKind::ChildNotFound),
@@ -181,7 +181,7 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
     Ok(*children != before)
 }
 
-/// The ids of the children, sorted by some numbers, perhaps without the last one.
+/// Returns the ids of the children, sorted by some numbers, without the last one if `short`.
 fn reordered(children: &[Document], order: &[u8], short: bool) -> Vec<i32> {
     let ids = children.iter().map(|child| child.get_i32("id").unwrap());
     let mut ids: Vec<(u8, i32)> = order.iter().copied().zip(ids).collect();

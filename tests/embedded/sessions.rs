@@ -1,4 +1,4 @@
-//! Calls in the caller's session and transaction.
+//! Calls in a session and a transaction of the caller.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -16,7 +16,7 @@ async fn session(db: &TestDatabase) -> ClientSession {
     db.client().start_session().await.unwrap()
 }
 
-/// Every call once, in the session's transaction.
+/// Runs each call once, in the transaction of the session.
 async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
     patrons.insert(&patron("jim", [])).session(&mut *session).await.unwrap();
     patrons
@@ -63,7 +63,7 @@ async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
     assert_eq!(child, Some(other));
     let jim = patrons.get("jim").session(&mut *session).await.unwrap().unwrap();
     assert_eq!(jim.get_array("addresses").unwrap().len(), 2);
-    // An answer that is no aborts nothing.
+    // A refused call does not abort the transaction.
     assert!(
         !patrons
             .remove_child("jim", 9)
@@ -83,7 +83,7 @@ async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
 }
 
 #[tokio::test]
-async fn what_a_transaction_did_is_there_when_it_commits_and_not_before() {
+async fn writes_of_a_transaction_are_visible_when_it_commits() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         patrons.insert(&patron("joe", [])).await.unwrap();
@@ -101,7 +101,7 @@ async fn what_a_transaction_did_is_there_when_it_commits_and_not_before() {
         }
         assert_eq!(ids(db, "jim").await, [2, 1].map(Bson::from));
         patrons.ensure_indexes().session(&mut session).await.unwrap();
-        // Without a transaction.
+        // A call outside the transaction.
         patrons
             .add_child("jim", &address(9))
             .session(&mut session)
@@ -112,7 +112,7 @@ async fn what_a_transaction_did_is_there_when_it_commits_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_conflict_keeps_its_labels_and_is_not_retried_inside() {
+async fn a_conflict_keeps_its_labels_and_is_not_retried_by_the_repository() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &patron("joe", [])).await;
@@ -139,9 +139,9 @@ async fn a_conflict_keeps_its_labels_and_is_not_retried_inside() {
     .await;
 }
 
-/// Eight transactions at a time, each of a child and a document elsewhere, run again by the driver.
+/// Eight concurrent transactions, each with a child and a document of another collection, retried by the driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_drivers_convenient_api_runs_conflicting_transactions_again() {
+async fn the_drivers_convenient_api_retries_conflicting_transactions() {
     testkit::run(async |db| {
         let patrons = builder(db).build().unwrap();
         plant(db, &patron("joe", [])).await;

@@ -1,4 +1,4 @@
-//! What the tests of the embedded pattern share: patrons with their addresses.
+//! Shared code of the tests of the embedded pattern: patrons with their addresses.
 
 use mongo_patterns::embedded::{EmbeddedRepository, EmbeddedRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
@@ -13,12 +13,12 @@ pub fn builder(db: &TestDatabase) -> EmbeddedRepositoryBuilder<Document, Documen
         .child_id_field("id")
 }
 
-/// At most five addresses a patron.
+/// Returns a repository with a bound of five addresses.
 pub fn patrons(db: &TestDatabase) -> Patrons {
     builder(db).max_children(5).build().unwrap()
 }
 
-/// The same collection, by a client that is not recorded.
+/// Returns the collection, by a client that is not recorded.
 pub fn stored(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("patron")
 }
@@ -32,23 +32,23 @@ pub fn patron(id: impl Into<Bson>, addresses: impl IntoIterator<Item = Document>
     doc! { "_id": id, "name": "Joe Bookreader", "addresses": addresses }
 }
 
-/// Stores a patron, and forgets that it was recorded.
+/// Inserts a patron, and clears the recorder.
 pub async fn plant(db: &TestDatabase, patron: &Document) {
     stored(db).insert_one(patron).await.unwrap();
     db.recorder().clear();
 }
 
-/// What is stored in the place of the array.
+/// Returns the stored value of the array field.
 pub async fn addresses(db: &TestDatabase, id: impl Into<Bson>) -> Option<Bson> {
     let id: Bson = id.into();
     let patron = stored(db).find_one(doc! { "_id": { "$eq": id } }).await.unwrap();
     patron.unwrap().get("addresses").cloned()
 }
 
-/// The ids of the addresses, in their order.
+/// Returns the ids of the addresses, in their order.
 pub async fn ids(db: &TestDatabase, id: impl Into<Bson>) -> Vec<Bson> {
     let Some(Bson::Array(addresses)) = addresses(db, id).await else {
-        panic!("no array")
+        panic!("not an array")
     };
     let id = |address: &Bson| address.as_document().unwrap().get("id").unwrap().clone();
     addresses.iter().map(id).collect()

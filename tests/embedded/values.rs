@@ -1,4 +1,4 @@
-//! Ids and values that look like operators, paths or expressions are what they are.
+//! Ids and values that look like operators, paths or expressions are taken literally.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -29,7 +29,7 @@ fn ids_of_all_types() -> Vec<Bson> {
 }
 
 #[tokio::test]
-async fn ids_of_every_type_name_one_child_and_no_other() {
+async fn ids_of_every_type_match_one_child_and_no_other() {
     testkit::run(async |db| {
         let patrons = builder(db).build().unwrap();
         let ids = ids_of_all_types();
@@ -118,7 +118,7 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
 }
 
 #[tokio::test]
-async fn children_with_dollars_and_dots_are_stored_as_they_are() {
+async fn children_with_dollars_and_dots_are_stored_literally() {
     testkit::run(async |db| {
         let patrons = builder(db).build().unwrap();
         plant(db, &patron("joe", [])).await;
@@ -162,9 +162,9 @@ async fn children_with_dollars_and_dots_are_stored_as_they_are() {
     .await;
 }
 
-/// In a path, a number is a place in an array, and also a field of its elements.
+/// In a path, a number is an index of an array, and also a field of its elements.
 #[tokio::test]
-async fn fields_that_are_numbers_are_no_places() {
+async fn numeric_field_names_are_not_array_indexes() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         let number = doc! { "id": 1, "4": "four", "0": { "id": 9 } };
@@ -173,7 +173,7 @@ async fn fields_that_are_numbers_are_no_places() {
         assert_eq!(
             stored(db).count_documents(usual).await.unwrap(),
             0,
-            "the usual guard takes one child for a full array"
+            "the usual guard mistakes one child for a full array"
         );
         for id in 2..=5 {
             patrons.add_child("joe", &address(id)).await.unwrap();
@@ -192,9 +192,9 @@ async fn fields_that_are_numbers_are_no_places() {
     .await;
 }
 
-/// With two conditions that are no `$elemMatch`, and with `arrayFilters`, MongoDB does what is not meant.
+/// With two conditions outside of `$elemMatch`, or with `arrayFilters`, MongoDB changes other children than intended.
 #[tokio::test]
-async fn the_usual_ways_change_the_wrong_child_or_hide_that_none_was_there() {
+async fn common_recipes_change_the_wrong_child_or_hide_its_absence() {
     testkit::run(async |db| {
         let naive = stored(db);
         plant(
@@ -222,7 +222,7 @@ async fn the_usual_ways_change_the_wrong_child_or_hide_that_none_was_there() {
         assert_eq!(
             (absent.matched_count, absent.modified_count),
             (1, 0),
-            "as if child 3 were so already"
+            "equal to the counts of an unchanged child 3"
         );
 
         let error = patrons(db)
@@ -234,10 +234,10 @@ async fn the_usual_ways_change_the_wrong_child_or_hide_that_none_was_there() {
     .await;
 }
 
-/// To a server these ids are one in the expressions of an update, and two in those of its filter: one child would come
-/// twice, and the other be lost.
+/// To a server, these ids are equal in the expressions of an update, and distinct in its filter: one child would be
+/// stored twice, and the other lost.
 #[tokio::test]
-async fn ids_that_are_one_by_a_collation_lose_no_child() {
+async fn ids_that_are_equal_under_a_collation_lose_no_child() {
     testkit::run(async |db| {
         let collation = mongodb::options::Collation::builder()
             .locale("en")
@@ -280,9 +280,9 @@ async fn a_parent_that_is_inserted_without_the_array_has_no_children() {
     .await;
 }
 
-/// The server takes values of deprecated types in every command of the pattern.
+/// The server accepts values of deprecated types in every command of the pattern.
 #[tokio::test]
-async fn fields_of_deprecated_types_are_stored_as_they_are() {
+async fn fields_of_deprecated_types_are_stored_unchanged() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         let fields = doc! {
@@ -318,8 +318,8 @@ async fn fields_of_deprecated_types_are_stored_as_they_are() {
     .await;
 }
 
-/// The server may put the time of an insert in the place of a `Timestamp(0, 0)`: a child with one becomes a document all
-/// the same, and again, and not where anything else of it differs.
+/// The server may replace a `Timestamp(0, 0)` by the time of the insert. A child with one becomes a document
+/// nevertheless, also in a second migration, unless another field differs.
 #[tokio::test]
 async fn an_empty_timestamp_becomes_a_reference() {
     testkit::run(async |db| {
@@ -330,8 +330,8 @@ async fn an_empty_timestamp_becomes_a_reference() {
         let target = db.collection::<Document>("address");
         let plain = db.plain_collection::<Document>("address");
         for _ in 0..2 {
-            let moved = patrons(db).migrate_to_references(&target, "patron_id").await.unwrap();
-            assert_eq!(moved.children, 2);
+            let migrated = patrons(db).migrate_to_references(&target, "patron_id").await.unwrap();
+            assert_eq!(migrated.children, 2);
         }
         let change = doc! { "$set": { "street": "another" } };
         plain.update_one(doc! { "id": 1 }, change).await.unwrap();

@@ -9,7 +9,7 @@ use mongodb::options::{Acknowledgment, Collation, CollectionOptions, WriteConcer
 
 use crate::embedded::support::*;
 
-/// Parents that are wrong, and how.
+/// Damaged parents, with their findings.
 fn damages() -> Vec<(Document, Vec<Problem>)> {
     let with = |addresses: Bson| doc! { "_id": 0, "addresses": addresses };
     let regex = Bson::RegularExpression(Regex {
@@ -72,7 +72,7 @@ async fn findings(db: &TestDatabase) -> Vec<Finding> {
 }
 
 #[tokio::test]
-async fn each_kind_of_damage_is_found_and_nothing_else() {
+async fn each_kind_of_damage_is_found_without_false_findings() {
     testkit::run(async |db| {
         stored(db).insert_many(sound()).await.unwrap();
         assert_eq!(findings(db).await, []);
@@ -90,7 +90,7 @@ async fn each_kind_of_damage_is_found_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn findings_of_many_parents_come_as_a_stream() {
+async fn findings_of_many_parents_are_streamed() {
     testkit::run(async |db| {
         let bad = (0..500).map(|id| doc! { "_id": id });
         stored(db).insert_many(bad).await.unwrap();
@@ -128,7 +128,7 @@ async fn the_validator_refuses_every_damage() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_refused() {
+async fn invalid_settings_are_refused() {
     testkit::run(async |db| {
         let unacknowledged = CollectionOptions::builder()
             .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(0)).build())
@@ -157,7 +157,7 @@ async fn settings_that_cannot_work_are_refused() {
 }
 
 #[tokio::test]
-async fn no_index_is_needed_and_the_collation_must_be_the_simple_one() {
+async fn no_index_is_needed_and_only_the_simple_collation_is_accepted() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         assert_eq!(patrons.indexes().indexes(), []);
@@ -177,7 +177,7 @@ async fn no_index_is_needed_and_the_collation_must_be_the_simple_one() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_shown_has_an_id_or_a_child() {
+async fn debug_output_contains_no_ids_or_children() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &patron("secret", [address("secret")])).await;

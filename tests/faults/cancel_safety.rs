@@ -1,4 +1,4 @@
-//! What the documentation says of dropped futures, where the table of drops does not look.
+//! The documented behaviour of dropped futures that the table of drops does not cover.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,8 @@ use crate::common::support::*;
 use crate::outlier::support::{Books, book, builder as books_builder, ready as books_ready};
 use crate::subset::support::{Products, embedded, products, review, reviews, wrong};
 
-/// All items of a stream, when the future of each is dropped at each point at which it waits. Returns how many were.
+/// Reads all items of a stream, and drops the future of each item at each point at which it waits. Returns the number
+/// of dropped futures too.
 async fn read_by_dropped_futures<T>(mut stream: impl Stream<Item = Result<T, Error>> + Unpin) -> (Vec<T>, usize) {
     let (mut items, mut dropped) = (Vec::new(), 0);
     loop {
@@ -39,7 +40,7 @@ async fn check_stream<T: Debug + PartialEq>(
 }
 
 #[tokio::test]
-async fn a_stream_can_be_polled_again_after_the_future_of_an_item_was_dropped() {
+async fn a_stream_resumes_after_the_future_of_an_item_is_dropped() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         for key in 1..4 {
@@ -56,7 +57,7 @@ async fn a_stream_can_be_polled_again_after_the_future_of_an_item_was_dropped() 
     .await;
 }
 
-/// The transaction of the caller continues, since the command on its way stays in the stream.
+/// The transaction of the caller continues, because the stream keeps the command on its way.
 #[tokio::test]
 async fn the_callers_transaction_survives_the_dropped_future_of_an_item() {
     testkit::run(async |db| {
@@ -76,7 +77,7 @@ async fn the_callers_transaction_survives_the_dropped_future_of_an_item() {
 }
 
 #[tokio::test]
-async fn a_repair_whose_items_futures_are_dropped_repairs_all() {
+async fn a_repair_resumes_after_the_futures_of_its_items_are_dropped() {
     testkit::run(async |db| {
         let keys = ["A", "B", "C"];
         plant(db, keys.map(|key| with(bucket(key, 0..3), "count", 7))).await;
@@ -89,7 +90,7 @@ async fn a_repair_whose_items_futures_are_dropped_repairs_all() {
 }
 
 #[tokio::test]
-async fn a_combined_append_is_stored_once_its_future_was_polled() {
+async fn a_batched_append_is_stored_after_the_first_poll_of_its_future() {
     testkit::run(async |db| {
         let trades: Trades = ready(db, builder(db).item_id_field("n")).await;
         let writer = trades.batching_writer();
@@ -102,7 +103,7 @@ async fn a_combined_append_is_stored_once_its_future_was_polled() {
     .await;
 }
 
-/// As a dropped call leaves it: some children are stored, and their parent is not written.
+/// Stores what a dropped call leaves: two of three children, and a parent that is not written.
 async fn with_two_of_three_children(db: &TestDatabase) -> Products {
     let products = products(db, Consistency::Eventual).await;
     let stored: Vec<Document> = (0..2).map(|n| serialize_to_document(&review(n)).unwrap()).collect();
@@ -112,7 +113,7 @@ async fn with_two_of_three_children(db: &TestDatabase) -> Products {
 }
 
 #[tokio::test]
-async fn an_eventual_insert_that_is_called_again_writes_the_parent() {
+async fn a_retried_eventual_insert_writes_the_parent() {
     testkit::run(async |db| {
         let products = with_two_of_three_children(db).await;
         let again = products.insert(&review(1)).await.unwrap_err();
@@ -123,7 +124,7 @@ async fn an_eventual_insert_that_is_called_again_writes_the_parent() {
 }
 
 #[tokio::test]
-async fn an_eventual_batch_that_is_called_again_writes_the_parents_and_stores_no_more() {
+async fn a_retried_eventual_batch_writes_the_parents_and_stores_no_duplicates() {
     testkit::run(async |db| {
         let products = with_two_of_three_children(db).await;
         let children: Vec<_> = (0..3).map(review).collect();
@@ -145,9 +146,9 @@ async fn an_eventual_batch_that_is_called_again_writes_the_parents_and_stores_no
     .await;
 }
 
-/// A dropped delete leaves the overflow documents of an outlier, to which nothing leads any more.
+/// A dropped delete leaves overflow documents that no main document refers to.
 #[tokio::test]
-async fn a_delete_that_is_called_again_deletes_what_is_left_of_an_outlier() {
+async fn a_retried_delete_deletes_the_overflow_documents_that_are_left() {
     testkit::run(async |db| {
         let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
         books.insert(&book(1, 30)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a dropped future leaves to the caller: its session, its transaction, and the documents.
+//! The state after a dropped future: the caller's session, its transaction, and the documents.
 
 use std::time::Duration;
 
@@ -30,15 +30,15 @@ async fn drop_at_next_command<T>(db: &TestDatabase, call: impl Future<Output = R
     fault.disable().await;
 }
 
-async fn until_none_is_open(db: &TestDatabase) {
+async fn wait_for_no_open_transactions(db: &TestDatabase) {
     while open_transactions(db).await > 0 {
         tokio::task::yield_now().await;
     }
 }
 
-/// The session that a caller keeps is of no use for anything that it could mistake for its transaction.
+/// A caller that keeps the session cannot use it by mistake as if its transaction were still open.
 #[tokio::test]
-async fn after_a_dropped_call_nothing_can_be_written_or_committed_in_the_callers_session() {
+async fn after_a_dropped_call_the_callers_transaction_accepts_no_writes_and_no_commit() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let products = subset_support::products(db, Consistency::Transactional).await;
@@ -62,7 +62,7 @@ async fn after_a_dropped_call_nothing_can_be_written_or_committed_in_the_callers
         assert_eq!(insert.unwrap_err().kind(), ErrorKind::InvalidArgument);
         session.commit_transaction().await.unwrap_err();
         session.start_transaction().await.unwrap_err();
-        until_none_is_open(db).await;
+        wait_for_no_open_transactions(db).await;
         assert_eq!(all(&db.plain_collection("log")).await, [doc! { "_id": 0 }]);
         assert_eq!(trades.counts(&1).await.unwrap().items, 0);
         assert_eq!(trades.counts(&2).await.unwrap().items, 0);
@@ -94,10 +94,10 @@ async fn dropped_calls_lose_no_connection_of_the_pool() {
     .await;
 }
 
-/// A process that has not seen the indexes looks at them before it writes anything in the caller's transaction. So there
-/// is nothing of the call in a transaction that the caller commits after a drop there.
+/// A process that has not seen the indexes checks them before it writes in the caller's transaction. So a call that is
+/// dropped there has no effect on the transaction, and the caller can commit it.
 #[tokio::test]
-async fn a_call_that_is_dropped_before_its_first_command_leaves_the_transaction_as_it_was() {
+async fn a_call_dropped_before_its_first_command_does_not_change_the_transaction() {
     testkit::run(async |db| {
         let books = outlier_support::books(db).await;
         let full = outlier_support::book(1, 50);
@@ -124,9 +124,9 @@ async fn a_call_that_is_dropped_before_its_first_command_leaves_the_transaction_
     .await;
 }
 
-/// Without a drop, a call in the caller's transaction sends what it sends without one.
+/// Without a drop, a call in the caller's transaction sends the same commands as a call outside.
 #[tokio::test]
-async fn a_call_in_the_callers_transaction_costs_no_further_command() {
+async fn a_call_in_the_callers_transaction_sends_no_additional_command() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append(&1, &spread(0)).await.unwrap();
@@ -146,16 +146,18 @@ async fn a_call_in_the_callers_transaction_costs_no_further_command() {
     .await;
 }
 
-/// A session of the caller without a transaction stays its own, and sees what the call's own transaction wrote.
+/// A call in a session without a transaction runs its own transaction, and the session sees its writes.
 #[tokio::test]
-async fn a_session_without_a_transaction_is_causally_consistent_with_the_calls_own() {
+async fn a_session_without_a_transaction_is_causally_consistent_with_the_calls_transaction() {
     testkit::run(async |db| {
         let products = subset_support::products(db, Consistency::Transactional).await;
         let mut session = db.client().start_session().await.unwrap();
         let id = session.id().clone();
         products.insert(&review(1)).session(&mut session).await.unwrap();
         assert_eq!(*session.id(), id);
-        let seen = session.operation_time().expect("the time of the call's transaction");
+        let seen = session
+            .operation_time()
+            .expect("the session has the time of the call's transaction");
         let commit = db
             .recorder()
             .commands()
@@ -167,9 +169,10 @@ async fn a_session_without_a_transaction_is_causally_consistent_with_the_calls_o
     .await;
 }
 
-/// The runtime may go while a dropped command is on its way: the server ends the transaction then, and nothing panics.
+/// The runtime can end while a dropped command is on its way. The server then aborts the transaction, and nothing
+/// panics.
 #[test]
-fn a_call_is_dropped_together_with_its_runtime() {
+fn a_call_can_be_dropped_with_its_runtime() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(testkit::run(async |db| {
         let trades = trades(db).await;
@@ -199,7 +202,7 @@ fn a_call_is_dropped_together_with_its_runtime() {
     }));
 }
 
-/// Eight callers with a short time-out each, and then one that waits: nothing of theirs is in its way.
+/// Eight callers with a short timeout each, and then one that waits: no lock or transaction of theirs blocks it.
 #[tokio::test]
 async fn callers_that_time_out_leave_nothing_locked() {
     testkit::run(async |db| {
@@ -215,10 +218,10 @@ async fn callers_that_time_out_leave_nothing_locked() {
             products
                 .insert(&review(-n))
                 .await
-                .expect("the next call, in one attempt");
+                .expect("the next call succeeds in one attempt");
         }
         assert!(dropped > 5, "{dropped} were dropped");
-        until_none_is_open(db).await;
+        wait_for_no_open_transactions(db).await;
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! With an item id field, an item is stored once however often it is appended.
+//! With an item id field, any number of appends stores an item once.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn identified(db: &TestDatabase) -> bucket::BucketRepositoryBuilder<u32, Trade> 
     builder(db).item_id_field("n")
 }
 
-/// How often each item is stored.
+/// Returns how often each item is stored.
 async fn stored(db: &TestDatabase) -> BTreeMap<i64, usize> {
     let mut stored = BTreeMap::new();
     for bucket in all(&plain(db)).await {
@@ -34,7 +34,7 @@ async fn assert_each_once(db: &TestDatabase, items: i64) {
 }
 
 #[tokio::test]
-async fn a_repeated_append_is_recognised_wherever_the_item_is() {
+async fn a_repeated_append_is_recognized_in_every_bucket() {
     testkit::run(async |db| {
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
             plain(db).drop().await.unwrap();
@@ -42,14 +42,15 @@ async fn a_repeated_append_is_recognised_wherever_the_item_is() {
             for n in 0..25 {
                 assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
             }
-            // 0 and 10 opened full buckets, 9 and 15 are in such, 20 and 24 are in the open one.
+            // Items 0 and 10 are the first of full buckets, 9 and 15 are in full buckets, 20 and 24 are in the open
+            // one.
             for n in [0, 9, 10, 15, 20, 24] {
                 db.recorder().clear();
                 let appended = trades.append(&123, &spread(n)).await.unwrap();
                 assert!(appended.already_there && appended.opened.is_none(), "{n}");
                 assert!(db.recorder().round_trips() <= 3, "{n}: {:?}", db.recorder().names());
             }
-            // No open bucket, and the item in a full one.
+            // No bucket is open, and the item is in a full one.
             for n in 25..30 {
                 trades.append(&123, &spread(n)).await.unwrap();
             }
@@ -57,7 +58,7 @@ async fn a_repeated_append_is_recognised_wherever_the_item_is() {
                 assert!(trades.append(&123, &spread(n)).await.unwrap().already_there, "{n}");
             }
             assert_each_once(db, 30).await;
-            // The same id of another key is another item.
+            // The same id of another key belongs to another item.
             assert!(!trades.append(&12, &spread(0)).await.unwrap().already_there);
         }
     })
@@ -72,7 +73,7 @@ async fn an_append_of_a_new_item_stays_one_round_trip() {
         assert_eq!(
             db.recorder().names(),
             ["listIndexes", "update"],
-            "the first one looks for the index"
+            "the first append checks the index"
         );
         db.recorder().clear();
         for n in 1..35 {
@@ -87,11 +88,11 @@ async fn an_append_of_a_new_item_stays_one_round_trip() {
 }
 
 #[tokio::test]
-async fn an_append_whose_outcome_was_unknown_may_be_repeated() {
+async fn an_append_with_an_unknown_outcome_is_safe_to_retry() {
     testkit::run(async |db| {
         let trades = ready(db, identified(db)).await;
         for n in 0..30 {
-            // It is applied and reported as failed, as when the connection breaks before the reply.
+            // The command runs and is reported as failed, as if the connection broke before the reply.
             let fault = FailPoint::on(&["update"])
                 .times(1)
                 .write_concern_error(64)
@@ -108,7 +109,7 @@ async fn an_append_whose_outcome_was_unknown_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_repeated_batch_stores_what_is_missing() {
+async fn a_repeated_batch_stores_the_missing_items() {
     testkit::run(async |db| {
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
             plain(db).drop().await.unwrap();
@@ -133,7 +134,7 @@ async fn a_repeated_batch_stores_what_is_missing() {
 }
 
 #[tokio::test]
-async fn a_batch_that_failed_anywhere_may_be_repeated() {
+async fn a_failed_batch_is_safe_to_retry() {
     testkit::run(async |db| {
         let trades = ready(db, identified(db)).await;
         let batch: Vec<Trade> = (0..64).map(spread).collect();
@@ -144,7 +145,7 @@ async fn a_batch_that_failed_anywhere_may_be_repeated() {
                     trades.append(&123, &spread(n)).await.unwrap();
                 }
                 let fault = FailPoint::on(&[command]).skip(skip);
-                // The first findAndModify meets an item that is stored: it has no write to report.
+                // The first findAndModify matches an item that is stored, so it has no write to report.
                 let fault = match (applied, command, skip) {
                     (false, ..) | (true, "find", _) | (true, "findAndModify", 0) => fault.error_code(96),
                     (true, ..) => fault.write_concern_error(64),
@@ -168,7 +169,7 @@ async fn a_batch_that_failed_anywhere_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_stream_and_a_combining_writer_recognise_items_too() {
+async fn a_stream_and_a_batching_writer_recognize_items_too() {
     testkit::run(async |db| {
         let trades = ready(db, identified(db)).await;
         let twice = stream::iter((0..50).chain(0..60).map(|n| (123, spread(n))));
@@ -198,8 +199,8 @@ async fn a_stream_and_a_combining_writer_recognise_items_too() {
     .await;
 }
 
-/// 64 writers append the same items in different orders, singly and in batches.
-async fn everyone_appends_everything(db: &TestDatabase, policy: IdPolicy, trade: fn(i64) -> Trade) {
+/// Appends the same items by 64 writers in different orders, one by one and in batches.
+async fn append_all_by_all_writers(db: &TestDatabase, policy: IdPolicy, trade: fn(i64) -> Trade) {
     let trades = ready(db, identified(db).id_policy(policy)).await;
     let new = join_all((0..64_usize).map(|writer| {
         let trades = trades.clone();
@@ -220,26 +221,26 @@ async fn everyone_appends_everything(db: &TestDatabase, policy: IdPolicy, trade:
     }))
     .await;
     assert_each_once(db, 75).await;
-    assert_eq!(new.iter().sum::<u64>(), 75, "each is new to one of them");
+    assert_eq!(new.iter().sum::<u64>(), 75, "each item is new to one writer");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_writers_of_the_same_items() {
-    testkit::run(async |db| everyone_appends_everything(db, IdPolicy::ItemTime, spread).await).await;
+async fn sixty_four_writers_of_the_same_items_store_each_once() {
+    testkit::run(async |db| append_all_by_all_writers(db, IdPolicy::ItemTime, spread).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_writers_of_the_same_items_in_one_second() {
-    testkit::run(async |db| everyone_appends_everything(db, IdPolicy::ItemTime, same_second).await).await;
+async fn sixty_four_writers_of_the_same_second_store_each_item_once() {
+    testkit::run(async |db| append_all_by_all_writers(db, IdPolicy::ItemTime, same_second).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_writers_of_the_same_items_monotonic() {
-    testkit::run(async |db| everyone_appends_everything(db, IdPolicy::Monotonic, same_second).await).await;
+async fn sixty_four_writers_with_monotonic_ids_store_each_item_once() {
+    testkit::run(async |db| append_all_by_all_writers(db, IdPolicy::Monotonic, same_second).await).await;
 }
 
 #[tokio::test]
-async fn in_a_transaction_a_repeat_is_recognised_and_does_not_abort_it() {
+async fn a_repeated_item_does_not_abort_the_transaction() {
     testkit::run(async |db| {
         let trades = ready(db, identified(db)).await;
         let batch: Vec<Trade> = (0..25).map(spread).collect();
@@ -260,7 +261,7 @@ async fn in_a_transaction_a_repeat_is_recognised_and_does_not_abort_it() {
 }
 
 #[tokio::test]
-async fn ids_of_every_type_identify() {
+async fn ids_of_every_type_identify_an_item() {
     testkit::run(async |db| {
         let collection = db.collection::<Document>("trades");
         let trades = BucketRepository::<u32, Document>::builder(collection)
@@ -288,7 +289,7 @@ async fn ids_of_every_type_identify() {
             assert!(trades.append(&123, item).await.unwrap().already_there, "{item}");
         }
         assert_eq!(trades.append_many(&123, &items).await.unwrap().already_there, 7);
-        // An integer is the same in each width.
+        // Integers of all widths are equal.
         assert!(trades.append(&123, &doc! { "_id": 7_i64 }).await.unwrap().already_there);
         // A shell writes numbers as doubles.
         let shell = doc! { "_id": "5_1698335223", "customerId": 5, "count": 1, "history": [{ "_id": 9.0 }] };
@@ -300,7 +301,7 @@ async fn ids_of_every_type_identify() {
 }
 
 #[tokio::test]
-async fn an_item_without_a_usable_id_is_refused() {
+async fn an_item_without_a_valid_id_is_refused() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -333,9 +334,9 @@ async fn an_item_without_a_usable_id_is_refused() {
 }
 
 #[tokio::test]
-async fn without_the_index_of_the_ids_nothing_is_written() {
+async fn without_the_item_id_index_nothing_is_written() {
     testkit::run(async |db| {
-        // The indexes of a repository without ids.
+        // The indexes of a repository without item ids.
         trades(db).await;
         let identified = identified(db).build().unwrap();
         let batch = [spread(0), spread(1)];
@@ -356,7 +357,7 @@ async fn without_the_index_of_the_ids_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn ids_that_are_stored_twice_already_are_named_by_ensure_indexes() {
+async fn ensure_indexes_names_ids_that_are_stored_twice() {
     testkit::run(async |db| {
         let mut other = full_bucket(2);
         other.insert("_id", "123_0000000002");

@@ -1,4 +1,4 @@
-//! The primary of three nodes is killed under load.
+//! Kills the primary of three nodes under load.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::common::support::*;
 const TASKS: i64 = 16;
 const KEYS: i64 = 4;
 
-/// What the writers were told.
+/// The outcomes that the writers received.
 #[derive(Default)]
-struct Told {
+struct Outcomes {
     acknowledged: Vec<i64>,
     refused: Vec<i64>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
+async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed() {
     let mut set = ReplicaSet::start(3).await.unwrap();
     let mut options = ClientOptions::parse(set.uri()).await.unwrap();
     options.write_concern = Some(WriteConcern::majority());
@@ -45,7 +45,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
         .map(|_| {
             let (trades, next, done) = (trades.clone(), next.clone(), Arc::clone(&done));
             tokio::spawn(async move {
-                let mut told = Told::default();
+                let mut outcomes = Outcomes::default();
                 while !done.load(Ordering::Relaxed) {
                     let mut n = 0;
                     next.send_modify(|next| {
@@ -53,12 +53,12 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
                         *next += 1;
                     });
                     match trades.append(&u32::try_from(n % KEYS).unwrap(), &same_second(n)).await {
-                        Ok(_) => told.acknowledged.push(n),
+                        Ok(_) => outcomes.acknowledged.push(n),
                         Err(error) if error.is_outcome_unknown() => {}
-                        Err(_) => told.refused.push(n),
+                        Err(_) => outcomes.refused.push(n),
                     }
                 }
-                told
+                outcomes
             })
         })
         .collect();
@@ -68,16 +68,16 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
     let before = *next.borrow();
     wait_for(&next, before + 300).await;
     done.store(true, Ordering::Relaxed);
-    let mut told = Told::default();
+    let mut outcomes = Outcomes::default();
     for writer in writers {
         let of_writer = writer.await.unwrap();
-        told.acknowledged.extend(of_writer.acknowledged);
-        told.refused.extend(of_writer.refused);
+        outcomes.acknowledged.extend(of_writer.acknowledged);
+        outcomes.refused.extend(of_writer.refused);
     }
     assert!(
-        told.acknowledged.len() >= 500,
+        outcomes.acknowledged.len() >= 500,
         "{} were acknowledged",
-        told.acknowledged.len()
+        outcomes.acknowledged.len()
     );
 
     let mut stored = BTreeSet::new();
@@ -85,19 +85,19 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
         let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
         assert!(
             pages.iter().filter(|page| page.items.len() < 10).count() <= 1,
-            "all pages but one are full"
+            "all pages except one are full"
         );
         for trade in pages.iter().flat_map(|page| &page.items) {
             assert!(stored.insert(trade.n), "item {} is stored twice", trade.n);
         }
     }
     assert!(
-        told.acknowledged.iter().all(|n| stored.contains(n)),
+        outcomes.acknowledged.iter().all(|n| stored.contains(n)),
         "an acknowledged item is lost"
     );
     assert!(
-        told.refused.iter().all(|n| !stored.contains(n)),
-        "an item is stored whose append said that it is not"
+        outcomes.refused.iter().all(|n| !stored.contains(n)),
+        "an item is stored although its append reported that it is not"
     );
     assert_eq!(violations(&collection, 10).await, []);
     assert_eq!(
@@ -109,12 +109,12 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_primary_is_killed() {
     );
 }
 
-/// Until the writers have begun so many appends.
+/// Waits until the writers have begun that number of appends.
 async fn wait_for(next: &watch::Sender<i64>, appends: i64) {
     let mut begun = next.subscribe();
     let enough = begun.wait_for(|begun| *begun >= appends);
     tokio::time::timeout(Duration::from_secs(120), enough)
         .await
-        .expect("the writers stand still")
+        .expect("the writers make no progress")
         .unwrap();
 }

@@ -1,4 +1,4 @@
-//! What the example `service` answers: pages, JSON, cursors, and problem details without values of users.
+//! The responses of the example `service`: pages, JSON, cursors, and problem details without values of users.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ async fn json_of(service: SocketAddr, path: &str) -> Value {
     answer.json()
 }
 
-/// Follows links from a page on, and gives the ids on each page.
+/// Follows links from a page on, and returns the ids of each page.
 async fn walk(service: SocketAddr, from: &str, link: &str, list: &str) -> (Vec<Vec<String>>, String) {
     let (mut pages, mut path) = (vec![], from.to_owned());
     loop {
@@ -83,7 +83,7 @@ async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
         assert_eq!(ids.len(), items, "{from}");
         ids.sort();
         ids.dedup();
-        assert_eq!(ids.len(), items, "{from} has none twice");
+        assert_eq!(ids.len(), items, "{from} has no duplicates");
         let (mut back, _) = walk(service, &last, "previous", list).await;
         back.retain(|page| !page.is_empty());
         back.reverse();
@@ -92,7 +92,7 @@ async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
 }
 
 #[tokio::test]
-async fn what_is_sent_twice_is_stored_once_and_can_be_changed_and_removed() {
+async fn a_repeated_request_is_stored_once_and_can_be_changed_and_removed() {
     let (_mongod, service) = started().await;
     let service = service.address;
     let cases = [
@@ -251,7 +251,7 @@ async fn problems_name_the_field_and_never_the_value() {
     .await
     .unwrap();
     assert_eq!(plain.status, 415);
-    assert!(plain.body.starts_with("<!DOCTYPE html>"), "people get a page");
+    assert!(plain.body.starts_with("<!DOCTYPE html>"), "a browser gets a page");
     let refused = send(service, "DELETE", "/books/1", &json!({})).await.unwrap();
     assert_eq!(refused.header("allow"), Some("get,head"));
 }

@@ -1,4 +1,4 @@
-//! The example `service` as a process, on a server of its own that is killed and started again.
+//! The example `service` as a process, on a server of its own that is killed and restarted.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::service::support::*;
 
 const TASKS: u64 = 8;
 const ROUNDS: u64 = 25;
-/// A trade, a buyer, a review and an address each round.
+/// A trade, a buyer, a review and an address in each round.
 const KINDS: u64 = 4;
 const DATABASE: &str = "mongo_patterns_service";
 
@@ -29,16 +29,16 @@ async fn server() -> (Mongod, Database) {
     (mongod, database)
 }
 
-/// What the writers saw.
+/// What the writers observed.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Requests that got no answer, or 503.
+    /// Requests without a response, or with 503.
     refused: watch::Sender<u64>,
-    /// Those that were repeated, and were stored before.
-    recognised: AtomicU64,
+    /// Repeated requests that were stored before.
+    recognized: AtomicU64,
 }
 
-/// Sends something that is to be stored until it is acknowledged, as a client with an id can.
+/// Sends a request until it is acknowledged, as a client with ids can.
 async fn store(service: SocketAddr, (method, path, body): (&str, &str, &Value), seen: &Seen) -> u16 {
     loop {
         match send(service, method, path, body).await {
@@ -55,7 +55,7 @@ async fn store(service: SocketAddr, (method, path, body): (&str, &str, &Value), 
     }
 }
 
-/// The requests of a round of a task. Each stores something else.
+/// Returns the requests of a round of a task. Each stores something else.
 fn requests(task: u64, round: u64) -> [(&'static str, String, Value); KINDS as usize] {
     let id = format!("task{task}-{round}");
     let address = json!({ "id": id, "street": "1 Main Street", "city": "Boston", "state": "MA", "zip": "12345" });
@@ -80,7 +80,7 @@ fn requests(task: u64, round: u64) -> [(&'static str, String, Value); KINDS as u
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_or_doubled_when_its_server_is_killed() {
+async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() {
     let (mut mongod, database) = server().await;
     let service = Service::start(mongod.uri()).await;
     let address = service.address;
@@ -90,7 +90,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_its_server_is_killed() {
         assert_eq!(created.status, 201, "{created:?}");
     }
 
-    // MongoDB 4.4 can lose all of a new data folder when it is killed before the first checkpoint.
+    // MongoDB 4.4 can lose all of a new data folder if it is killed before the first checkpoint.
     let admin = database.client().database("admin");
     admin.run_command(doc! { "fsync": 1 }).await.unwrap();
     let (acknowledged, seen) = (watch::Sender::new(0_u64), Arc::new(Seen::default()));
@@ -101,11 +101,11 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_its_server_is_killed() {
                 for (method, path, body) in (0..ROUNDS).flat_map(|round| requests(task, round)) {
                     store(address, (method, &path, &body), &seen).await;
                     acknowledged.send_modify(|count| *count += 1);
-                    // A client that did not see the answer sends it again.
+                    // A client that did not receive the response sends the request again.
                     if fastrand::u8(..5) == 0 {
                         let again = store(address, (method, &path, &body), &seen).await;
                         assert_eq!(again, 200, "{method} {path} was stored before");
-                        seen.recognised.fetch_add(1, Ordering::Relaxed);
+                        seen.recognized.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             })
@@ -114,9 +114,9 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_its_server_is_killed() {
 
     let mut count = acknowledged.subscribe();
     let some = count.wait_for(|count| *count >= TASKS * ROUNDS);
-    tokio::time::timeout(PATIENCE, some)
+    tokio::time::timeout(TIMEOUT, some)
         .await
-        .expect("the writers stand still")
+        .expect("the writers make no progress")
         .unwrap();
     mongod.kill().await.unwrap();
     service.wait_for("/health/ready", 503).await;
@@ -128,29 +128,29 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_its_server_is_killed() {
     assert_eq!(get(address, "/health/live").await.unwrap().status, 204);
     let mut refused = seen.refused.subscribe();
     let enough = *refused.borrow() + TASKS;
-    tokio::time::timeout(PATIENCE, refused.wait_for(|count| *count >= enough))
+    tokio::time::timeout(TIMEOUT, refused.wait_for(|count| *count >= enough))
         .await
-        .expect("nothing is refused without a server")
+        .expect("no request is refused without a server")
         .unwrap();
     assert!(
         *acknowledged.borrow() < TASKS * ROUNDS * KINDS,
-        "the writers are not done"
+        "the writers do not finish"
     );
 
     mongod.restart().await.unwrap();
     for writer in writers {
-        tokio::time::timeout(PATIENCE, writer)
+        tokio::time::timeout(TIMEOUT, writer)
             .await
-            .expect("it does not answer again")
+            .expect("the service does not respond again")
             .unwrap();
     }
     service.wait_for("/health", 200).await;
     assert_eq!(*acknowledged.borrow(), TASKS * ROUNDS * KINDS);
-    assert!(seen.recognised.load(Ordering::Relaxed) > 0);
+    assert!(seen.recognized.load(Ordering::Relaxed) > 0);
     stored_once(&database).await;
 }
 
-/// All that was acknowledged is everything, and each of it is there once.
+/// Checks that all acknowledged writes are stored exactly once, and nothing else.
 async fn stored_once(database: &Database) {
     for (collection, array, id) in [
         ("trades", "history", Some("tradeId")),
@@ -195,7 +195,7 @@ async fn stored_once(database: &Database) {
     assert_eq!(subset, newest, "the product has its newest reviews");
 }
 
-/// Nothing twice, and, where the writers' ids are in this collection, all of them.
+/// Checks that no id is stored twice, and that all ids of the writers are stored if they belong to this collection.
 fn check_ids(collection: &str, found: &[Document]) {
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
     let ids = found.iter().map(|found| found.get_str("id").unwrap());
@@ -209,12 +209,12 @@ fn check_ids(collection: &str, found: &[Document]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_under_way_are_answered_when_it_is_told_to_stop() {
+async fn a_graceful_shutdown_answers_the_requests_in_flight() {
     let (mongod, database) = server().await;
     let mut service = Service::start(mongod.uri()).await;
     let address = service.address;
 
-    // A transaction holds the customer's open bucket, so that the request waits on the server.
+    // A transaction locks the customer's open bucket, so that the request waits on the server.
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     let open = doc! { "customerId": 456, "count": { "$lt": 10 } };
@@ -232,7 +232,7 @@ async fn requests_under_way_are_answered_when_it_is_told_to_stop() {
             found = operations.get_array("inprog").unwrap().len();
         }
     };
-    tokio::time::timeout(PATIENCE, is_under_way)
+    tokio::time::timeout(TIMEOUT, is_under_way)
         .await
         .expect("the request is not on the server");
 
@@ -242,10 +242,10 @@ async fn requests_under_way_are_answered_when_it_is_told_to_stop() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, is_closed)
+    tokio::time::timeout(TIMEOUT, is_closed)
         .await
-        .expect("it still takes connections");
-    assert!(!request.is_finished(), "the request is under way");
+        .expect("the service still accepts connections");
+    assert!(!request.is_finished(), "the request is in flight");
     session.abort_transaction().await.unwrap();
     let answer = request.await.unwrap().unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");

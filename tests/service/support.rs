@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running service. It is killed when this is dropped.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Service {
     pub address: SocketAddr,
 }
 
-/// An answer of the service.
+/// A response of the service.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -62,30 +62,30 @@ impl Service {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id().expect("it still runs")
+        self.child.id().expect("the process has ended")
     }
 
     pub async fn terminate(&self) {
         let pid = self.pid().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
-        assert!(told.success());
+        let signalled = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
+        assert!(signalled.success());
     }
 
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, self.child.wait())
+        tokio::time::timeout(TIMEOUT, self.child.wait())
             .await
-            .expect("it does not end")
+            .expect("the process does not end")
             .unwrap()
     }
 
-    /// Asks until it answers so.
+    /// Sends requests until the response has this status.
     pub async fn wait_for(&self, path: &str, status: u16) {
         let answered = async {
             while get(self.address, path).await.map_or(0, |answer| answer.status) != status {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        let answered = tokio::time::timeout(TIMEOUT, answered).await;
         answered.unwrap_or_else(|_| panic!("{path} was never {status}"));
     }
 }
@@ -99,7 +99,7 @@ pub async fn send(service: SocketAddr, method: &str, path: &str, body: &Value) -
     ask(service, method, path, headers, &body.to_string()).await
 }
 
-/// One request by a connection of its own.
+/// Sends one request on a connection of its own.
 pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<Answer> {
     let length = body.len();
     let request = format!(
@@ -117,7 +117,7 @@ pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, b
             body: body.to_owned(),
         })
     });
-    // A connection that ends in the middle of an answer has not answered.
+    // A connection that ends in the middle of a response has not answered.
     let whole = parsed.filter(|answer| {
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
         length.is_none_or(|length: usize| length == answer.body.len())

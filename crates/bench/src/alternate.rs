@@ -1,5 +1,5 @@
-//! Contestants that take turns operation by operation: for differences that are smaller than what a machine's speed
-//! varies by from one second to the next.
+//! Variants that take turns operation by operation, to measure differences that are smaller than the variation of a
+//! machine's speed from one second to the next.
 
 use std::time::Instant;
 
@@ -12,25 +12,25 @@ use crate::Bench;
 use crate::cpu::thread_cpu_seconds;
 use crate::measure::{Entry, Operation, Sample, median};
 
-/// One way to do an operation.
+/// One implementation of an operation.
 pub(crate) struct Alternative {
     pub(crate) name: &'static str,
     pub(crate) ours: bool,
     pub(crate) operation: Operation,
 }
 
-/// How long the contestants take turns.
+/// The number of turns, and of operations in a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Turns {
-    /// Of each contestant in a round.
+    /// The turns of each variant in a round.
     pub(crate) turns: u64,
-    /// How many operations are under way at once in a turn.
-    pub(crate) at_once: u64,
+    /// The number of concurrent operations in a turn.
+    pub(crate) concurrency: u64,
 }
 
-/// Lets them take turns, on one thread with a runtime and a client of its own, so that the thread's CPU time is what the
-/// operations take in the client: ours, the driver's and the system's. All are compared with the one of that name. The
-/// sample of a round has the CPU time of the median turn.
+/// Runs the variants in turns, on one thread with a runtime and a client of its own. So the thread's CPU time is that
+/// of the operations in the client: of this project, the driver and the system. The variants are compared with the
+/// baseline. The sample of a round has the CPU time of the median turn.
 pub(crate) async fn alternate(
     bench: &Bench<'_>,
     turns: Turns,
@@ -47,13 +47,13 @@ pub(crate) async fn alternate(
             take_turns(rounds, turns, baseline, &prepare(database).await?).await
         })
     };
-    // A thread that runs nothing else.
+    // A dedicated thread.
     tokio::task::spawn_blocking(thread).await?
 }
 
 async fn take_turns(
     rounds: u64,
-    Turns { turns, at_once }: Turns,
+    Turns { turns, concurrency }: Turns,
     baseline: &str,
     alternatives: &[Alternative],
 ) -> Result<Vec<Entry>> {
@@ -69,21 +69,21 @@ async fn take_turns(
         let mut seconds = vec![0.0; alternatives.len()];
         let mut cpu: Vec<Vec<f64>> = vec![Vec::new(); alternatives.len()];
         for turn in round * turns..(round + 1) * turns {
-            for place in 0..alternatives.len() {
-                // Each is the first as often as the others.
-                let index = (place + turn as usize) % alternatives.len();
+            for position in 0..alternatives.len() {
+                // Each variant is the first equally often.
+                let index = (position + turn as usize) % alternatives.len();
                 let operation = &alternatives[index].operation;
                 let (before, started) = (thread_cpu_seconds(), Instant::now());
-                try_join_all((turn * at_once..(turn + 1) * at_once).map(|number| operation(number))).await?;
+                try_join_all((turn * concurrency..(turn + 1) * concurrency).map(|number| operation(number))).await?;
                 seconds[index] += started.elapsed().as_secs_f64();
                 cpu[index].extend(thread_cpu_seconds().zip(before).map(|(after, before)| after - before));
             }
         }
-        // The first round warms up.
+        // The first round is the warm-up.
         if round > 0 {
             for ((entry, seconds), cpu) in entries.iter_mut().zip(seconds).zip(cpu) {
                 entry.samples.push(Sample {
-                    operations: turns * at_once,
+                    operations: turns * concurrency,
                     seconds,
                     client_cpu_seconds: median(cpu).map(|middle| middle * turns as f64),
                     server_cpu_seconds: None,

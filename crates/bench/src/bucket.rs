@@ -1,4 +1,4 @@
-//! The bucket pattern.
+//! Benchmarks of the bucket pattern.
 
 mod append;
 mod batches;
@@ -21,7 +21,7 @@ use crate::report::Section;
 use trade::Trade;
 pub(crate) use trade::scatter;
 
-/// In the order in which they run.
+/// The sections, in the order in which they run.
 pub(crate) const SECTIONS: [&str; 8] = [
     "append", "overhead", "one-key", "history", "pages", "batches", "combine", "storage",
 ];
@@ -40,7 +40,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "batches" => batches::run(bench).await,
         "combine" => combine::run(bench).await,
         "storage" => storage::run(bench).await,
-        _ => bail!("there is no section `{name}`"),
+        _ => bail!("the section `{name}` does not exist"),
     }
 }
 
@@ -53,7 +53,7 @@ fn repository(collection: &Collection<Document>, page_size: u32) -> Result<Trade
     Ok(builder.build()?)
 }
 
-/// A repository over a new collection, with its index.
+/// Returns a repository over a new collection, with its index.
 async fn fresh(collection: &Collection<Document>) -> Result<Trades> {
     collection.drop().await?;
     let trades = repository(collection, PAGE_SIZE)?;
@@ -61,7 +61,7 @@ async fn fresh(collection: &Collection<Document>) -> Result<Trades> {
     Ok(trades)
 }
 
-/// An empty collection without indexes of its own.
+/// Creates an empty collection without indexes of its own.
 async fn empty(collection: &Collection<Document>) -> Result<()> {
     let database = collection.client().database(&collection.namespace().db);
     collection.drop().await?;

@@ -1,11 +1,11 @@
-//! What the server and the wire say: in passes of their own, since recording costs time.
+//! Counts of the server and the wire, in separate passes, because recording takes time.
 
 use anyhow::{Context, Result};
 use mongodb::bson::{Bson, Document, doc, serialize_to_vec};
 
 use crate::Bench;
 
-/// How many round trips the recorded client makes for something, per operation.
+/// Returns the round trips of the recorded client per operation.
 pub(crate) async fn round_trips(
     bench: &Bench<'_>,
     operations: u64,
@@ -19,7 +19,7 @@ pub(crate) async fn round_trips(
     Ok(made as f64 / operations as f64)
 }
 
-/// How many bytes of replies something makes the server send to the recorded client.
+/// Returns the bytes of the replies that the server sends to the recorded client.
 pub(crate) async fn bytes_sent(bench: &Bench<'_>, work: impl Future<Output = Result<()>>) -> Result<f64> {
     let recorder = bench.db.recorder();
     recorder.clear();
@@ -39,7 +39,7 @@ pub(crate) struct Examined {
     pub(crate) documents: f64,
 }
 
-/// Explains the last command that something sends by the recorded client.
+/// Explains the last command that the recorded client sends.
 pub(crate) async fn examined<T, E>(bench: &Bench<'_>, work: impl IntoFuture<Output = Result<T, E>>) -> Result<Examined>
 where
     E: Into<anyhow::Error>,
@@ -59,7 +59,7 @@ where
     })
 }
 
-/// A number of a server's reply, whatever its type.
+/// Returns a number of a server's reply, of any numeric type.
 pub(crate) fn number(document: &Document, field: &str) -> Result<f64> {
     match document.get(field) {
         Some(Bson::Int32(number)) => Ok(f64::from(*number)),

@@ -1,11 +1,11 @@
-//! The CPU time that processes have used, as Linux tells it.
+//! The CPU time of processes, as reported by Linux.
 
 use std::fs;
 
-/// Linux counts in hundredths of a second towards programs, on every machine.
+/// Linux reports hundredths of a second to programs, on every machine.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The CPU seconds of this process and of the server, where they can be known.
+/// The CPU seconds of this process and of the server, if available.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu {
     pub(crate) client: Option<f64>,
@@ -13,7 +13,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// What they have used until now. The server's is known when it is a process of ours.
+    /// Returns the CPU seconds until now. Those of the server are available if it is a child process.
     pub(crate) fn now(server: Option<u32>) -> Self {
         Self {
             client: seconds_of("self"),
@@ -30,7 +30,7 @@ impl Cpu {
     }
 }
 
-/// The CPU seconds of the calling thread, to the nanosecond, where the system tells them.
+/// Returns the CPU seconds of the calling thread, to the nanosecond, if the system reports them.
 pub(crate) fn thread_cpu_seconds() -> Option<f64> {
     #[cfg(unix)]
     {
@@ -46,7 +46,8 @@ fn seconds_of(process: &str) -> Option<f64> {
     parse(&stat)
 }
 
-/// The sum of the fields utime and stime, the 14th and 15th. The second, in brackets, can hold spaces and brackets.
+/// Returns the sum of the fields utime and stime, the 14th and 15th. The second field, in parentheses, can contain
+/// spaces and parentheses.
 fn parse(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_and_system_time_are_added_up() {
+    fn user_and_system_time_are_added() {
         let stat = "12 (a) b) S 1 12 12 0 -1 4194304 100 0 0 0 150 50 7 8 20 0 9 0 1000 1 2";
         assert_eq!(parse(stat), Some(2.0));
         assert_eq!(parse("12 (a"), None);

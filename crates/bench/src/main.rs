@@ -1,7 +1,7 @@
 //! Benchmarks of the patterns against a real MongoDB: `cargo run --release -p mongo-patterns-bench`.
 //!
-//! Contestants take turns in one run, so that ratios between them hold on a machine whose speed does not. Beside the
-//! time stand the server's own counts, and the CPU time of both processes. No time is ever asserted.
+//! Variants take turns in one run, so that their ratios are meaningful on a machine whose speed varies. The reports
+//! also have the server's own counts, and the CPU time of both processes. No test asserts a time.
 
 mod alternate;
 mod bucket;
@@ -25,19 +25,19 @@ use mongodb::bson::Document;
 use crate::page::Run;
 use crate::report::Section;
 
-/// Benchmarks of mongo-patterns, against the MongoDB at MONGODB_URI or one that is started.
+/// Benchmarks of mongo-patterns, against the MongoDB at MONGODB_URI or one that this program starts.
 #[derive(Parser)]
 struct Args {
-    /// A small run, to try it: its figures mean little.
+    /// Runs with small sizes, to try the program: the figures are not meaningful.
     #[arg(long)]
     quick: bool,
-    /// How many rounds count, after one to warm up. By default 5, and 1 with --quick.
+    /// The number of rounds, after one warm-up round. 5 by default, and 1 with --quick.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Only the section of this name, or the sections of this pattern; can be given several times.
+    /// Runs only the section of this name, or the sections of this pattern. Can be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// The folder for the page, the charts and the raw figures. By default docs/benchmarks for a whole run, and none
+    /// The folder for the page, the charts and the raw figures. By default docs/benchmarks for a complete run, and none
     /// with --quick or --only.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -46,9 +46,9 @@ struct Args {
 /// The benchmarks of one pattern.
 struct Part {
     name: &'static str,
-    /// The file of its page.
+    /// The file name of its page.
     page: &'static str,
-    /// In the order in which they run. No two parts have one of the same name.
+    /// The sections, in the order in which they run. All names are unique.
     sections: &'static [&'static str],
 }
 
@@ -70,26 +70,26 @@ const PARTS: [Part; 3] = [
     },
 ];
 
-/// What all sections need.
+/// The environment of all sections.
 struct Bench<'a> {
     db: &'a TestDatabase,
     quick: bool,
-    /// How many rounds count. One more goes before them, to warm up.
+    /// The number of rounds, after one warm-up round.
     rounds: usize,
 }
 
 impl Bench<'_> {
-    /// One size for a full run, and another for a quick one.
+    /// Returns the size for a full run, or the one for a quick run.
     fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// A collection by a client that nothing watches, for what is timed.
+    /// Returns a collection by a client without a recorder, for measurements of time.
     fn collection(&self, name: &str) -> Collection<Document> {
         self.db.plain_collection(name)
     }
 
-    /// The same by a client whose commands are recorded, for what is counted.
+    /// Returns a collection by a client whose commands are recorded, for counts.
     fn recorded(&self, name: &str) -> Collection<Document> {
         self.db.collection(name)
     }
@@ -105,7 +105,10 @@ async fn main() -> Result<()> {
     };
     if let Some(unknown) = args.only.iter().find(|name| !known(name)) {
         let sections = PARTS.map(|part| format!("{}: {}", part.name, part.sections.join(", ")));
-        bail!("there is no section `{unknown}`; there are\n{}", sections.join("\n"));
+        bail!(
+            "the section `{unknown}` does not exist; the sections are\n{}",
+            sections.join("\n")
+        );
     }
     testkit::run(async |db| run(&args, db).await).await
 }

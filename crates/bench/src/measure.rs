@@ -1,4 +1,4 @@
-//! Contestants that take turns.
+//! Variants that take turns.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,13 +15,13 @@ use tokio::task::JoinSet;
 use crate::Bench;
 use crate::cpu::Cpu;
 
-/// What is timed.
+/// The work that is timed.
 pub(crate) type Work = BoxFuture<'static, Result<()>>;
 
 /// Operation number `n`, from 0.
 pub(crate) type Operation = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<()>> + Send + Sync>;
 
-/// An operation of a function.
+/// Returns an operation that calls a function.
 pub(crate) fn operation<F>(of: impl Fn(u64) -> F + Send + Sync + 'static) -> Operation
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -29,14 +29,14 @@ where
     Arc::new(move |number| of(number).boxed())
 }
 
-/// Has all that was written go to the disk, so that it is not in the server's CPU time of what comes next.
+/// Flushes all writes to disk, so that the server's CPU time for them does not count for what follows.
 pub(crate) async fn settle(client: &Client) -> Result<()> {
     client.database("admin").run_command(doc! { "fsync": 1 }).await?;
     Ok(())
 }
 
-/// One way to do a job.
-pub(crate) struct Contestant<'a> {
+/// One implementation of a job.
+pub(crate) struct Variant<'a> {
     name: String,
     baseline: String,
     ours: bool,
@@ -45,9 +45,9 @@ pub(crate) struct Contestant<'a> {
     prepare: Box<dyn Fn() -> BoxFuture<'a, Result<Work>> + 'a>,
 }
 
-impl<'a> Contestant<'a> {
-    /// `prepare` makes the server ready, which is not timed, and returns the work, which is. The work does so many
-    /// operations.
+impl<'a> Variant<'a> {
+    /// Creates a variant. `prepare` sets up the server, which is not timed, and returns the work, which is. The work
+    /// consists of this number of operations.
     pub(crate) fn new<F>(name: impl Into<String>, operations: u64, prepare: impl Fn() -> F + 'a) -> Self
     where
         F: Future<Output = Result<Work>> + Send + 'a,
@@ -63,26 +63,26 @@ impl<'a> Contestant<'a> {
         }
     }
 
-    /// It is a call of ours, and stands out in the charts.
+    /// Marks it as a call of this project, which the charts highlight.
     pub(crate) fn ours(mut self) -> Self {
         self.ours = true;
         self
     }
 
-    /// Whom it is compared with, instead of with itself.
+    /// Sets the variant with which it is compared, instead of itself.
     pub(crate) fn against(mut self, baseline: impl Into<String>) -> Self {
         self.baseline = baseline.into();
         self
     }
 
-    /// How often it is prepared and works in a round: for work that is too short to time.
+    /// Sets how often it is prepared and run in a round, for work that is too short to time.
     pub(crate) fn passes(mut self, passes: u32) -> Self {
         self.passes = passes;
         self
     }
 }
 
-/// What one contestant took in one round.
+/// The measurements of one variant in one round.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
     pub(crate) operations: u64,
@@ -105,14 +105,14 @@ impl Sample {
     }
 }
 
-/// What one contestant took in all rounds, and what else is known of it.
+/// The measurements of one variant in all rounds, and its other figures.
 #[derive(Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) baseline: String,
     pub(crate) ours: bool,
     pub(crate) samples: Vec<Sample>,
-    /// By the name of their column, in order.
+    /// The other figures, by the name of their column, in order.
     #[serde(serialize_with = "as_map")]
     pub(crate) figures: Vec<(String, f64)>,
 }
@@ -122,7 +122,7 @@ fn as_map<S: Serializer>(figures: &[(String, f64)], serializer: S) -> Result<S::
 }
 
 impl Entry {
-    /// One of which there are figures alone.
+    /// Returns an entry that has only figures.
     pub(crate) fn untimed(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -134,19 +134,20 @@ impl Entry {
     }
 }
 
-/// Lets them take turns: every round all of them, and another one first each time. The first round does not count.
-pub(crate) async fn compare(bench: &Bench<'_>, title: &str, contestants: Vec<Contestant<'_>>) -> Result<Vec<Entry>> {
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); contestants.len()];
+/// Runs the variants in turns: each once in every round, starting with another one each time. The first round does not
+/// count.
+pub(crate) async fn compare(bench: &Bench<'_>, title: &str, variants: Vec<Variant<'_>>) -> Result<Vec<Entry>> {
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); variants.len()];
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {prefix}: {msg}")?;
-    let bar = ProgressBar::new(((bench.rounds + 1) * contestants.len()) as u64).with_style(style);
+    let bar = ProgressBar::new(((bench.rounds + 1) * variants.len()) as u64).with_style(style);
     bar.set_prefix(title.to_owned());
     for round in 0..=bench.rounds {
-        for place in 0..contestants.len() {
-            let index = (place + round) % contestants.len();
-            let contestant = &contestants[index];
-            bar.set_message(contestant.name.clone());
-            let sample = sample(bench, contestant).await;
-            let sample = sample.with_context(|| format!("{title}: {}", contestant.name))?;
+        for position in 0..variants.len() {
+            let index = (position + round) % variants.len();
+            let variant = &variants[index];
+            bar.set_message(variant.name.clone());
+            let sample = sample(bench, variant).await;
+            let sample = sample.with_context(|| format!("{title}: {}", variant.name))?;
             if round > 0 {
                 samples[index].push(sample);
             }
@@ -154,28 +155,28 @@ pub(crate) async fn compare(bench: &Bench<'_>, title: &str, contestants: Vec<Con
         }
     }
     bar.finish_and_clear();
-    let entries = contestants.into_iter().zip(samples).map(|(contestant, samples)| Entry {
-        name: contestant.name,
-        baseline: contestant.baseline,
-        ours: contestant.ours,
+    let entries = variants.into_iter().zip(samples).map(|(variant, samples)| Entry {
+        name: variant.name,
+        baseline: variant.baseline,
+        ours: variant.ours,
         samples,
         figures: Vec::new(),
     });
     Ok(entries.collect())
 }
 
-async fn sample(bench: &Bench<'_>, contestant: &Contestant<'_>) -> Result<Sample> {
+async fn sample(bench: &Bench<'_>, variant: &Variant<'_>) -> Result<Sample> {
     let server = bench.db.server().process().map(Mongod::pid);
     let mut total = Sample {
-        operations: contestant.operations * u64::from(contestant.passes),
+        operations: variant.operations * u64::from(variant.passes),
         seconds: 0.0,
         client_cpu_seconds: Some(0.0),
         server_cpu_seconds: Some(0.0),
     };
-    for _ in 0..contestant.passes {
-        let work = (contestant.prepare)().await?;
+    for _ in 0..variant.passes {
+        let work = (variant.prepare)().await?;
         let (cpu, started) = (Cpu::now(server), Instant::now());
-        // In a task of its own, as in a service: the thread of `main` would have to be woken for every reply.
+        // In a task, as in a service: the thread of `main` would have to be woken for every reply.
         tokio::spawn(work).await??;
         total.seconds += started.elapsed().as_secs_f64();
         let used = Cpu::now(server).since(cpu);
@@ -186,7 +187,8 @@ async fn sample(bench: &Bench<'_>, contestant: &Contestant<'_>) -> Result<Sample
     Ok(total)
 }
 
-/// So many operations by so many tasks: task `t` does numbers `t`, `t + tasks`, and so on, one after another.
+/// Runs this number of operations by this number of tasks: task `t` runs numbers `t`, `t + tasks`, and so on, one after
+/// another.
 pub(crate) fn in_tasks(tasks: u64, operations: u64, operation: Operation) -> Work {
     async move {
         let mut running = JoinSet::new();
@@ -207,7 +209,7 @@ pub(crate) fn in_tasks(tasks: u64, operations: u64, operation: Operation) -> Wor
     .boxed()
 }
 
-/// The middle, or the mean of the two in the middle; `None` of nothing.
+/// Returns the median, or `None` without values.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));

@@ -1,13 +1,13 @@
-//! The outlier pattern.
+//! Benchmarks of the outlier pattern.
 
 mod by_hand;
 mod caps;
+mod collections;
 mod extras;
 mod growth;
 mod hazards;
 mod lists;
 mod one_book;
-mod place;
 mod push;
 mod reads;
 
@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use crate::Bench;
 use crate::report::Section;
 
-/// In the order in which they run.
+/// The sections, in the order in which they run.
 pub(crate) const SECTIONS: [&str; 8] = [
     "reads", "growth", "push", "one-book", "caps", "extras", "lists", "hazards",
 ];
@@ -31,6 +31,6 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "extras" => extras::run(bench).await,
         "lists" => lists::run(bench).await,
         "hazards" => hazards::run(bench).await,
-        _ => bail!("there is no section `{name}`"),
+        _ => bail!("the section `{name}` does not exist"),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::report::Section;
 use crate::{Bench, Part};
 
-/// Under which conditions the figures came about.
+/// The conditions of a run.
 pub(crate) struct Run {
     server: String,
     own_server: bool,
@@ -33,15 +33,15 @@ impl Run {
         }
     }
 
-    /// In one sentence or two.
+    /// Returns the conditions in one or two sentences.
     pub(crate) fn summary(&self) -> String {
-        let place = if self.own_server {
+        let location = if self.own_server {
             "on the machine of the client, a replica set of one node"
         } else {
             "at MONGODB_URI"
         };
         let mut text = format!(
-            "MongoDB {} {place}, {}, {} cores, {} after one to warm up.",
+            "MongoDB {} {location}, {}, {} cores, {} after one to warm up.",
             self.server,
             self.date,
             self.cores,
@@ -52,10 +52,10 @@ impl Run {
             }
         );
         if self.quick {
-            text += " A quick run, with smaller sizes than the text says: its figures mean little.";
+            text += " A quick run, with smaller sizes than in the text: the figures are not meaningful.";
         }
         if cfg!(debug_assertions) {
-            text += " An unoptimised build: its client CPU means nothing.";
+            text += " An unoptimized build: the client CPU is not meaningful.";
         }
         text
     }
@@ -68,19 +68,19 @@ This page is written by
 cargo run --release -p mongo-patterns-bench
 ```
 
-which is also the way to have it for your machine and server. `--quick` tries it, `--only NAME` runs one section. All \
-figures are in [PART.json](PART.json).
+To measure your own machine and server, run the same command. `--quick` runs smaller sizes, `--only NAME` runs one \
+section. All figures are in [PART.json](PART.json).
 
-Absolute figures are those of one machine, with the server and the client on the same cores. Ratios are what to look \
-at. In every round all rows of a table take turns, a ratio is that of two rows in one round, and the table has the \
-median of the rounds, with the smallest and the largest in brackets. Each section says which row the others are \
-compared with. A rate ratio above 1 is faster than that row, a CPU ratio above 1 takes more CPU time in the client. CPU \
-is that of each process, in microseconds an operation. Round trips an operation are counted on the wire; documents and \
-index keys examined are those of the server's `explain`; both in passes of their own. Every write has the write concern \
-`majority`, the server's default. In the charts, blue is this project.
+Absolute figures are those of one machine, with the server and the client on the same cores; compare the ratios. In \
+every round, the rows of a table take turns. A ratio is that of two rows in one round, and the table has the median \
+of the rounds, with the smallest and the largest in brackets. Each section names the row that the others are compared \
+with. A rate ratio above 1 is faster than that row; a CPU ratio above 1 takes more CPU time in the client. CPU is \
+that of each process, in microseconds per operation. Round trips per operation are counted on the wire, and documents \
+and index keys examined are those of the server's `explain`; both are counted in separate passes. Every write has the \
+write concern `majority`, the server's default. In the charts, blue is this project.
 ";
 
-/// Writes all files of a part into a folder.
+/// Writes all files of a part to a folder.
 pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section]) -> Result<()> {
     let save = |file: &str, text: &str| {
         let path = folder.join(file);

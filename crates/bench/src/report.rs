@@ -7,14 +7,14 @@ use crate::svg::{Bar, Chart};
 
 /// One subject of the report.
 pub(crate) struct Section {
-    /// By which the command line names it.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What is done, and what the rows mean: Markdown.
+    /// What is measured, and what the rows mean, as Markdown.
     pub(crate) text: String,
     pub(crate) tables: Vec<Table>,
     pub(crate) charts: Vec<Chart>,
-    /// All figures, for the JSON of the run.
+    /// All figures, for the JSON file of the run.
     pub(crate) raw: Vec<Value>,
 }
 
@@ -30,7 +30,7 @@ impl Section {
         }
     }
 
-    /// Adds what contestants did: a table, a chart of their rates, and the raw figures.
+    /// Adds a comparison: a table, a chart of the rates, and the raw figures.
     pub(crate) fn add(&mut self, comparison: &Comparison) {
         self.tables.push(comparison.table());
         let file = format!("{}-{}.svg", self.name, self.charts.len() + 1);
@@ -48,10 +48,10 @@ impl Section {
     }
 }
 
-/// Contestants side by side.
+/// Variants side by side.
 pub(crate) struct Comparison {
     pub(crate) title: String,
-    /// What is counted, such as `append`.
+    /// The operation that is counted, such as `append`.
     pub(crate) operation: &'static str,
     pub(crate) entries: Vec<Entry>,
 }
@@ -65,21 +65,21 @@ impl Comparison {
         }
     }
 
-    /// Adds a figure of one contestant, in a column of its own.
+    /// Adds a figure of one variant, in a column of its own.
     pub(crate) fn figure(&mut self, entry: &str, column: &str, value: f64) {
         let entry = self.entries.iter_mut().find(|known| known.name == entry);
-        debug_assert!(entry.is_some(), "a figure of no contestant: {column}");
+        debug_assert!(entry.is_some(), "a figure of no variant: {column}");
         if let Some(entry) = entry {
             entry.figures.push((column.to_owned(), value));
         }
     }
 
-    /// Adds a column of the rates compared with another baseline.
+    /// Adds a column of the rates, compared with another baseline.
     pub(crate) fn also_against(&mut self, baseline: &str, column: &str) {
         self.also_ratios(baseline, column, |sample| Some(sample.rate()));
     }
 
-    /// Adds a column of the client's CPU time compared with another baseline.
+    /// Adds a column of the client's CPU time, compared with another baseline.
     pub(crate) fn also_client_cpu(&mut self, baseline: &str, column: &str) {
         self.also_ratios(baseline, column, Sample::client_us);
     }
@@ -92,7 +92,7 @@ impl Comparison {
         }
     }
 
-    /// Adds a column of the server's CPU time compared with the baseline.
+    /// Adds a column of the server's CPU time, compared with the baseline.
     pub(crate) fn with_server_ratios(mut self) -> Self {
         let entries = self.entries.iter();
         let ratios: Vec<_> = entries
@@ -105,7 +105,7 @@ impl Comparison {
         self
     }
 
-    /// The ratio of an entry to a baseline in each round.
+    /// Returns the ratio of an entry to a baseline in each round.
     fn ratios(&self, entry: &Entry, baseline: &str, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         let Some(baseline) = self.entries.iter().find(|other| other.name == baseline) else {
             return Vec::new();
@@ -120,7 +120,7 @@ impl Comparison {
     fn table(&self) -> Table {
         let mut columns: Vec<String> = [
             "",
-            "a second",
+            "per second",
             "rate ratio",
             "client CPU us",
             "CPU ratio",
@@ -128,7 +128,7 @@ impl Comparison {
         ]
         .map(str::to_owned)
         .to_vec();
-        columns[1] = format!("{}s a second", self.operation);
+        columns[1] = format!("{}s per second", self.operation);
         let timed = columns.len();
         for (column, _) in self.entries.iter().flat_map(|entry| &entry.figures) {
             if !columns[timed..].contains(column) {
@@ -179,14 +179,14 @@ impl Comparison {
         });
         Chart {
             file,
-            title: format!("{}: {}s a second", self.title, self.operation),
+            title: format!("{}: {}s per second", self.title, self.operation),
             bars: bars.collect(),
             parts: Vec::new(),
         }
     }
 }
 
-/// Rows of text, the first column being their names.
+/// A table whose first column has the names of the rows.
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,
@@ -194,7 +194,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// As Markdown that reads well in a terminal too.
+    /// Returns Markdown that is also readable in a terminal.
     pub(crate) fn markdown(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().map(|row| row[column].chars().count());
@@ -229,7 +229,7 @@ impl Table {
     }
 }
 
-/// The median of ratios, with the smallest and the largest.
+/// Returns the median of ratios, with the smallest and the largest.
 fn spread(ratios: Vec<f64>) -> String {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
@@ -240,7 +240,7 @@ fn spread(ratios: Vec<f64>) -> String {
     }
 }
 
-/// The smallest and the largest of some figures.
+/// Returns the smallest and the largest of some figures.
 pub(crate) fn least_and_most(values: &[f64]) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
@@ -248,7 +248,7 @@ pub(crate) fn least_and_most(values: &[f64]) -> String {
     if least == most { most } else { format!("{least}-{most}") }
 }
 
-/// Three digits or so, and thousands set apart.
+/// Returns a number with about three significant digits, and separators between thousands.
 pub(crate) fn number(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 99.95 {
         return thousands(value.round());
@@ -278,14 +278,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_have_about_three_digits() {
         let values = [0.0, 1.0, 0.0314, 0.314, 2.7651, 9.9999, 27.651, 276.51, 27_651.4];
         let texts = ["0", "1", "0.031", "0.31", "2.77", "10.0", "27.7", "277", "27,651"];
         assert_eq!(values.map(number), texts);
     }
 
     #[test]
-    fn ratios_are_taken_round_by_round() {
+    fn ratios_are_computed_for_each_round() {
         let entry = |name: &str, seconds: [f64; 3]| Entry {
             name: name.to_owned(),
             baseline: "slow".to_owned(),

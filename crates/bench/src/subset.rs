@@ -1,11 +1,11 @@
-//! The subset pattern.
+//! Benchmarks of the subset pattern.
 
 mod by_hand;
+mod collections;
 mod hot_product;
 mod insert;
 mod naive;
 mod one_to_one;
-mod place;
 mod product_page;
 mod rebuild;
 mod second_page;
@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use crate::Bench;
 use crate::report::Section;
 
-/// In the order in which they run.
+/// The sections, in the order in which they run.
 pub(crate) const SECTIONS: [&str; 7] = [
     "product-page",
     "second-page",
@@ -36,6 +36,6 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "hot-product" => hot_product::run(bench).await,
         "wrong-subsets" => wrong::run(bench).await,
         "rebuild" => rebuild::run(bench).await,
-        _ => bail!("there is no section `{name}`"),
+        _ => bail!("the section `{name}` does not exist"),
     }
 }

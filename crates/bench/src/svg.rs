@@ -11,11 +11,11 @@ const BAR: f64 = 16.0;
 
 /// Horizontal bars, each labelled with its value.
 pub(crate) struct Chart {
-    /// Its name, after that of the part.
+    /// Its file name, without the name of the part.
     pub(crate) file: String,
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,
-    /// The names of a bar's parts, where it has several.
+    /// The names of a bar's segments, if it has several.
     pub(crate) parts: Vec<&'static str>,
 }
 
@@ -23,11 +23,11 @@ pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) parts: Vec<f64>,
     pub(crate) text: String,
-    /// One of this project's own.
+    /// Whether it belongs to this project.
     pub(crate) ours: bool,
 }
 
-/// The chart has its own background, since a page does not tell an image its colours, and the reader's system does.
+/// The chart has its own background, because an image gets the color scheme of the system, not that of the page.
 const STYLE: &str = "\
     text { font: 13px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 } .ground { fill: #ffffff } \
     .ours0 { fill: #0969da } .ours1 { fill: #80ccff } .other0 { fill: #6e7781 } .other1 { fill: #afb8c1 } \
@@ -58,7 +58,7 @@ impl Chart {
             line(&mut svg, LABELS - 10.0, baseline, "end", &bar.label);
             let mut x = LABELS;
             for (part, value) in bar.parts.iter().enumerate() {
-                // A bar of nearly nothing is a thin line, and not nothing.
+                // A bar of nearly zero is a thin line.
                 let width = (value * scale).max(1.0);
                 let _ = writeln!(
                     svg,

@@ -1,13 +1,12 @@
-//! The bucket pattern: appending, opening buckets, batches, removing with pages that move up, and deleting a key.
+//! The bucket pattern: appends, opening buckets, batches, removals from full pages, and deleting a key.
 //!
-//! Mirrors `crates/bucket/src/store.rs`, `store_many.rs`, `write.rs`, `action/remove_item.rs`,
-//! `action/delete_key.rs`, `rewrite.rs` and `layout.rs`: the filters, what the unique indexes refuse, the order of the
-//! commands, and what is done about a collision. Whoever changes those changes [`append`], [`remove`] or [`delete`] here,
-//! too.
+//! Mirrors the writes of `crates/bucket/src/write` and the chain of pages in `form`: the filters, the unique indexes,
+//! the order of the commands, and the reaction to a collision. A change there requires the same change in [`append`],
+//! [`remove`] or [`delete`].
 //!
-//! All is about one key. The `_id` of a bucket is a second and a suffix; seconds are 0 and 1. An item is a number whose
-//! tens are its second. Left out: sessions, `Monotonic` ids, damage by others, and what tasks of one process spare each
-//! other, so that each client is a process of its own.
+//! The model has one key. The `_id` of a bucket is a second and a suffix; the seconds are 0 and 1. An item is a number
+//! whose tens are its second. Left out: sessions, `Monotonic` ids, damage by other programs, and the optimizations for
+//! tasks of one process, so that each client is a process of its own.
 
 pub mod append;
 pub mod delete;
@@ -21,25 +20,26 @@ use append::{Append, Ended};
 use delete::Delete;
 use remove::Remove;
 
-/// The commands that are modelled.
+/// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// This project's.
+    /// Those of this project.
     Ours,
-    /// The manual's: no index but `_id`, the second alone as `_id`, and an error is an error. A removal is a `$pull`.
+    /// Those of the manual: no index but `_id`, the second alone as `_id`, no retry after an error. A removal is a
+    /// `$pull`.
     Manual,
 }
 
-/// Buckets of one key, and clients that write to them.
+/// The buckets of one key, and the clients that write to them.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// Whose commands.
+    /// Whose commands the clients send.
     pub form: Form,
-    /// How many items a page has.
+    /// The page size.
     pub page_size: usize,
-    /// Whether items have ids, so that they may be appended again.
+    /// Whether items have ids, so that appends are idempotent.
     pub item_ids: bool,
-    /// The buckets and clients at the start.
+    /// The initial states.
     pub starts: Vec<(Buckets, Vec<Client>)>,
 }
 
@@ -48,9 +48,9 @@ pub struct Bucket {
 pub struct Buckets {
     /// In the order of their ids.
     pub pages: Vec<Page>,
-    /// At which a deletion waits for a transaction.
+    /// The buckets at which a deletion waits for a transaction, as bits.
     watched: u64,
-    /// Those of them that have been deleted since.
+    /// Those of them that have been deleted since, as bits.
     replaced: u64,
     pub(crate) transactions: Transactions,
 }
@@ -58,7 +58,7 @@ pub struct Buckets {
 /// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
-    /// Ten times its second, and the suffix.
+    /// Ten times its second, plus the suffix.
     pub id: u8,
     /// Its items.
     pub items: Vec<u8>,
@@ -75,27 +75,27 @@ pub enum Client {
     Delete(Delete),
 }
 
-/// The unique index on which a write met another.
+/// The unique index that refused a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Collision {
-    /// The `_id` is taken.
+    /// The `_id` exists.
     Id,
     /// The key has an open bucket.
     Open,
-    /// A bucket has the item.
+    /// Another bucket has the item.
     Item,
 }
 
-/// The key's entry in the index of open buckets, among the names of what is written.
+/// The bit of the key's entry in the index of open buckets.
 const OPEN: u64 = 1 << 40;
 
-/// A bucket, as the name of what is written.
+/// Returns the bit of a bucket.
 fn name(id: u8) -> u64 {
     1 << id
 }
 
 impl Buckets {
-    /// With these pages.
+    /// Returns buckets with these pages.
     pub fn of(pages: &[(u8, &[u8])]) -> Self {
         let page = |&(id, items): &(u8, &[u8])| Page {
             id,
@@ -107,14 +107,14 @@ impl Buckets {
         }
     }
 
-    /// How often an item is stored.
+    /// Returns how often an item is stored.
     pub fn count(&self, item: u8) -> usize {
         let items = self.pages.iter().flat_map(|page| &page.items);
         items.filter(|stored| **stored == item).count()
     }
 
-    /// A bucket is deleted. One with the same id may follow.
-    fn is_gone(&mut self, id: u8) {
+    /// Records that a bucket was deleted. One with the same id can follow.
+    fn deleted(&mut self, id: u8) {
         self.replaced |= self.watched & name(id);
     }
 
@@ -126,7 +126,7 @@ impl Buckets {
         self.pages.iter().filter(|page| page.items.len() < page_size).count()
     }
 
-    /// The suffix after the last one of a second.
+    /// Returns the suffix after the last one of a second.
     fn free_suffix(&self, second: u8) -> u8 {
         let of_second = self.pages.iter().filter(|page| page.id / 10 == second);
         of_second.map(|page| page.id % 10 + 1).max().unwrap_or(0)
@@ -144,7 +144,7 @@ impl Bucket {
         clients.any(|client| matches!(client, Client::Delete(_)))
     }
 
-    /// The items of a call to the open bucket that has none of them, as many as there is room for. `None` where there is
+    /// Pushes the items of a call, as many as fit, to the open bucket that has none of them. Returns `None` if there is
     /// no such bucket.
     fn push(&self, buckets: &mut Buckets, items: &[u8]) -> Option<Result<usize, Collision>> {
         let fits = |page: &Page| {
@@ -161,13 +161,13 @@ impl Bucket {
         Some(Ok(taken))
     }
 
-    /// Whether a command must wait that writes to the open bucket, as it is found now.
-    fn open_is_held(&self, buckets: &Buckets) -> bool {
+    /// Returns whether a write to the open bucket must wait for a transaction.
+    fn is_open_locked(&self, buckets: &Buckets) -> bool {
         let mut open = buckets.pages.iter().filter(|page| page.items.len() < self.page_size);
-        open.any(|page| buckets.transactions.is_held(name(page.id)))
+        open.any(|page| buckets.transactions.is_locked(name(page.id)))
     }
 
-    /// A new bucket. The indexes are looked at in the order in which they were made.
+    /// Inserts a bucket. The indexes are checked in the order of their creation.
     fn insert(&self, buckets: &mut Buckets, page: Page) -> Result<(), Collision> {
         let is_open = page.items.len() < self.page_size;
         if buckets.pages.iter().any(|other| other.id == page.id) {
@@ -186,7 +186,7 @@ impl Bucket {
     }
 }
 
-/// What a new bucket writes.
+/// Returns the bits that the insert of a bucket writes.
 fn names_of(page: &Page, page_size: usize) -> u64 {
     let entry = if page.items.len() < page_size { OPEN } else { 0 };
     name(page.id) | entry
@@ -202,7 +202,7 @@ impl Stored for Buckets {
     }
 }
 
-/// The documents and clients at a moment.
+/// A state of the model.
 type Moment = State<Buckets, Client>;
 
 impl Protocol for Bucket {
@@ -237,19 +237,19 @@ impl Protocol for Bucket {
         }
     }
 
-    fn is_within(&self, client: &Client) -> bool {
+    fn is_mid_command(&self, client: &Client) -> bool {
         match client {
-            Client::Append(call) => call.is_within(),
+            Client::Append(call) => call.is_mid_command(),
             Client::Remove(_) => false,
-            Client::Delete(call) => call.is_within(),
+            Client::Delete(call) => call.is_mid_command(),
         }
     }
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Append(call) => Client::Append(call.unknown(self)),
-            Client::Remove(call) => Client::Remove(call.again()),
-            Client::Delete(call) => Client::Delete(call.again()),
+            Client::Remove(call) => Client::Remove(call.retry()),
+            Client::Delete(call) => Client::Delete(call.retry()),
         }
     }
 
@@ -270,44 +270,49 @@ impl Protocol for Bucket {
                 stored.sort_unstable();
                 stored.windows(2).all(|two| two[0] != two[1])
             }),
-            Property::always("what was there stays, in its order", |world, state: &Moment| {
-                // The first items are numbered in their order, below those that clients append.
-                let stored = state.documents.pages.iter().flat_map(|page| &page.items);
-                let first: Vec<u8> = stored.copied().filter(|item| is_first(*item)).collect();
-                let in_order = first.windows(2).all(|two| two[0] < two[1]);
-                let (buckets, _) = &world.protocol.starts[state.start];
-                let mut then = buckets.pages.iter().flat_map(|page| &page.items);
-                in_order && then.all(|item| is_removed(state, *item) || first.contains(item))
-            }),
-            Property::always("a removed item is gone", |_, state: &Moment| {
+            Property::always(
+                "the items of the initial state stay, in their order",
+                |world, state: &Moment| {
+                    // The items of the initial state are numbered in their order, below those that clients append.
+                    let stored = state.documents.pages.iter().flat_map(|page| &page.items);
+                    let first: Vec<u8> = stored.copied().filter(|item| is_first(*item)).collect();
+                    let in_order = first.windows(2).all(|two| two[0] < two[1]);
+                    let (buckets, _) = &world.protocol.starts[state.start];
+                    let mut then = buckets.pages.iter().flat_map(|page| &page.items);
+                    in_order && then.all(|item| is_removed(state, *item) || first.contains(item))
+                },
+            ),
+            Property::always("a removed item is not stored", |_, state: &Moment| {
                 removals(state).all(|call| !call.has_ended() || state.documents.count(call.item) == 0)
             }),
-            Property::always("a key has one open bucket at most", |world, state: &Moment| {
+            Property::always("a key has at most one open bucket", |world, state: &Moment| {
                 state.documents.open(world.protocol.page_size) <= 1
             }),
             Property::always(
-                "a bucket has a page of items at most, and one at least",
+                "a bucket has between one item and a page of items",
                 |world, state: &Moment| {
                     let mut pages = state.documents.pages.iter();
                     pages.all(|page| (1..=world.protocol.page_size).contains(&page.items.len()))
                 },
             ),
-            Property::always("a batch is stored from its first item on", |_, state: &Moment| {
-                // Where it has the items for itself.
-                let is_own = |item: &u8| {
+            Property::always("a prefix of each batch is stored", |_, state: &Moment| {
+                // Only for items that no other call appends.
+                let is_exclusive = |item: &u8| {
                     !is_removed(state, *item) && appends(state).filter(|call| call.items.contains(item)).count() == 1
                 };
-                appends(state).filter(|call| call.items.iter().all(is_own)).all(|call| {
-                    let is_stored = |item: &u8| state.documents.count(*item) > 0;
-                    let first = call.items.iter().take_while(|item| is_stored(item)).count();
-                    !call.items[first..].iter().any(is_stored)
-                })
+                appends(state)
+                    .filter(|call| call.items.iter().all(is_exclusive))
+                    .all(|call| {
+                        let is_stored = |item: &u8| state.documents.count(*item) > 0;
+                        let first = call.items.iter().take_while(|item| is_stored(item)).count();
+                        !call.items[first..].iter().any(is_stored)
+                    })
             }),
             Property::always("no call is refused", |_, state: &Moment| {
                 appends(state).all(|call| call.ended() != Some(Ended::Refused))
             }),
             Property::always(
-                "without faults all is stored when all have ended",
+                "without faults, all items are stored when all calls have ended",
                 |world, state: &Moment| {
                     !world.is_quiet(state)
                         || !state.is_without_faults(world.faults)
@@ -319,14 +324,14 @@ impl Protocol for Bucket {
             Property::sometimes("a second bucket is opened", |_, state: &Moment| {
                 state.documents.pages.len() > 2
             }),
-            Property::sometimes("two clients open a bucket at once", |_, state: &Moment| {
-                appends(state).any(|call| call.has_met(Collision::Open))
+            Property::sometimes("two clients open a bucket concurrently", |_, state: &Moment| {
+                appends(state).any(|call| call.has_collided(Collision::Open))
             }),
             Property::sometimes("an `_id` is taken", |world, state: &Moment| {
                 let is_left_out = world.protocol.has_removals() || world.protocol.has_deletions();
-                is_left_out || appends(state).any(|call| call.has_met(Collision::Id))
+                is_left_out || appends(state).any(|call| call.has_collided(Collision::Id))
             }),
-            Property::sometimes("an item is recognised", |world, state: &Moment| {
+            Property::sometimes("a repeated item is recognized", |world, state: &Moment| {
                 !world.protocol.item_ids || appends(state).any(|call| call.ended() == Some(Ended::Repeated))
             }),
             Property::sometimes("a client dies in the middle of a batch", |_, state: &Moment| {
@@ -335,11 +340,11 @@ impl Protocol for Bucket {
                     state.is_dead(at) && matches!(client, Client::Append(call) if call.is_between())
                 })
             }),
-            Property::sometimes("a command is left that may run late", |_, state: &Moment| {
+            Property::sometimes("a command outlives its client", |_, state: &Moment| {
                 !state.late.is_empty()
             }),
             Property::sometimes("a removal loses to another writer", |world, state: &Moment| {
-                !world.protocol.has_removals() || removals(state).any(Remove::has_lost)
+                !world.protocol.has_removals() || removals(state).any(Remove::is_retried)
             }),
             Property::sometimes(
                 "a client dies in the middle of a transaction",
@@ -357,14 +362,14 @@ impl Protocol for Bucket {
     }
 }
 
-/// Items from this number on, in each second, are those of clients.
+/// In each second, items from this number on are those of clients.
 const OF_CLIENTS: u8 = 4;
 
 fn is_first(item: u8) -> bool {
     item % 10 < OF_CLIENTS
 }
 
-/// Whether an item may be gone.
+/// Returns whether a call removes the item or deletes its key.
 fn is_removed(state: &Moment, item: u8) -> bool {
     deletions(state).next().is_some() || removals(state).any(|call| call.item == item)
 }

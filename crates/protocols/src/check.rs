@@ -1,4 +1,4 @@
-//! Runs the checker, and says what it found.
+//! Runs the checker, and reports its results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,29 +7,28 @@ use stateright::{Checker, Expectation, Model};
 
 use crate::world::{Protocol, World};
 
-/// What was found in all states that can be reached.
+/// The result of exploring all reachable states.
 #[derive(Debug)]
 pub struct Explored {
-    /// How many states there are.
+    /// The number of states.
     pub states: usize,
-    /// How many steps the longest way has.
+    /// The number of steps of the longest path.
     pub depth: usize,
-    /// What must hold and does not, with the shortest way to it.
-    pub broken: BTreeMap<&'static str, String>,
-    /// What should be seen and is not.
-    pub unseen: Vec<&'static str>,
+    /// The violated invariants, each with a shortest counterexample.
+    pub violated: BTreeMap<&'static str, String>,
+    /// The situations that no state reached.
+    pub unreached: Vec<&'static str>,
 }
 
-/// Whether to check more starts: where the environment variable `PROTOCOLS` is `long`.
+/// Returns whether to check more initial states: whether the environment variable `PROTOCOLS` is `long`.
 pub fn is_long() -> bool {
     std::env::var("PROTOCOLS").is_ok_and(|form| form == "long")
 }
 
-/// Goes through every interleaving, with one fault in a run, or as many as the environment variable `PROTOCOLS_FAULTS`
-/// says.
+/// Explores every interleaving, with the number of faults in the environment variable `PROTOCOLS_FAULTS`, 1 by default.
 ///
 /// # Panics
-/// When that is no number.
+/// If the variable is not a number.
 pub fn explore<P: Protocol>(protocol: P) -> Explored {
     let faults = std::env::var("PROTOCOLS_FAULTS").map_or(1, |faults| {
         let faults = faults.parse();
@@ -38,27 +37,27 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
     let world = World { protocol, faults };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let checker = world.checker().threads(threads).spawn_bfs().join();
-    let (mut broken, mut unseen) = (BTreeMap::new(), Vec::new());
+    let (mut violated, mut unreached) = (BTreeMap::new(), Vec::new());
     let mut discoveries = checker.discoveries();
     for property in checker.model().properties() {
         match (property.expectation, discoveries.remove(property.name)) {
-            (Expectation::Sometimes, None) => unseen.push(property.name),
+            (Expectation::Sometimes, None) => unreached.push(property.name),
             (Expectation::Always, Some(path)) => {
-                let mut way = String::new();
+                let mut counterexample = String::new();
                 let mut before: Vec<P::Client> = Vec::new();
                 for (state, step) in path.into_vec() {
-                    let _ = writeln!(way, "  {:?}", state.documents);
+                    let _ = writeln!(counterexample, "  {:?}", state.documents);
                     for (at, client) in state.clients.iter().enumerate() {
                         if before.get(at) != Some(client) {
-                            let _ = writeln!(way, "    {at}: {client:?}");
+                            let _ = writeln!(counterexample, "    {at}: {client:?}");
                         }
                     }
                     before = state.clients;
                     if let Some(step) = step {
-                        let _ = writeln!(way, "{step:?}");
+                        let _ = writeln!(counterexample, "{step:?}");
                     }
                 }
-                broken.insert(property.name, way);
+                violated.insert(property.name, counterexample);
             }
             _ => {}
         }
@@ -66,36 +65,38 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
     Explored {
         states: checker.unique_state_count(),
         depth: checker.max_depth(),
-        broken,
-        unseen,
+        violated,
+        unreached,
     }
 }
 
 impl Explored {
-    /// That everything holds, in so many states at least: a model that cannot go anywhere breaks nothing.
+    /// Asserts that all invariants hold, in at least that number of states: a model that cannot take a step violates
+    /// nothing.
     ///
     /// # Panics
-    /// When something does not hold, with the way to it, or was not seen.
-    pub fn assert_right(&self, at_least: usize) {
-        for (name, way) in &self.broken {
-            println!("NOT {name}:\n{way}");
+    /// If an invariant is violated, with the counterexample, or a situation was not reached.
+    pub fn assert_holds(&self, at_least: usize) {
+        for (name, counterexample) in &self.violated {
+            println!("VIOLATED {name}:\n{counterexample}");
         }
-        let broken: Vec<_> = self.broken.keys().collect();
-        assert!(broken.is_empty(), "it does not hold that {broken:?}");
-        assert!(self.unseen.is_empty(), "never seen: {:?}", self.unseen);
+        let violated: Vec<_> = self.violated.keys().collect();
+        assert!(violated.is_empty(), "violated: {violated:?}");
+        assert!(self.unreached.is_empty(), "not reached: {:?}", self.unreached);
         assert!(self.states >= at_least, "only {} states", self.states);
-        println!("{} states, {} steps at most", self.states, self.depth);
+        println!("{} states, at most {} steps", self.states, self.depth);
     }
 
-    /// That these do not hold. Prints the ways to them.
+    /// Asserts that these invariants are violated. Prints the counterexamples.
     ///
     /// # Panics
-    /// When one holds.
-    pub fn assert_wrong(&self, names: &[&str]) {
+    /// If one of them holds.
+    pub fn assert_refuted(&self, names: &[&str]) {
         for name in names {
-            let way = self.broken.get(name);
-            let way = way.unwrap_or_else(|| panic!("it holds that {name}: {} states", self.states));
-            println!("NOT {name}:\n{way}");
+            let counterexample = self.violated.get(name);
+            let counterexample =
+                counterexample.unwrap_or_else(|| panic!("not violated: {name}, {} states", self.states));
+            println!("VIOLATED {name}:\n{counterexample}");
         }
     }
 }

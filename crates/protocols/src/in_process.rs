@@ -1,12 +1,12 @@
-//! The outlier pattern within one process: which locks each call takes, and what happens when its future is dropped.
+//! The outlier pattern within one process: the locks of each call, and what happens when its future is dropped.
 //!
-//! Mirrors the locks `pushes`, `locks` and `openers` of `crates/outlier/src/repository.rs`, and the order in which
-//! `store.rs`, `open.rs`, `action/insert.rs`, `action/delete.rs`, `action/verify.rs`, `rewrite.rs`, `scan.rs` and
-//! `steps.rs` take them; `exclusive_all` of `crates/core/src/key_locks.rs`, and what `session.rs` does with a transaction
-//! whose future is dropped. Whoever changes those changes [`call`] here, too.
+//! Mirrors the locks `pushes`, `locks` and `openers` of `crates/outlier/src/repository.rs`, and the order in which the
+//! modules `write`, `repair` and `action` take them. It also mirrors `exclusive_all` of `crates/core/src/key_locks.rs`,
+//! and what `session.rs` does with a transaction whose future is dropped. A change there requires the same change in
+//! [`call`].
 //!
-//! All tasks are of one process. Two documents have the same locks, or locks of their own. A main document is full, so
-//! each push goes to overflow documents. Left out: elements, retries, and other processes, which
+//! All tasks are of one process. Two documents share their locks, or have locks of their own. A main document is full,
+//! so each push goes to overflow documents. Left out: elements, retries, and other processes, which
 //! [`outlier`](crate::outlier) has.
 
 pub mod call;
@@ -22,7 +22,7 @@ use lock::Locks;
 /// How calls lock and unlock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    /// On a standalone there are no transactions: inserts and repairs are in steps.
+    /// On a standalone there are no transactions: inserts and repairs take several steps.
     pub is_standalone: bool,
     /// Naive: an insert in steps waits for the task that opens overflow documents.
     pub insert_waits_for_opener: bool,
@@ -30,7 +30,7 @@ pub struct Form {
     pub verify_ignores_pushes: bool,
     /// Naive: a repair in steps does not wait for pushes.
     pub repair_ignores_pushes: bool,
-    /// Naive: the stream of verify returns a finding while it looks at another document.
+    /// Naive: the stream of verify returns a finding while it reads another document.
     pub verify_is_buffered: bool,
     /// Naive: a task locks several keys in the order that its caller gives.
     pub locks_in_any_order: bool,
@@ -41,7 +41,7 @@ pub struct Form {
 /// What happens to the transaction of a future that is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dropped {
-    /// It is aborted after the reply of the command on its way, and then the key is unlocked.
+    /// The server aborts it after the reply of the command on its way. Then the key is unlocked.
     #[default]
     AbortsThenUnlocks,
     /// Naive: the key is unlocked at once.
@@ -55,24 +55,24 @@ pub enum Dropped {
 pub struct Process {
     /// How they lock.
     pub form: Form,
-    /// The lock of each document: the same one, or one each.
+    /// The lock of each document: a shared one, or one each.
     pub stripes: [usize; 2],
-    /// The documents and calls at the start.
+    /// The initial states.
     pub starts: Vec<([Document; 2], Vec<Call>)>,
-    /// How many futures are dropped in a run.
+    /// How many futures are dropped in one run.
     pub drops: u8,
 }
 
 /// A main document and its overflow documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Document {
-    /// Whether there is a main document.
+    /// Whether the main document exists.
     pub exists: bool,
     /// Its flag.
     pub flag: bool,
-    /// Whether there are overflow documents.
+    /// Whether overflow documents exist.
     pub has_extras: bool,
-    /// For how many elements the newest of these has room.
+    /// The number of elements that still fit into the newest of these.
     pub room: u8,
     /// The task whose transaction has written to it.
     pub transaction: Option<usize>,
@@ -87,19 +87,19 @@ impl Document {
         room: 0,
         transaction: None,
     };
-    /// The same, with a flag that says too much.
+    /// The same, with a flag although there are no overflow documents.
     pub const FLAGGED: Self = Self {
         flag: true,
         ..Self::FULL
     };
-    /// None at all.
+    /// Neither a main document nor overflow documents.
     pub const NONE: Self = Self {
         exists: false,
         ..Self::FULL
     };
 }
 
-/// The process and the server at a moment.
+/// A state of the process and the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Moment {
     documents: [Document; 2],
@@ -107,14 +107,14 @@ pub struct Moment {
     locks: Locks,
     drops: u8,
     /// Whether a command met a transaction of the same process.
-    has_met: bool,
+    has_collided: bool,
     /// Whether verify read a document while a push was between its flag and its overflow documents.
     read_between: bool,
-    /// Whether an element was acknowledged that a reader of the flag did not see.
-    unseen: bool,
+    /// Whether an element was acknowledged that a reader who follows the flag does not find.
+    hidden: bool,
 }
 
-/// What happens next.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A task runs up to its next `await`.
@@ -135,9 +135,9 @@ impl Model for Process {
             tasks: calls.iter().copied().map(Task::new).collect(),
             locks: Locks::default(),
             drops: self.drops,
-            has_met: false,
+            has_collided: false,
             read_between: false,
-            unseen: false,
+            hidden: false,
         });
         starts.collect()
     }
@@ -172,29 +172,30 @@ impl Model for Process {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("no task waits for ever", |process, now: &Moment| {
-                let goes_on = |at: usize| {
+            Property::always("no task waits forever", |process, now: &Moment| {
+                let makes_progress = |at: usize| {
                     let task = &now.tasks[at];
                     task.is_aborting() || process.is_polled(now, at) && !now.locks.is_waiting(at)
                 };
                 let mut left = (0..now.tasks.len()).filter(|at| !now.tasks[*at].has_ended()).peekable();
-                left.peek().is_none() || left.any(goes_on)
+                left.peek().is_none() || left.any(makes_progress)
             }),
             Property::always("no call meets a transaction of its process", |_, now: &Moment| {
-                !now.has_met
+                !now.has_collided
             }),
             Property::always("no transaction stays open", |_, now: &Moment| {
                 !now.tasks.iter().all(Task::has_ended)
                     || now.documents.iter().all(|document| document.transaction.is_none())
             }),
-            Property::always("verify reads nothing in the middle of a push", |_, now: &Moment| {
-                !now.read_between
-            }),
             Property::always(
-                "an acknowledged element is seen by who follows the flag",
-                |_, now: &Moment| !now.unseen,
+                "verify never reads a document in the middle of a push",
+                |_, now: &Moment| !now.read_between,
             ),
-            Property::always("what has ended has unlocked all", |_, now: &Moment| {
+            Property::always(
+                "a reader who follows the flag finds each acknowledged element",
+                |_, now: &Moment| !now.hidden,
+            ),
+            Property::always("an ended call has released all locks", |_, now: &Moment| {
                 let mut ended = (0..now.tasks.len()).filter(|at| now.tasks[*at].has_ended());
                 ended.all(|at| !now.locks.has_any(at))
             }),

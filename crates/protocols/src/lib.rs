@@ -1,14 +1,14 @@
-//! The protocols of mongo-patterns, as models that are checked over every interleaving of three clients.
+//! Models of the protocols of mongo-patterns, checked over every interleaving of three clients.
 //!
-//! A protocol is what a call does in several commands: opening a bucket, going on in extras, removing with pages that
-//! move up, writing a child and its parent, moving over while others write. Each has a model here: the documents, small
-//! (pages of two, a threshold of two), and what each client sends next. [stateright](https://www.stateright.rs) goes
-//! through every order in which the commands of three clients can run, with a fault at any of them: a client dies, or does
-//! not learn whether its command ran, and the command may still run at any later moment, or never. In every state that can
-//! be reached it must hold what the documentation promises.
+//! A protocol is a call of several commands: opening a bucket, overflowing to new documents, removing an item from a
+//! full page, writing a child and its parent, migrating while other clients write. Each protocol has a model here. A
+//! model has the documents, small ones (pages of two, a threshold of two), and the next command of each client.
+//! [stateright](https://www.stateright.rs) explores every order in which the commands of three clients can run. At any
+//! command it injects a fault: the client dies, or does not learn whether the command ran. Such a command can still run
+//! at any later moment, or never. The guarantees of the documentation are invariants, which must hold in every
+//! reachable state.
 //!
-//! Each model has the naive form, too, of the manual's text. In that the checker finds what goes wrong, and prints a way
-//! to it.
+//! Each model also has a naive form, that of the manual's text. The checker refutes it, and prints a counterexample.
 //!
 //! | model | mirrors |
 //! |---|---|
@@ -16,22 +16,22 @@
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent` |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
-//! | [`moving`] | `migrate_from_embedded`, with the writes of [`subset`] |
+//! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
-//! A model is worth as much as it is like the code. Each says which files it mirrors: who changes the order of commands, a
-//! filter or an index there changes the model.
+//! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
+//! of commands, of a filter or of an index there requires the same change in the model.
 //!
-//! `cargo test -p mongo-patterns-protocols` checks all with one fault a run. `cargo xtask long protocols` has more starts,
-//! or two faults: either takes minutes, and gigabytes of memory. `-- --nocapture` prints the numbers of states, and the
-//! ways to what is wrong in the naive forms.
+//! `cargo test -p mongo-patterns-protocols` checks all models with one fault in each run. `cargo xtask long protocols` adds
+//! initial states, or allows two faults; either takes minutes, and gigabytes of memory. `-- --nocapture` prints the numbers
+//! of states, and the counterexamples of the naive forms.
 //!
-//! What it does not say: that a call ends. A client may lose to others again and again; how often it tries is bounded in
-//! the code, and not here.
+//! The models do not prove that a call ends. A client can lose against others any number of times; the code bounds the
+//! number of its attempts, the models do not.
 
 pub mod bucket;
 pub mod check;
 pub mod in_process;
-pub mod moving;
+pub mod migration;
 pub mod outlier;
 pub mod subset;
 pub mod transactions;

@@ -1,11 +1,11 @@
-//! The outlier pattern: pushing, going on in extras, removing, and putting elements where they belong.
+//! The outlier pattern: pushes, overflow documents, removals and rebalances.
 //!
-//! Mirrors `crates/outlier/src/store.rs`, `open.rs`, `action/remove.rs`, `rewrite.rs`, `mend.rs` and `layout.rs`: what each
-//! command matches and changes, what its transaction writes, and what is done when it loses. Whoever changes those changes
-//! [`push`], [`remove`] or [`rebalance`] here, too.
+//! Mirrors `crates/outlier/src`: `write`, the rewrites in `repair`, and `form/layout.rs`: what each command matches and
+//! changes, what its transaction writes, and the reaction to a conflict. A change there requires the same change in
+//! [`push`], [`remove`] or [`rebalance`].
 //!
-//! All is about one document. Elements are numbers. Left out: sessions, standalones, sizes in bytes, damage by others, and
-//! what tasks of one process spare each other, so that each client is a process of its own.
+//! The model has one document. Elements are numbers. Left out: sessions, standalones, sizes in bytes, damage by other
+//! programs, and the optimizations for tasks of one process, so that each client is a process of its own.
 
 pub mod push;
 pub mod rebalance;
@@ -19,50 +19,50 @@ use push::{Ended, Push};
 use rebalance::Rebalance;
 use remove::Remove;
 
-/// How many elements the array has at most.
+/// The maximum number of elements in the array.
 pub const THRESHOLD: usize = 2;
-/// How many elements an extras document has at most.
+/// The maximum number of elements in an overflow document.
 pub const CAP: usize = 2;
 
-/// The commands that are modelled.
+/// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// This project's.
+    /// Those of this project.
     Ours,
-    /// The manual's: reads the flag, pushes, and sets the flag where the array is too long by then. Extras by an upsert
-    /// without a unique index.
+    /// Those of the manual: reads the flag, pushes, and sets the flag if the array is too long by then. Overflow
+    /// documents are written by an upsert without a unique index.
     Manual,
-    /// Ours, but the flag is set after the extras are opened, and not in one transaction with them.
+    /// Those of this project, but sets the flag after it opens overflow documents, and not in the same transaction.
     FlagLast,
 }
 
-/// A document with its extras, and clients that write to it.
+/// A document with its overflow documents, and clients that write to it.
 #[derive(Clone, Debug)]
 pub struct Outlier {
-    /// Whose commands.
+    /// Whose commands the clients send.
     pub form: Form,
-    /// Whether elements are unique, and pushed once.
+    /// Whether elements are unique and pushed with `push_unique`.
     pub unique: bool,
-    /// The documents and clients at the start.
+    /// The initial states.
     pub starts: Vec<(Documents, Vec<Client>)>,
 }
 
-/// The document and its extras.
+/// The document and its overflow documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Documents {
     /// The array.
     pub inline: Vec<u8>,
     /// The flag.
     pub flag: bool,
-    /// In the order of their places.
+    /// The overflow documents, in the order of their positions.
     pub extras: Vec<Extra>,
     pub(crate) transactions: Transactions,
 }
 
-/// An extras document. Its count is the number of its elements.
+/// An overflow document. Its count is the number of its elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extra {
-    /// Its place.
+    /// Its position.
     pub seq: u8,
     /// Its elements.
     pub elements: Vec<u8>,
@@ -79,22 +79,22 @@ pub enum Client {
     Rebalance(Rebalance),
 }
 
-/// The main document, among the names of what is written.
+/// The bit of the main document.
 const MAIN: u64 = 1;
 
-/// The extras document at a place.
-fn place(seq: u8) -> u64 {
+/// Returns the bit of the overflow document at a position.
+fn position_bit(seq: u8) -> u64 {
     1 << (1 + seq)
 }
 
-/// An element's entry in the unique index of the extras' elements, where there is one.
+/// Returns the bits of the entries of elements in the unique index, if there is one.
 fn entries(unique: bool, elements: &[u8]) -> u64 {
     let of_index = elements.iter().filter(|_| unique);
     of_index.fold(0, |names, element| names | 1 << (32 + element))
 }
 
 impl Documents {
-    /// With these elements in the array, and these in extras.
+    /// Returns documents with these elements in the array, and these in overflow documents.
     pub fn of(inline: &[u8], extras: &[&[u8]]) -> Self {
         let extras = extras.iter().zip(0..).map(|(elements, seq)| Extra {
             seq,
@@ -109,19 +109,19 @@ impl Documents {
         }
     }
 
-    /// All elements, in order.
+    /// Returns all elements, in order.
     pub fn elements(&self) -> impl Iterator<Item = u8> {
         let of_extras = self.extras.iter().flat_map(|extra| &extra.elements);
         self.inline.iter().chain(of_extras).copied()
     }
 
-    /// How often an element is stored.
+    /// Returns how often an element is stored.
     pub fn count(&self, element: u8) -> usize {
         self.elements().filter(|stored| *stored == element).count()
     }
 
-    /// Whether who looks for extras only where there is a flag finds an element.
-    fn is_seen(&self, element: u8) -> bool {
+    /// Returns whether a reader that follows the flag finds an element.
+    fn is_visible(&self, element: u8) -> bool {
         self.inline.contains(&element) || self.flag && self.count(element) > 0
     }
 
@@ -140,7 +140,7 @@ impl Stored for Documents {
     }
 }
 
-/// The documents and clients at a moment.
+/// A state of the model.
 type Moment = State<Documents, Client>;
 
 impl Protocol for Outlier {
@@ -175,7 +175,7 @@ impl Protocol for Outlier {
         }
     }
 
-    fn is_within(&self, _: &Client) -> bool {
+    fn is_mid_command(&self, _: &Client) -> bool {
         false
     }
 
@@ -193,81 +193,85 @@ impl Protocol for Outlier {
                 acknowledged(state).all(|element| state.documents.count(element) > 0)
             }),
             Property::always(
-                "an acknowledged element is seen by who follows the flag",
-                |_, state: &Moment| acknowledged(state).all(|element| state.documents.is_seen(element)),
+                "a reader who follows the flag finds each acknowledged element",
+                |_, state: &Moment| acknowledged(state).all(|element| state.documents.is_visible(element)),
             ),
             Property::always("no element is stored twice", |world, state: &Moment| {
-                // One that is to be there once may be there twice for a moment, and after a fault until a rebalance.
+                // A unique element can be stored twice for a moment, and after a fault until a rebalance.
                 let may_be = world.protocol.unique && (!world.is_quiet(state) || state.faults < world.faults);
                 may_be || (0..ELEMENTS).all(|element| state.documents.count(element) <= 1)
             }),
-            Property::always("what was there stays", |world, state: &Moment| {
+            Property::always("the elements of the initial state stay", |world, state: &Moment| {
                 let (documents, _) = &world.protocol.starts[state.start];
                 let mut stayed = documents.elements().filter(|element| !is_removed(state, *element));
-                stayed.all(|element| state.documents.is_seen(element))
+                stayed.all(|element| state.documents.is_visible(element))
             }),
-            Property::always("a removed element is gone", |_, state: &Moment| {
+            Property::always("a removed element is not stored", |_, state: &Moment| {
                 let mut removed = removals(state).filter(|call| call.has_ended());
                 removed.all(|call| state.documents.count(call.element) == 0)
             }),
-            Property::always("there are no extras without a flag", |_, state: &Moment| {
+            Property::always("overflow documents exist only with the flag", |_, state: &Moment| {
                 state.documents.flag || state.documents.extras.is_empty()
             }),
-            Property::always("the array has a threshold of elements at most", |_, state: &Moment| {
+            Property::always("the array does not exceed the threshold", |_, state: &Moment| {
                 state.documents.inline.len() <= THRESHOLD
             }),
             Property::always(
-                "extras have their cap of elements at most, and a place each",
+                "overflow documents do not exceed their cap, and have distinct positions",
                 |_, state: &Moment| {
                     let extras = &state.documents.extras;
                     extras.iter().all(|extra| extra.elements.len() <= CAP)
                         && extras.windows(2).all(|two| two[0].seq < two[1].seq)
                 },
             ),
-            Property::always("a batch is stored from its first element on", |_, state: &Moment| {
+            Property::always("a prefix of each batch is stored", |_, state: &Moment| {
                 pushes(state).all(|call| {
                     let is_stored = |element: &u8| state.documents.count(*element) > 0;
                     let first = call.elements.iter().take_while(|element| is_stored(element)).count();
                     !call.elements[first..].iter().any(is_stored)
                 })
             }),
-            Property::always("a rebalance of what is left puts it right", |world, state: &Moment| {
+            Property::always("a rebalance repairs every final state", |world, state: &Moment| {
                 if !world.is_quiet(state) {
                     return true;
                 }
                 let mut documents = state.documents.clone();
-                rebalance::at_once(world.protocol.unique, &mut documents);
+                rebalance::apply_now(world.protocol.unique, &mut documents);
                 (0..ELEMENTS).all(|element| documents.count(element) == state.documents.count(element).min(1))
-                    && rebalance::is_right(&documents)
+                    && rebalance::is_correct(&documents)
             }),
-            Property::sometimes("extras are opened", |_, state: &Moment| {
+            Property::sometimes("overflow documents are opened", |_, state: &Moment| {
                 pushes(state).any(Push::opens) || state.documents.extras.len() > 1
             }),
-            Property::sometimes("two clients open extras at once", |_, state: &Moment| {
-                pushes(state).filter(|call| call.opens()).count() > 1
-            }),
+            Property::sometimes(
+                "two clients open overflow documents concurrently",
+                |_, state: &Moment| pushes(state).filter(|call| call.opens()).count() > 1,
+            ),
             Property::sometimes("a rebalance clears the flag", |world, state: &Moment| {
                 world.protocol.has_no_rebalance() || rebalances(state).any(Rebalance::has_cleared)
             }),
             Property::sometimes("a rebalance loses to another writer", |world, state: &Moment| {
-                world.protocol.has_no_rebalance() || rebalances(state).any(Rebalance::has_lost)
+                world.protocol.has_no_rebalance() || rebalances(state).any(Rebalance::is_retried)
             }),
-            Property::sometimes("a client dies between the flag and the extras", |_, state: &Moment| {
-                let mut clients = state.clients.iter().enumerate();
-                clients.any(|(at, client)| {
-                    state.is_dead(at)
-                        && matches!(client, Client::Push(call) if call.is_between())
-                        && state.documents.flag
-                })
-            }),
-            Property::sometimes("a command is left that may run late", |_, state: &Moment| {
+            Property::sometimes(
+                "a client dies between the flag and the overflow documents",
+                |_, state: &Moment| {
+                    let mut clients = state.clients.iter().enumerate();
+                    clients.any(|(at, client)| {
+                        state.is_dead(at)
+                            && matches!(client, Client::Push(call) if call.is_between())
+                            && state.documents.flag
+                    })
+                },
+            ),
+            Property::sometimes("a command outlives its client", |_, state: &Moment| {
                 !state.late.is_empty()
             }),
         ]
     }
 }
 
-/// Elements are below this number.
+/// The number that all elements are below.
 const ELEMENTS: u8 = 16;
 
 impl Outlier {
@@ -277,9 +281,9 @@ impl Outlier {
     }
 }
 
-/// The elements of pushes that have ended well, unless someone removes them.
+/// Returns the elements of pushes that have succeeded and that no client removes.
 fn acknowledged(state: &Moment) -> impl Iterator<Item = u8> {
-    let ended = pushes(state).filter(|call| matches!(call.ended(), Some(Ended::Stored | Ended::IsThere)));
+    let ended = pushes(state).filter(|call| matches!(call.ended(), Some(Ended::Stored | Ended::Exists)));
     let elements = ended.flat_map(|call| call.elements.iter().copied());
     elements.filter(|element| !is_removed(state, *element))
 }

@@ -1,11 +1,12 @@
-//! The subset pattern: writing a child and what its parent shows of its children.
+//! The subset pattern: writing a child, and the subset in its parent.
 //!
-//! Mirrors `crates/subset/src/write.rs`, `refresh.rs`, `unwritten.rs` and `action/delete_parent.rs`: what each command
-//! matches, what is read before what, and when a refresh is done that lost. Whoever changes those changes [`write`](mod@write) or
-//! [`delete_parent`] here, too. [`crate::moving`] has the documents and the writers from here.
+//! Mirrors `write` of `crates/subset/src`: what each command matches, the order of the reads, and when a refresh that
+//! lost is done. A change there requires the same change in [`write`](mod@write) or [`delete_parent`].
+//! [`crate::migration`] uses the documents and the writers of this module.
 //!
-//! All is about one parent, which shows the first two of its children: those of the highest rank, and of the lowest id
-//! among equals. Left out: sessions, several parents in one call, and a parent that is deleted and inserted again.
+//! The model has one parent, whose subset is the first two of its children: those with the highest rank, and among
+//! equals with the lowest id. Left out: sessions, several parents in one call, and a parent that is deleted and
+//! inserted again.
 
 pub mod delete_parent;
 #[cfg(test)]
@@ -19,28 +20,28 @@ use crate::world::{Protocol, Ran, State, Stored, World};
 use delete_parent::DeleteParent;
 use write::{Change, Ended, Mode, Write};
 
-/// How many children a parent shows.
+/// The size of the subset.
 pub const SIZE: usize = 2;
 
-/// The commands that are modelled.
+/// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// This project's.
+    /// Those of this project.
     Ours,
-    /// The first children are read, and set.
+    /// Reads the first children, and sets them.
     ReadAndSet,
-    /// A new child is pushed and a deleted one pulled, and the next one pushed in its place.
+    /// Pushes a new child, pulls a deleted one, and pushes the next one to its position.
     PushAndPull,
 }
 
 /// A parent with its children, and clients that write to them.
 #[derive(Clone, Debug)]
 pub struct Subset {
-    /// Whose commands.
+    /// Whose commands the clients send.
     pub form: Form,
-    /// Whether the parent says how many children there are.
+    /// Whether the parent has the number of its children.
     pub total: bool,
-    /// The documents and clients at the start.
+    /// The initial states.
     pub starts: Vec<(Documents, Vec<Client>)>,
 }
 
@@ -54,9 +55,9 @@ pub struct Documents {
     pub parent: Option<Parent>,
     /// The children, by id.
     pub children: Vec<Child>,
-    /// A move: which call is at work.
+    /// The active call of a migration.
     pub run: u8,
-    /// A move: how many copies are under way.
+    /// The number of active copies of a migration.
     pub copies: u8,
     pub(crate) transactions: Transactions,
 }
@@ -64,11 +65,11 @@ pub struct Documents {
 /// The parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Parent {
-    /// `None` where no repository has written it.
+    /// The version; `None` if no repository has written the parent.
     pub version: Option<u8>,
-    /// What is embedded.
+    /// The embedded children.
     pub subset: Vec<Child>,
-    /// How many children there are, where it says so.
+    /// The number of children, if the parent has it.
     pub total: Option<u8>,
 }
 
@@ -81,15 +82,15 @@ pub enum Client {
     DeleteParent(DeleteParent),
 }
 
-/// The parent, among the names of what is written.
+/// The bit of the parent.
 pub(crate) const PARENT: u64 = 1;
 
-/// A child.
+/// Returns the bit of a child.
 pub(crate) fn name(child: u8) -> u64 {
     1 << (1 + child)
 }
 
-/// The first of some children.
+/// Returns the first of some children.
 pub fn top(children: &[Child]) -> Vec<Child> {
     let mut top = children.to_vec();
     top.sort_unstable_by_key(|(id, rank)| (u8::MAX - rank, *id));
@@ -98,7 +99,7 @@ pub fn top(children: &[Child]) -> Vec<Child> {
 }
 
 impl Documents {
-    /// With a parent that shows the first of these children.
+    /// Returns these children, with a parent that embeds the first of them.
     pub fn of(children: &[Child], total: bool) -> Self {
         let count = u8::try_from(children.len()).unwrap_or(u8::MAX);
         Self {
@@ -112,7 +113,7 @@ impl Documents {
         }
     }
 
-    /// With a parent that has all its children embedded.
+    /// Returns a parent that has all its children embedded.
     pub fn embedded(embedded: &[Child]) -> Self {
         Self {
             parent: Some(Parent {
@@ -123,25 +124,25 @@ impl Documents {
         }
     }
 
-    /// Whether there is a child with this id.
+    /// Returns whether a child with this id exists.
     pub fn has(&self, id: u8) -> bool {
         self.children.iter().any(|(child, _)| *child == id)
     }
 
-    /// How many children there are.
+    /// Returns the number of children.
     pub(crate) fn count(&self) -> u8 {
         u8::try_from(self.children.len()).unwrap_or(u8::MAX)
     }
 
-    /// Whether the parent shows what it should. One that no repository has written shows what it has.
-    pub fn is_right(&self, total: bool) -> bool {
+    /// Returns whether the subset and the total are correct. An unmanaged parent always is.
+    pub fn is_correct(&self, total: bool) -> bool {
         self.parent.as_ref().is_none_or(|parent| {
             let is_total = !total || parent.total == Some(self.count());
-            parent.is_unwritten() || parent.subset == top(&self.children) && is_total
+            parent.is_unmanaged() || parent.subset == top(&self.children) && is_total
         })
     }
 
-    /// Puts a child in, instead of the one with its id.
+    /// Inserts a child, or replaces the one with its id.
     pub(crate) fn put(&mut self, child: Child) {
         self.children.retain(|(id, _)| *id != child.0);
         self.children.push(child);
@@ -150,17 +151,17 @@ impl Documents {
 }
 
 impl Parent {
-    /// Whether it has embedded children, and no repository has written it.
-    pub fn is_unwritten(&self) -> bool {
+    /// Returns whether it has embedded children, and no repository has written it.
+    pub fn is_unmanaged(&self) -> bool {
         self.version.is_none() && !self.subset.is_empty()
     }
 
-    /// The ids of what is embedded.
+    /// Returns the ids of the embedded children.
     pub(crate) fn ids(&self) -> Vec<u8> {
         self.subset.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Whether it is as it was seen, as far as a refresh compares it.
+    /// Returns whether it equals the parent that was read, in what a refresh compares.
     pub(crate) fn is_as(&self, seen: &Self) -> bool {
         match seen.version {
             Some(_) => self.version == seen.version,
@@ -178,12 +179,12 @@ impl Stored for Documents {
         &mut self.transactions
     }
 
-    fn is_waited_for(&self) -> bool {
+    fn can_block(&self) -> bool {
         self.transactions.are_any() || self.copies > 0
     }
 }
 
-/// The documents and clients at a moment.
+/// A state of the model.
 type Moment = State<Documents, Client>;
 
 impl Protocol for Subset {
@@ -215,14 +216,14 @@ impl Protocol for Subset {
         }
     }
 
-    fn is_within(&self, client: &Client) -> bool {
-        matches!(client, Client::DeleteParent(call) if call.is_within())
+    fn is_mid_command(&self, client: &Client) -> bool {
+        matches!(client, Client::DeleteParent(call) if call.is_mid_command())
     }
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
-            Client::Write(call) => Client::Write(call.again(self.form)),
-            Client::DeleteParent(call) => Client::DeleteParent(call.again()),
+            Client::Write(call) => Client::Write(call.retry(self.form)),
+            Client::DeleteParent(call) => Client::DeleteParent(call.retry()),
         }
     }
 
@@ -232,47 +233,44 @@ impl Protocol for Subset {
                 writes(state).all(|call| is_stored(&state.documents, call) || deletes_parent(state))
             }),
             Property::always(
-                "when all calls have returned, the parent is right",
+                "when all calls have returned, the parent is correct",
                 |world, state: &Moment| {
-                    !world.is_quiet(state) || state.dead != 0 || state.documents.is_right(world.protocol.total)
+                    !world.is_quiet(state) || state.dead != 0 || state.documents.is_correct(world.protocol.total)
                 },
             ),
             Property::always(
-                "in transactions the parent is right at every moment",
+                "with transactions, the parent is correct in every state",
                 |world, state: &Moment| {
                     let (start, _) = &world.protocol.starts[state.start];
                     let mut modes = writes(state).map(|call| call.mode);
-                    !start.is_right(world.protocol.total)
+                    !start.is_correct(world.protocol.total)
                         || !modes.all(|mode| mode == Mode::Transactional)
-                        || state.documents.is_right(world.protocol.total)
+                        || state.documents.is_correct(world.protocol.total)
                 },
             ),
             Property::always(
-                "when all calls have returned, no child is left without its parent",
+                "when all calls have returned, no child is without its parent",
                 |world, state: &Moment| {
-                    // An insert that runs when its caller has given it up is found by verify.
+                    // A late insert, whose caller is gone, is found by verify.
                     !world.is_quiet(state)
                         || !state.is_without_faults(world.faults)
                         || state.documents.parent.is_some()
                         || state.documents.children.is_empty()
                 },
             ),
-            Property::always(
-                "what is left is put right by the next rebuild",
-                |world, state: &Moment| {
-                    if !world.is_quiet(state) || state.documents.parent.is_none() {
-                        return true;
-                    }
-                    let mut documents = state.documents.clone();
-                    let mut rebuild = Write::new(Form::Ours, Mode::Eventual, Change::Nothing);
-                    while rebuild.ended().is_none() {
-                        rebuild.run(Form::Ours, world.protocol.total, &mut documents, 0);
-                    }
-                    documents.is_right(world.protocol.total)
-                },
-            ),
-            Property::sometimes("a parent is not right for a moment", |world, state: &Moment| {
-                !state.documents.is_right(world.protocol.total) || world.protocol.is_all(Mode::Transactional)
+            Property::always("the next rebuild repairs every final state", |world, state: &Moment| {
+                if !world.is_quiet(state) || state.documents.parent.is_none() {
+                    return true;
+                }
+                let mut documents = state.documents.clone();
+                let mut rebuild = Write::new(Form::Ours, Mode::Eventual, Change::Nothing);
+                while rebuild.ended().is_none() {
+                    rebuild.run(Form::Ours, world.protocol.total, &mut documents, 0);
+                }
+                documents.is_correct(world.protocol.total)
+            }),
+            Property::sometimes("a parent is temporarily stale", |world, state: &Moment| {
+                !state.documents.is_correct(world.protocol.total) || world.protocol.is_all(Mode::Transactional)
             }),
             Property::sometimes("a refresh loses to two others", |world, state: &Moment| {
                 let takes_three = world.protocol.starts.iter().all(|(_, clients)| clients.len() < 3);
@@ -288,7 +286,7 @@ impl Protocol for Subset {
             Property::sometimes("a transaction loses to another", |world, state: &Moment| {
                 world.protocol.is_all(Mode::Eventual) || writes(state).any(Write::has_conflicted)
             }),
-            Property::sometimes("a command is left that may run late", |world, state: &Moment| {
+            Property::sometimes("a command outlives its client", |world, state: &Moment| {
                 !state.late.is_empty() || world.protocol.is_all(Mode::Transactional)
             }),
         ]
@@ -305,7 +303,7 @@ impl Subset {
     }
 }
 
-/// Whether what a call has acknowledged is so. No two calls of a start are about one child.
+/// Returns whether the acknowledged change is stored. No two calls of an initial state change the same child.
 pub(crate) fn is_stored(documents: &Documents, call: &Write) -> bool {
     match (call.ended(), call.change) {
         (Some(Ended::Done | Ended::Exists), Change::Insert(child)) | (Some(Ended::Done), Change::Update(child)) => {

@@ -1,4 +1,4 @@
-//! Clients that send commands to one server, and what can happen to them, as a model for the checker.
+//! A model of clients that send commands to one server, and of their faults.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -12,90 +12,91 @@ pub trait Value: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static {
 
 impl<T: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static> Value for T {}
 
-/// What is stored at the server.
+/// The documents at the server.
 pub trait Stored: Value {
-    /// The transactions that are under way.
+    /// Returns the open transactions.
     fn transactions(&self) -> &Transactions;
 
-    /// The same, to end one.
+    /// Returns the open transactions, to end one.
     fn transactions_mut(&mut self) -> &mut Transactions;
 
-    /// Whether a client may have to wait.
-    fn is_waited_for(&self) -> bool {
+    /// Returns whether a client may have to wait.
+    fn can_block(&self) -> bool {
         self.transactions().are_any()
     }
 }
 
-/// What came of sending a command.
+/// The outcome of sending a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// It ran, or met a transaction that is no longer under way.
+    /// It ran, or its transaction was no longer open.
     Done,
-    /// It waits for another client's transaction. Nothing has changed.
+    /// It waits for another client's transaction. The documents are unchanged.
     Waits,
 }
 
-/// A protocol: the documents, and what each client does next.
+/// A protocol: the documents, and the next command of each client.
 pub trait Protocol: Clone + Debug + Send + Sync + Sized + 'static {
-    /// What is stored.
+    /// The documents.
     type Documents: Stored;
-    /// A call of one client: its arguments, what it has read, and which command comes next.
+    /// A call of one client: its arguments, what it has read, and its next command.
     type Client: Value;
 
-    /// Where it may begin.
+    /// Returns the initial states.
     fn starts(&self) -> Vec<(Self::Documents, Vec<Self::Client>)>;
 
-    /// The server runs the next command of a client, as a whole, and the client reads the reply. A command that the
-    /// server does not run as a whole, such as an insert of many documents, is several of these.
+    /// Runs the next command of a client atomically, and passes the reply to the client. A command that the server does
+    /// not run atomically, such as an insert of many documents, is several of these steps.
     fn run(&self, documents: &mut Self::Documents, me: usize, client: &mut Self::Client) -> Ran;
 
-    /// Whether its call has ended.
+    /// Returns whether the call has ended.
     fn has_ended(&self, client: &Self::Client) -> bool;
 
-    /// Whether its next command writes outside of a transaction, so that it may still run when nobody waits for it.
+    /// Returns whether the next command writes outside of a transaction, so that it can still run after its client is
+    /// gone.
     fn may_run_late(&self, client: &Self::Client) -> bool;
 
-    /// Whether the server is in the middle of its command.
-    fn is_within(&self, client: &Self::Client) -> bool;
+    /// Returns whether the server is in the middle of the client's command.
+    fn is_mid_command(&self, client: &Self::Client) -> bool;
 
-    /// The server stops in the middle of a command that nobody waits for.
+    /// Stops the server in the middle of a command whose client is gone.
     fn stopped(&self, _documents: &mut Self::Documents, _client: &Self::Client) {}
 
-    /// What the application does that does not know whether a command ran: it calls again where the documentation says
-    /// that it may, and otherwise the call has ended with an unknown outcome.
+    /// Returns what the application does after an unknown outcome: it calls again where the documentation allows it,
+    /// otherwise the call has ended with an unknown outcome.
     fn unknown(&self, client: &Self::Client) -> Self::Client;
 
-    /// What must hold in every state, and what must be seen in some.
+    /// Returns the invariants of all states, and the situations that some state must reach.
     fn properties() -> Vec<Property<World<Self>>>;
 }
 
-/// A protocol, and how many faults there may be in one run.
+/// A protocol, and the number of faults in one run.
 #[derive(Clone, Debug)]
 pub struct World<P> {
     /// The protocol.
     pub protocol: P,
-    /// How many clients may die, or lose a reply, in one run.
+    /// How many faults one run has: clients that die, or lose a reply.
     pub faults: u8,
 }
 
-/// The server and its clients at a moment.
+/// A state of the server and its clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<D, C> {
-    /// Which of the starts it comes from.
+    /// The index of the initial state.
     pub start: usize,
-    /// What is stored.
+    /// The documents.
     pub documents: D,
     /// The clients.
     pub clients: Vec<C>,
-    /// Those that have died, as bits.
+    /// The clients that have died, as bits.
     pub dead: u8,
-    /// Commands that nobody waits for any more, and that may still run.
+    /// Commands whose client is gone, and that can still run.
     pub late: Vec<C>,
-    /// How many faults there may still be.
+    /// How many faults can still happen.
     pub faults: u8,
 }
 
-/// What happens next.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next command of a client runs.
@@ -104,45 +105,45 @@ pub enum Step {
     Dies(usize),
     /// A client loses its connection. The command that it has just sent may still run.
     LosesCommand(usize),
-    /// A command in a transaction runs, such as the commit, and the client does not learn of it.
+    /// A command in a transaction runs, such as the commit, and the client does not receive the reply.
     LosesReply(usize),
-    /// A command runs that nobody waits for.
+    /// A command runs whose client is gone.
     RunsLate(usize),
     /// A command never runs.
     IsLost(usize),
 }
 
 impl<D, C> State<D, C> {
-    /// Whether a client has died.
+    /// Returns whether a client has died.
     pub fn is_dead(&self, client: usize) -> bool {
         self.dead & (1 << client) != 0
     }
 
-    /// Whether nobody has died or lost a reply.
+    /// Returns whether no client has died or lost a reply.
     pub fn is_without_faults(&self, world_faults: u8) -> bool {
         self.faults == world_faults
     }
 }
 
 impl<P: Protocol> World<P> {
-    /// Whether all calls have ended or died, and nothing runs any more.
+    /// Returns whether all calls have ended or died, and no command can still run.
     pub fn is_quiet(&self, state: &State<P::Documents, P::Client>) -> bool {
         let mut clients = state.clients.iter().enumerate();
         state.late.is_empty() && clients.all(|(at, client)| state.is_dead(at) || self.protocol.has_ended(client))
     }
 
-    /// Whether someone goes on, or all have ended.
-    fn goes_on(&self, state: &State<P::Documents, P::Client>) -> bool {
-        let mut under_way = state
+    /// Returns whether a client can continue, or all have ended.
+    fn makes_progress(&self, state: &State<P::Documents, P::Client>) -> bool {
+        let mut active = state
             .clients
             .iter()
             .enumerate()
             .filter(|(at, client)| !state.is_dead(*at) && !self.protocol.has_ended(client))
             .peekable();
-        under_way.peek().is_none()
-            || !state.documents.is_waited_for()
+        active.peek().is_none()
+            || !state.documents.can_block()
             || !state.late.is_empty()
-            || under_way.any(|(at, client)| {
+            || active.any(|(at, client)| {
                 let (mut documents, mut client) = (state.documents.clone(), client.clone());
                 self.protocol.run(&mut documents, at, &mut client) == Ran::Done
             })
@@ -171,15 +172,15 @@ impl<P: Protocol> World<P> {
             Step::LosesReply(at) => {
                 runs(&mut state.documents, at, &mut state.clients[at])?;
                 if state.documents.transactions_mut().abort(at) {
-                    return None; // as if the command were lost
+                    return None; // equivalent to a lost command
                 }
                 state.clients[at] = protocol.unknown(&state.clients[at]);
                 state.faults -= 1;
             }
             Step::RunsLate(late) => {
-                // Its place among the clients does not matter, as it is in no transaction.
+                // The index of the client does not matter, because it is in no transaction.
                 runs(&mut state.documents, usize::MAX, &mut state.late[late])?;
-                if !protocol.is_within(&state.late[late]) {
+                if !protocol.is_mid_command(&state.late[late]) {
                     state.late.remove(late);
                 }
             }
@@ -216,7 +217,7 @@ impl<P: Protocol> Model for World<P> {
             actions.push(Step::Runs(at));
             if state.faults > 0 {
                 actions.extend([Step::Dies(at), Step::LosesCommand(at)]);
-                if state.documents.transactions().is_under_way(at) {
+                if state.documents.transactions().is_active(at) {
                     actions.push(Step::LosesReply(at));
                 }
             }
@@ -234,8 +235,8 @@ impl<P: Protocol> Model for World<P> {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = P::properties();
-        properties.push(Property::always("nobody waits for ever", |world, state| {
-            world.goes_on(state)
+        properties.push(Property::always("no client waits forever", |world, state| {
+            world.makes_progress(state)
         }));
         properties
     }

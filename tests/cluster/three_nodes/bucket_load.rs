@@ -1,4 +1,4 @@
-//! Tasks that append to few keys and read them, with everything that they did.
+//! Tasks that append to few keys and read them, and record every call.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,25 +11,25 @@ use mongodb::bson::{DateTime, Document};
 use mongodb::options::{CollectionOptions, ReadConcern, SessionOptions};
 use mongodb::{ClientSession, Database};
 
-use super::calls::{Fate, Fates, Load, Told, lock};
+use super::calls::{Fate, Fates, Load, Outcome, lock};
 use super::history::{Append, End, Read, Shown, check};
 use crate::common::support::{Trade, Trades, violations};
 
-/// How many keys are written at a time, and how many items each gets before the next ones are begun.
+/// How many keys are written concurrently, and how many items each gets before the next keys.
 const KEYS: i64 = 2;
 const OF_A_KEY: i64 = 200;
-/// Most calls are writes.
+/// Slows the readers, so that most calls are writes.
 const PACE: Duration = Duration::from_millis(80);
 /// How many of the newest items are read.
 const NEWEST: u32 = 15;
 
-/// How a reader reads.
+/// The read concern and the client of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As by default, by the client that writes.
+    /// The default, by the client that writes.
     Default,
-    /// As by default, by another client.
-    Elsewhere,
+    /// The default, by another client.
+    OtherClient,
     /// With the read concern `majority`, by another client.
     Majority,
     /// With the read concern `linearizable`, by another client.
@@ -41,7 +41,7 @@ pub enum Level {
 impl Level {
     pub const ALL: [Self; 5] = [
         Self::Default,
-        Self::Elsewhere,
+        Self::OtherClient,
         Self::Majority,
         Self::Linearizable,
         Self::Session,
@@ -50,21 +50,21 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default, by the client that writes",
-            Self::Elsewhere => "default, by another client",
+            Self::OtherClient => "default, by another client",
             Self::Majority => "`majority`, by another client",
             Self::Linearizable => "`linearizable`, by another client",
             Self::Session => "`majority`, in a session that writes too",
         }
     }
 
-    /// Whether a read may show this while nothing is wrong, when the primary changes.
+    /// Returns whether reads of this level may have this anomaly when the primary changes.
     pub fn allows(self, wrong: &str) -> bool {
         let allowed: &[&str] = match self {
-            // An item that is not acknowledged yet may be shown, and then be taken back.
+            // The read may return an item that is not acknowledged yet, and that is rolled back later.
             Self::Default => &["vanished", "backwards"],
-            // Besides, this client may not know of the new primary while others do.
-            Self::Elsewhere => &["vanished", "backwards", "missing"],
-            // A new primary knows only after a moment how far the majority is.
+            // In addition, this client may still use the old primary while others use the new one.
+            Self::OtherClient => &["vanished", "backwards", "missing"],
+            // A new primary learns the majority commit point only after a moment.
             Self::Majority => &["backwards", "missing"],
             Self::Linearizable | Self::Session => &[],
         };
@@ -73,14 +73,14 @@ impl Level {
 
     fn read_concern(self) -> Option<ReadConcern> {
         match self {
-            Self::Default | Self::Elsewhere => None,
+            Self::Default | Self::OtherClient => None,
             Self::Majority | Self::Session => Some(ReadConcern::majority()),
             Self::Linearizable => Some(ReadConcern::linearizable()),
         }
     }
 }
 
-/// One collection of buckets, with or without item ids, and all that was done to it.
+/// One collection of buckets, with or without item ids, and the calls to it.
 #[derive(Debug)]
 pub struct Ledger {
     name: &'static str,
@@ -105,7 +105,7 @@ impl Ledger {
         })
     }
 
-    /// A repository of the collection.
+    /// Returns a repository of the collection.
     pub fn repository(&self, database: &Database, level: Level) -> Trades {
         let options = CollectionOptions::builder().read_concern(level.read_concern());
         let collection = database.collection_with_options::<Document>(self.name, options.build());
@@ -133,15 +133,15 @@ impl Ledger {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Appends, until the load stops.
+    /// Appends until the load stops.
     pub async fn write(self: Arc<Self>, trades: Trades) {
-        while self.load.goes_on().await {
+        while self.load.continues().await {
             self.append(&trades, None).await;
         }
     }
 
-    /// Appends one item. With ids it is appended again until it is known to be stored, as the documentation says.
-    /// Returns whether the first call did it.
+    /// Appends one item. With ids, it retries until the append is known to be stored, as the documentation says.
+    /// Returns whether the first attempt succeeded.
     async fn append(&self, trades: &Trades, mut session: Option<(&mut ClientSession, u64)>) -> bool {
         let n = self.next();
         let (key, item) = (
@@ -153,35 +153,35 @@ impl Ledger {
         );
         let begun = self.load.now();
         let chain = session.as_ref().map(|(_, chain)| *chain);
-        let (mut attempt, mut may_be_there) = (n, false);
-        let told = loop {
+        let (mut attempt, mut may_be_stored) = (n, false);
+        let outcome = loop {
             let append = trades.append(&key, &item);
             let append = match &mut session {
                 Some((session, _)) => append.session(&mut **session),
                 None => append,
             };
-            let told = self.load.call(self.kind(), attempt, append).await;
-            if let Told::Done(appended) = &told
+            let outcome = self.load.call(self.kind(), attempt, append).await;
+            if let Outcome::Done(appended) = &outcome
                 && appended.already_there
             {
                 assert!(
-                    may_be_there,
-                    "{n} is there although an append said that it is not stored"
+                    may_be_stored,
+                    "{n} is stored although an append reported that it is not"
                 );
             }
-            may_be_there |= matches!(told, Told::Unknown);
-            // A session in which a call was dropped is not to be used again.
-            if told.is_done() || !self.has_ids {
-                break told;
+            may_be_stored |= matches!(outcome, Outcome::Unknown);
+            // A session whose call was dropped cannot be used again.
+            if outcome.is_done() || !self.has_ids {
+                break outcome;
             }
             session = None;
             attempt += 1;
-            self.load.goes_on().await;
+            self.load.continues().await;
         };
-        let end = match told {
-            Told::Done(_) => End::Acknowledged(self.load.now()),
-            Told::Unknown => End::Unknown,
-            Told::Refused(_) => End::Refused,
+        let end = match outcome {
+            Outcome::Done(_) => End::Acknowledged(self.load.now()),
+            Outcome::Unknown => End::Unknown,
+            Outcome::Refused(_) => End::Refused,
         };
         let at_once = attempt == n && matches!(end, End::Acknowledged(_));
         lock(&self.appends).push(Append {
@@ -193,42 +193,46 @@ impl Ledger {
         at_once
     }
 
-    /// Reads, until the load stops.
+    /// Reads until the load stops.
     pub async fn read(self: Arc<Self>, trades: Trades, level: Level) {
-        while self.load.goes_on().await {
-            self.look(&trades, level, None).await;
+        while self.load.continues().await {
+            self.read_once(&trades, level, None).await;
             tokio::time::sleep(PACE).await;
         }
     }
 
-    /// Appends and reads in sessions, a new one when a call has failed.
+    /// Appends and reads in sessions, a new one after each failed call.
     pub async fn read_in_sessions(self: Arc<Self>, trades: Trades) {
         let client = trades.collection().client().clone();
-        while self.load.goes_on().await {
+        while self.load.continues().await {
             let options = SessionOptions::builder().causal_consistency(true).build();
             let Ok(mut session) = client.start_session().with_options(options).await else {
                 continue;
             };
             let chain = self.chains.fetch_add(1, Ordering::Relaxed) as u64;
-            while self.load.goes_on().await {
+            while self.load.continues().await {
                 let appended = self.append(&trades, Some((&mut session, chain))).await;
-                if !appended || !self.look(&trades, Level::Session, Some((&mut session, chain))).await {
+                if !appended
+                    || !self
+                        .read_once(&trades, Level::Session, Some((&mut session, chain)))
+                        .await
+                {
                     break;
                 }
             }
         }
     }
 
-    /// Reads a key that was written lately, in one of three ways. Returns whether it could.
-    async fn look(&self, trades: &Trades, level: Level, session: Option<(&mut ClientSession, u64)>) -> bool {
+    /// Reads a recent key by one of three calls. Returns whether it succeeded.
+    async fn read_once(&self, trades: &Trades, level: Level, session: Option<(&mut ClientSession, u64)>) -> bool {
         let latest = self.next.load(Ordering::Relaxed) - 1;
         let key = key_of((latest - fastrand::i64(0..OF_A_KEY)).max(0));
         let (session, chain) = session.unzip();
-        let way = fastrand::u8(..3);
+        let call = fastrand::u8(..3);
         let begun = self.load.now();
         let n = |items: Vec<Trade>| items.iter().map(|trade| trade.n).collect::<Vec<i64>>();
         let read = async {
-            Ok::<_, mongo_patterns::Error>(match way {
+            Ok::<_, mongo_patterns::Error>(match call {
                 0 => {
                     let slice = trades.pages(&key).limit(1000).session(session).await?;
                     Shown::Pages(slice.pages.into_iter().map(|page| n(page.items)).collect())
@@ -241,7 +245,7 @@ impl Ledger {
                 }
             })
         };
-        let Told::Done(shown) = self.load.read("bucket read", read).await else {
+        let Outcome::Done(shown) = self.load.read("bucket read", read).await else {
             return false;
         };
         let ended = self.load.now();
@@ -255,8 +259,8 @@ impl Ledger {
         true
     }
 
-    /// Compares what is stored with what the writers were told, and all reads with all appends. Returns the counts of
-    /// the writers, and for each level the number of reads and what is wrong with them.
+    /// Compares the stored items with the outcomes of the writers, and all reads with all appends. Returns the counts
+    /// of the writers, and for each level the number of reads and their anomalies.
     pub async fn judge(&self, trades: &Trades) -> ((usize, usize, usize), BTreeMap<Level, Judged>) {
         let mut appends: BTreeMap<u32, Vec<Append>> = BTreeMap::new();
         let fates = Fates::default();
@@ -302,7 +306,7 @@ impl Ledger {
         }
         let counts = fates.judge(self.name, stored);
         if self.has_ids {
-            assert_eq!(counts.1, 0, "every append was repeated until it was known");
+            assert_eq!(counts.1, 0, "every append was retried until its outcome was known");
         }
         let collection = trades.collection().clone_with_type();
         assert_eq!(violations(&collection, 10).await, [], "{}", self.name);
@@ -316,9 +320,9 @@ impl Ledger {
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     pub reads: usize,
-    /// How often what is wrong.
+    /// The number of each anomaly.
     pub wrong: BTreeMap<&'static str, u64>,
-    /// The first of each.
+    /// The first of each anomaly.
     pub first: BTreeMap<&'static str, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls of the load, and what their callers were told.
+//! Calls of the load, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,32 +10,32 @@ use tokio::sync::watch;
 
 use super::history::Moment;
 
-/// The machine is not for the load alone.
+/// The pause between two calls of a task.
 const PACE: Duration = Duration::from_millis(20);
-/// How long callers wait.
-const IMPATIENT: Duration = Duration::from_millis(1500);
-const PATIENT: Duration = Duration::from_secs(30);
-/// How long the load may stand still.
-const STILL: Duration = Duration::from_secs(120);
+/// The timeouts of the callers.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(1500);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the load may make no progress.
+const STALLED: Duration = Duration::from_secs(120);
 
-/// What a caller was told.
+/// The outcome of a call for its caller.
 #[derive(Debug)]
-pub enum Told<T> {
+pub enum Outcome<T> {
     Done(T),
-    /// The call may have done what it should, or may do it still: its outcome is unknown, it says that something is stored,
-    /// or its future was dropped.
+    /// The call may have taken effect, or may still: its outcome is unknown, its error reports stored items, or its
+    /// future was dropped.
     Unknown,
-    /// It says that it has done nothing.
+    /// The call had no effect.
     Refused(ErrorKind),
 }
 
-impl<T> Told<T> {
+impl<T> Outcome<T> {
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 }
 
-/// How often callers of one kind were told what.
+/// The number of each outcome of one kind of call.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub done: u64,
@@ -45,7 +45,7 @@ pub struct Counts {
     pub errors: BTreeMap<String, u64>,
 }
 
-/// What all callers were told, and when they are to stop.
+/// The outcomes of all calls, and the signal to stop.
 #[derive(Debug)]
 pub struct Load {
     counts: Mutex<BTreeMap<&'static str, Counts>>,
@@ -72,70 +72,70 @@ impl Load {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits a little between two calls. Returns whether to go on.
-    pub async fn goes_on(&self) -> bool {
+    /// Waits a little between two calls. Returns whether to continue.
+    pub async fn continues(&self) -> bool {
         tokio::time::sleep(PACE).await;
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Makes call number `n` of a kind. One in four is dropped when it takes long, as a service does with a request that
-    /// nobody waits for any more.
+    /// Runs call number `n` of a kind. One in four has a short timeout and is then dropped, like a request whose client
+    /// disconnects.
     pub async fn call<T>(
         &self,
         kind: &'static str,
         n: i64,
         call: impl IntoFuture<Output = Result<T, Error>, IntoFuture: Send>,
-    ) -> Told<T> {
-        let told = self
-            .tell(kind, if n % 4 == 0 { IMPATIENT } else { PATIENT }, call)
+    ) -> Outcome<T> {
+        let outcome = self
+            .run(kind, if n % 4 == 0 { SHORT_TIMEOUT } else { LONG_TIMEOUT }, call)
             .await;
-        if told.is_done() {
+        if outcome.is_done() {
             self.done.send_modify(|done| *done += 1);
         }
-        told
+        outcome
     }
 
-    /// Makes a call that only reads.
-    pub async fn read<T>(&self, kind: &'static str, call: impl Future<Output = Result<T, Error>> + Send) -> Told<T> {
-        self.tell(kind, PATIENT, call).await
+    /// Runs a call that only reads.
+    pub async fn read<T>(&self, kind: &'static str, call: impl Future<Output = Result<T, Error>> + Send) -> Outcome<T> {
+        self.run(kind, LONG_TIMEOUT, call).await
     }
 
-    async fn tell<T>(
+    async fn run<T>(
         &self,
         kind: &'static str,
-        patience: Duration,
+        timeout: Duration,
         call: impl IntoFuture<Output = Result<T, Error>, IntoFuture: Send>,
-    ) -> Told<T> {
-        let outcome = tokio::time::timeout(patience, call.into_future()).await;
+    ) -> Outcome<T> {
+        let outcome = tokio::time::timeout(timeout, call.into_future()).await;
         let mut counts = lock(&self.counts);
         let counts = counts.entry(kind).or_default();
         let error = match outcome {
             Ok(Ok(value)) => {
                 counts.done += 1;
-                return Told::Done(value);
+                return Outcome::Done(value);
             }
             Ok(Err(error)) => error,
             Err(_) => {
                 counts.dropped += 1;
-                return Told::Unknown;
+                return Outcome::Unknown;
             }
         };
         *counts.errors.entry(name(&error)).or_default() += 1;
         if !error.is_outcome_unknown() && error.stored_count().unwrap_or(0) == 0 {
-            return Told::Refused(error.kind());
+            return Outcome::Refused(error.kind());
         }
         counts.unknown += 1;
-        Told::Unknown
+        Outcome::Unknown
     }
 
-    /// Waits until so many more calls are done.
+    /// Waits for this number of further successful calls.
     pub async fn progress(&self, calls: u64) {
         let mut done = self.done.subscribe();
         let enough = *done.borrow() + calls;
         let more = done.wait_for(|done| *done >= enough);
-        tokio::time::timeout(STILL, more)
+        tokio::time::timeout(STALLED, more)
             .await
-            .expect("the load stands still")
+            .expect("the load makes no progress")
             .unwrap();
     }
 
@@ -144,7 +144,7 @@ impl Load {
     }
 }
 
-/// An error for a count: its kind, and the server's code where there is one.
+/// Returns the name by which an error is counted: its kind, and the server's code if there is one.
 fn name(error: &Error) -> String {
     let code = error.as_driver_error().and_then(mongo_patterns_core::error::code);
     match code {
@@ -153,7 +153,7 @@ fn name(error: &Error) -> String {
     }
 }
 
-/// What may have become of something that was sent.
+/// The possible outcomes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Acknowledged,
@@ -161,17 +161,17 @@ pub enum Fate {
     Refused,
 }
 
-impl<T> From<&Told<T>> for Fate {
-    fn from(told: &Told<T>) -> Self {
-        match told {
-            Told::Done(_) => Self::Acknowledged,
-            Told::Unknown => Self::Unknown,
-            Told::Refused(_) => Self::Refused,
+impl<T> From<&Outcome<T>> for Fate {
+    fn from(outcome: &Outcome<T>) -> Self {
+        match outcome {
+            Outcome::Done(_) => Self::Acknowledged,
+            Outcome::Unknown => Self::Unknown,
+            Outcome::Refused(_) => Self::Refused,
         }
     }
 }
 
-/// What became of each item of one kind.
+/// The outcome of each item of one kind.
 #[derive(Debug, Default)]
 pub struct Fates(Mutex<BTreeMap<i64, Fate>>);
 
@@ -180,8 +180,8 @@ impl Fates {
         lock(&self.0).insert(item, fate);
     }
 
-    /// Compares with what is stored: the acknowledged once, the unknown at most once, nothing else. Returns how many
-    /// were acknowledged, unknown, and unknown but stored.
+    /// Compares the outcomes with the stored items: acknowledged ones are stored once, unknown ones at most once, and
+    /// no others. Returns the numbers of acknowledged, unknown, and unknown but stored items.
     pub fn judge(&self, what: &str, stored: impl IntoIterator<Item = i64>) -> (usize, usize, usize) {
         let fates = lock(&self.0);
         let mut times: BTreeMap<i64, u32> = BTreeMap::new();
@@ -195,7 +195,7 @@ impl Fates {
                 (_, 2..) => wrong.push(("stored twice", item)),
                 (Some(Fate::Acknowledged), 0) => wrong.push(("acknowledged and lost", item)),
                 (Some(Fate::Refused), 1) => wrong.push(("refused and stored", item)),
-                (None, 1) => wrong.push(("stored by nobody", item)),
+                (None, 1) => wrong.push(("stored but never written", item)),
                 _ => {}
             }
         }

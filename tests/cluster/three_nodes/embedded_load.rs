@@ -9,10 +9,10 @@ use mongo_patterns::embedded::Finding;
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
-use super::calls::{Fate, Fates, Load, Told};
+use super::calls::{Fate, Fates, Load, Outcome};
 use crate::embedded::support::{Patrons, address, patron};
 
-/// How many addresses a patron may have, and gets.
+/// The bound of the addresses of a patron, and their number.
 const OF_A_PATRON: i64 = 20;
 
 #[derive(Debug)]
@@ -40,33 +40,33 @@ impl Addresses {
             .unwrap()
     }
 
-    /// Adds, until the load stops, each child again until it is known to be stored.
+    /// Adds children until the load stops, and retries each until it is known to be stored.
     pub async fn write(self: Arc<Self>, patrons: Patrons) {
         let mut inserted = None;
-        while self.load.goes_on().await {
+        while self.load.continues().await {
             let n = self.next.fetch_add(1, Ordering::Relaxed);
             let id = n / OF_A_PATRON;
             if inserted != Some(id) {
                 self.insert(&patrons, id).await;
                 inserted = Some(id);
             }
-            let (mut attempt, mut may_be_there) = (n, false);
+            let (mut attempt, mut may_be_stored) = (n, false);
             loop {
-                let told = self
+                let outcome = self
                     .load
                     .call("embedded add_child", attempt, patrons.add_child(id, &address(n)))
                     .await;
-                match told {
-                    Told::Done(()) => break,
-                    Told::Refused(ErrorKind::AlreadyExists) => {
-                        assert!(may_be_there, "child {n} is there before it was added");
+                match outcome {
+                    Outcome::Done(()) => break,
+                    Outcome::Refused(ErrorKind::AlreadyExists) => {
+                        assert!(may_be_stored, "child {n} exists before it was added");
                         break;
                     }
-                    Told::Unknown => may_be_there = true,
-                    Told::Refused(_) => {}
+                    Outcome::Unknown => may_be_stored = true,
+                    Outcome::Refused(_) => {}
                 }
                 attempt += 1;
-                self.load.goes_on().await;
+                self.load.continues().await;
             }
             self.fates.note(n, Fate::Acknowledged);
         }
@@ -74,18 +74,18 @@ impl Addresses {
 
     async fn insert(&self, patrons: &Patrons, id: i64) {
         loop {
-            let told = self
+            let outcome = self
                 .load
                 .call("embedded insert", 1, patrons.insert(&patron(id, [])))
                 .await;
-            if matches!(told, Told::Done(_) | Told::Refused(ErrorKind::AlreadyExists)) {
+            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
                 return;
             }
-            self.load.goes_on().await;
+            self.load.continues().await;
         }
     }
 
-    /// Compares what is stored with what the writers were told.
+    /// Compares the stored children with the outcomes of the writers.
     pub async fn judge(&self, patrons: &Patrons) -> (usize, usize, usize) {
         let mut stored = Vec::new();
         let all: Vec<_> = patrons

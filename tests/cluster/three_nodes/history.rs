@@ -1,21 +1,21 @@
-//! What was appended to one key and read of it, with begin and end, and what is wrong with that.
+//! The history of one key: its appends and reads, with begin and end, and a checker.
 //!
-//! A history is right when every read is a view of the key at some moment between its begin and its end: it shows what
-//! was acknowledged before it began, nothing that was appended after it ended, each item at its place, which never
-//! changes, and all that an earlier read showed.
+//! A history is correct if every read is a view of the key at some moment between its begin and its end. It has what
+//! was acknowledged before it began, nothing whose append began after it ended, each item at its position, which never
+//! changes, and all items that an earlier read returned.
 
 use std::collections::{HashMap, HashSet};
 
-/// Microseconds of a clock that all tasks share and that never goes back.
+/// Microseconds of a monotonic clock that all tasks share.
 pub type Moment = u64;
 
-/// How an append ended, as its caller saw it.
+/// The outcome of an append for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Acknowledged(Moment),
     /// It may be stored, at any time after it began.
     Unknown,
-    /// It said that nothing was stored.
+    /// It reported that nothing was stored.
     Refused,
 }
 
@@ -24,7 +24,7 @@ pub struct Append {
     pub item: i64,
     pub begun: Moment,
     pub end: End,
-    /// The session it ran in.
+    /// Its session.
     pub chain: Option<u64>,
 }
 
@@ -33,46 +33,46 @@ pub struct Read {
     pub begun: Moment,
     pub ended: Moment,
     pub shown: Shown,
-    /// The session it ran in. It is held to what happened in that session alone.
+    /// Its session. It is checked against the calls of that session only.
     pub chain: Option<u64>,
 }
 
-/// What a read showed, in the order of the key.
+/// The items that a read returned, in the order of the key.
 #[derive(Clone, Debug)]
 pub enum Shown {
     /// All pages.
     Pages(Vec<Vec<i64>>),
     /// All items.
     Items(Vec<i64>),
-    /// The last items, so many at most.
+    /// The last items, up to a limit.
     Newest(usize, Vec<i64>),
 }
 
-/// Something that a read must not show, or must.
+/// An anomaly of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wrong {
-    /// It shows an item that nobody had begun to append, or whose append said that it is not stored.
+    /// It has an item whose append had not begun, or reported that the item is not stored.
     Foreign(i64),
-    /// It shows an item twice.
+    /// It has an item twice.
     Doubled(i64),
     /// It lacks an item that was acknowledged before it began.
     Missing(i64),
-    /// An acknowledged item is at another place than at the end.
-    Moved(i64),
-    /// An item that was not acknowledged when the read began is at another place at the end, or at none.
+    /// An acknowledged item has another position than at the end.
+    Displaced(i64),
+    /// An item that was not acknowledged when the read began has another position at the end, or does not exist then.
     Vanished(i64),
-    /// It lacks an item that an earlier read showed.
+    /// It lacks an item that an earlier read returned.
     Backwards(i64),
 }
 
 impl Wrong {
-    /// Its name, to count by.
+    /// Returns the name by which it is counted.
     pub fn name(self) -> &'static str {
         match self {
             Self::Foreign(_) => "foreign",
             Self::Doubled(_) => "doubled",
             Self::Missing(_) => "missing",
-            Self::Moved(_) => "moved",
+            Self::Displaced(_) => "displaced",
             Self::Vanished(_) => "vanished",
             Self::Backwards(_) => "backwards",
         }
@@ -88,48 +88,50 @@ impl Shown {
     }
 }
 
-/// What is known of a key when all is over.
-struct Known<'a> {
+/// The appends and the final pages of a key.
+struct FinalState<'a> {
     appends: HashMap<i64, &'a Append>,
-    /// The page and the place in it of each item.
-    places: HashMap<i64, (usize, usize)>,
+    /// The page of each item, and its index in the page.
+    positions: HashMap<i64, (usize, usize)>,
     pages: &'a [Vec<i64>],
 }
 
-impl Known<'_> {
+impl FinalState<'_> {
     fn is_acknowledged_before(&self, item: i64, moment: Moment) -> bool {
         let end = self.appends.get(&item).map(|append| append.end);
         matches!(end, Some(End::Acknowledged(when)) if when < moment)
     }
 
-    /// An item that is not where it is at the end.
+    /// Returns the anomaly of an item that is not at its final position.
     fn displaced(&self, item: i64, read: &Read) -> Wrong {
         if self.is_acknowledged_before(item, read.begun) {
-            Wrong::Moved(item)
+            Wrong::Displaced(item)
         } else {
             Wrong::Vanished(item)
         }
     }
 
-    /// Whether a read should show an item that it does not.
-    fn is_wanted(&self, item: i64, read: &Read, shown: &[i64]) -> bool {
+    /// Returns whether a read should have an item that it lacks.
+    fn is_expected(&self, item: i64, read: &Read, shown: &[i64]) -> bool {
         let Shown::Newest(limit, _) = read.shown else {
             return true;
         };
         if shown.len() < limit {
             return true;
         }
-        // Those before the ones that it shows are not asked for.
-        let first = shown.iter().filter_map(|item| self.places.get(item)).min();
-        self.places.get(&item) > first
+        // The read did not ask for items before the first that it returned.
+        let first = shown.iter().filter_map(|item| self.positions.get(item)).min();
+        self.positions.get(&item) > first
     }
 
-    fn check_places(&self, read: &Read, wrong: &mut Vec<Wrong>) {
+    fn check_positions(&self, read: &Read, wrong: &mut Vec<Wrong>) {
         match &read.shown {
             Shown::Pages(pages) => {
                 for page in pages {
-                    let stored = page.first().and_then(|first| self.places.get(first));
-                    let stored = stored.filter(|place| place.1 == 0).map(|place| &self.pages[place.0]);
+                    let stored = page.first().and_then(|first| self.positions.get(first));
+                    let stored = stored
+                        .filter(|position| position.1 == 0)
+                        .map(|position| &self.pages[position.0]);
                     for (index, item) in page.iter().enumerate() {
                         if stored.and_then(|stored| stored.get(index)) != Some(item) {
                             wrong.push(self.displaced(*item, read));
@@ -138,36 +140,36 @@ impl Known<'_> {
                 }
             }
             Shown::Items(items) | Shown::Newest(_, items) => {
-                let gone = items.iter().filter(|item| !self.places.contains_key(item));
-                wrong.extend(gone.map(|item| self.displaced(*item, read)));
+                let missing = items.iter().filter(|item| !self.positions.contains_key(item));
+                wrong.extend(missing.map(|item| self.displaced(*item, read)));
             }
         }
         // The order of pages, and of items over all pages.
         let mut last = None;
         for item in read.shown.items() {
-            let place = self.places.get(&item);
-            if place.is_some() && place < last {
+            let position = self.positions.get(&item);
+            if position.is_some() && position < last {
                 wrong.push(self.displaced(item, read));
             }
-            last = place.max(last);
+            last = position.max(last);
         }
     }
 }
 
-/// Everything that is wrong with the reads of a key, given all its appends and its pages at the end. Each finding has
-/// the index of its read.
+/// Returns all anomalies in the reads of a key, given all its appends and its final pages. Each has the index of its
+/// read.
 pub fn check(appends: &[Append], reads: &[Read], pages: &[Vec<i64>]) -> Vec<(usize, Wrong)> {
-    let places = pages.iter().enumerate().flat_map(|(number, page)| {
-        let place = move |(index, item): (usize, &i64)| (*item, (number, index));
-        page.iter().enumerate().map(place)
+    let positions = pages.iter().enumerate().flat_map(|(number, page)| {
+        let position = move |(index, item): (usize, &i64)| (*item, (number, index));
+        page.iter().enumerate().map(position)
     });
-    let known = Known {
+    let final_state = FinalState {
         appends: appends.iter().map(|append| (append.item, append)).collect(),
-        places: places.collect(),
+        positions: positions.collect(),
         pages,
     };
     let mut found = Vec::new();
-    // For each session, or all reads outside of one: when an item had been shown.
+    // For each session, and for all reads outside of one: when an item was first returned.
     let mut shown_by: HashMap<Option<u64>, HashMap<i64, Moment>> = HashMap::new();
     for read in reads {
         let by_item = shown_by.entry(read.chain).or_default();
@@ -184,27 +186,27 @@ pub fn check(appends: &[Append], reads: &[Read], pages: &[Vec<i64>]) -> Vec<(usi
             if !seen.insert(*item) {
                 wrong.push(Wrong::Doubled(*item));
             }
-            let append = known.appends.get(item);
+            let append = final_state.appends.get(item);
             if append.is_none_or(|append| append.begun > read.ended || append.end == End::Refused) {
                 wrong.push(Wrong::Foreign(*item));
             }
         }
         for append in appends {
-            let is_held_to = read.chain.is_none() || read.chain == append.chain;
-            if is_held_to
-                && known.is_acknowledged_before(append.item, read.begun)
+            let is_in_scope = read.chain.is_none() || read.chain == append.chain;
+            if is_in_scope
+                && final_state.is_acknowledged_before(append.item, read.begun)
                 && !seen.contains(&append.item)
-                && known.is_wanted(append.item, read, &shown)
+                && final_state.is_expected(append.item, read, &shown)
             {
                 wrong.push(Wrong::Missing(append.item));
             }
         }
         for (item, ended) in &shown_by[&read.chain] {
-            if *ended < read.begun && !seen.contains(item) && known.is_wanted(*item, read, &shown) {
+            if *ended < read.begun && !seen.contains(item) && final_state.is_expected(*item, read, &shown) {
                 wrong.push(Wrong::Backwards(*item));
             }
         }
-        known.check_places(read, &mut wrong);
+        final_state.check_positions(read, &mut wrong);
         wrong.sort_unstable();
         wrong.dedup();
         found.extend(wrong.into_iter().map(|wrong| (index, wrong)));
@@ -212,12 +214,13 @@ pub fn check(appends: &[Append], reads: &[Read], pages: &[Vec<i64>]) -> Vec<(usi
     found
 }
 
-/// The checker must find what it is there to find.
+/// Tests that the checker finds each anomaly.
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Items 0 to 4 in pages of two, each appended in the ten microseconds from ten times its number on.
+    /// Returns items 0 to 4 in pages of two. The append of each takes ten microseconds, and begins at ten times its
+    /// number.
     fn appends() -> Vec<Append> {
         let append = |item: i64| Append {
             item,
@@ -254,20 +257,24 @@ mod tests {
     }
 
     #[test]
-    fn right_histories_are_right() {
+    fn correct_histories_have_no_anomalies() {
         assert_eq!(wrong_pages(0, 5, &[]), []);
         assert_eq!(wrong_pages(0, 5, &[&[0]]), []);
         assert_eq!(
             wrong_pages(15, 25, &[&[0, 1], &[2]]),
             [],
-            "what is under way may be shown"
+            "a read may return an item whose append has not ended"
         );
-        assert_eq!(wrong_pages(15, 25, &[&[0]]), [], "or not");
+        assert_eq!(
+            wrong_pages(15, 25, &[&[0]]),
+            [],
+            "a read need not return an item whose append has not ended"
+        );
         assert_eq!(wrong_pages(100, 110, &[&[0, 1], &[2, 3], &[4]]), []);
         let items = read(100, 110, Shown::Items(vec![0, 1, 2, 3, 4]));
         let newest = read(100, 110, Shown::Newest(3, vec![2, 3, 4]));
         assert_eq!(wrong(&appends(), &[items, newest]), []);
-        // Two reads at the same time may see different moments.
+        // Two concurrent reads may return views of different moments.
         let (more, less) = (vec![vec![0, 1], vec![2]], vec![vec![0]]);
         let reads = [read(10, 30, Shown::Pages(more)), read(11, 31, Shown::Pages(less))];
         let mut slow = appends();
@@ -284,15 +291,16 @@ mod tests {
         assert_eq!(newest(2, vec![3, 4]), []);
         assert_eq!(newest(2, vec![2, 4]), [Wrong::Missing(3)]);
         assert_eq!(newest(6, vec![1, 2, 3, 4]), [Wrong::Missing(0)]);
-        // A hole is found even where its item was never acknowledged: those behind it are not at their places.
+        // A hole is found even if its item was never acknowledged, because the items behind it are not at their
+        // positions.
         let mut unknown = appends();
         unknown[2].end = End::Unknown;
         let hole = read(100, 110, Shown::Pages(vec![vec![0, 1], vec![3], vec![4]]));
-        assert_eq!(wrong(&unknown, &[hole]), [Wrong::Moved(3)]);
+        assert_eq!(wrong(&unknown, &[hole]), [Wrong::Displaced(3)]);
     }
 
     #[test]
-    fn what_was_never_appended_is_found() {
+    fn an_item_that_was_never_appended_is_found() {
         assert_eq!(
             wrong_pages(100, 110, &[&[0, 1], &[2, 3], &[4, 77]]),
             [Wrong::Foreign(77), Wrong::Vanished(77)]
@@ -300,7 +308,7 @@ mod tests {
         assert_eq!(
             wrong_pages(0, 5, &[&[0, 1]]),
             [Wrong::Foreign(1)],
-            "shown before its append began"
+            "returned before its append began"
         );
         let mut refused = appends();
         refused[4].end = End::Refused;
@@ -318,25 +326,25 @@ mod tests {
     fn a_page_that_changes_is_found() {
         assert_eq!(
             wrong_pages(100, 110, &[&[1, 0], &[2, 3], &[4]]),
-            [Wrong::Moved(0), Wrong::Moved(1)],
+            [Wrong::Displaced(0), Wrong::Displaced(1)],
             "another order in a full page"
         );
         assert_eq!(
             wrong_pages(100, 110, &[&[0, 1, 2], &[3], &[4]]),
-            [Wrong::Moved(2), Wrong::Moved(3)],
+            [Wrong::Displaced(2), Wrong::Displaced(3)],
             "another size"
         );
         assert_eq!(
             wrong_pages(100, 110, &[&[2, 3], &[0, 1], &[4]]),
-            [Wrong::Moved(0), Wrong::Moved(1)],
+            [Wrong::Displaced(0), Wrong::Displaced(1)],
             "another order of pages"
         );
         let turned = read(100, 110, Shown::Items(vec![0, 1, 3, 2, 4]));
-        assert_eq!(wrong(&appends(), &[turned]), [Wrong::Moved(2)]);
+        assert_eq!(wrong(&appends(), &[turned]), [Wrong::Displaced(2)]);
     }
 
     #[test]
-    fn what_is_taken_back_is_found() {
+    fn a_rolled_back_item_is_found() {
         let mut unknown = appends();
         unknown.push(Append {
             item: 5,
@@ -353,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_goes_back_is_found() {
+    fn a_read_of_an_older_state_is_found() {
         let mut slow = appends();
         slow[4].end = End::Acknowledged(1000);
         let before = read(60, 70, Shown::Items(vec![0, 1, 2, 3, 4]));
@@ -365,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_held_to_its_own() {
+    fn a_session_is_checked_against_its_own_calls() {
         let mut appends = appends();
         appends[4].chain = Some(1);
         let mut old = read(100, 110, Shown::Items(vec![0, 1, 2, 3]));

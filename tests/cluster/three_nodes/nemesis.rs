@@ -1,4 +1,4 @@
-//! What happens to the primary.
+//! The faults of the primary.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use super::calls::Load;
 
-/// How many calls are done before the next fault, and while a node is away.
+/// How many calls succeed before the next fault, and while a node is away.
 const HEALTHY: u64 = 40;
 const AWAY: u64 = 20;
-/// For how long a node is frozen at most, once there is another primary.
+/// The longest time that a node is frozen after another primary was elected.
 const FROZEN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Fault {
     StepDown,
 }
 
-/// How often each.
+/// The number of each fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub kills: usize,
@@ -30,8 +30,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// All of them, well mixed.
-    fn in_turns(self) -> Vec<Fault> {
+    /// Returns all faults, evenly interleaved.
+    fn interleaved(self) -> Vec<Fault> {
         let kinds = [
             (Fault::Kill, self.kills),
             (Fault::Freeze, self.freezes),
@@ -59,22 +59,22 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Takes the primary away again and again, each time after the load has been healthy for some hundred milliseconds, and
-/// brings the node back. It prints how long each took, for the case that one fails.
-pub async fn torment(set: &mut ReplicaSet, load: &Load, faults: Faults) {
-    for (number, fault) in faults.in_turns().into_iter().enumerate() {
+/// Takes the primary away and brings it back, for each fault. Before each, the load has been healthy for some hundred
+/// milliseconds. Prints the durations, for the case that one fails.
+pub async fn inject_faults(set: &mut ReplicaSet, load: &Load, faults: Faults) {
+    for (number, fault) in faults.interleaved().into_iter().enumerate() {
         load.progress(HEALTHY).await;
         let started = Instant::now();
-        let gone = match fault {
+        let replaced = match fault {
             Fault::Kill => set.kill_primary().await,
             Fault::Freeze => set.freeze_primary().await,
             Fault::StepDown => set.step_down().await,
         };
-        let (node, elected) = (gone.unwrap(), started.elapsed());
+        let (node, elected) = (replaced.unwrap(), started.elapsed());
         match fault {
             Fault::Kill => load.progress(AWAY).await,
-            // Half of them are back while their clients still wait for them. A secondary that follows a frozen node does so
-            // for some 20 seconds, and without it there is no majority.
+            // Half of the frozen nodes are back while their clients still wait for them. A secondary that syncs from a
+            // frozen node continues to do so for some 20 seconds, and without that secondary there is no majority.
             Fault::Freeze if number % 2 == 0 => drop(timeout(FROZEN, load.progress(AWAY)).await),
             _ => {}
         }
@@ -85,7 +85,7 @@ pub async fn torment(set: &mut ReplicaSet, load: &Load, faults: Faults) {
             Fault::StepDown => {}
         }
         println!(
-            "{number} {fault:?}: another primary after {elected:.1?}, brought back after {worked:.1?}, there after {:.1?}",
+            "{number} {fault:?}: another primary after {elected:.1?}, restarted after {worked:.1?}, available after {:.1?}",
             started.elapsed()
         );
     }

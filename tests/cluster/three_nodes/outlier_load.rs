@@ -1,4 +1,4 @@
-//! Tasks that push to lists which outgrow their threshold.
+//! Tasks that push to lists that exceed their threshold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,12 +9,12 @@ use mongo_patterns::outlier::{Finding, OutlierRepository, Problem, Pushed};
 use mongodb::Database;
 use mongodb::bson::Document;
 
-use super::calls::{Fate, Fates, Load, Told};
+use super::calls::{Fate, Fates, Load, Outcome};
 use crate::outlier::support::{Book, Books};
 
 const THRESHOLD: u32 = 10;
 const CAP: u32 = 20;
-/// How many customers a book gets: its array, and some three extras documents.
+/// How many customers a book gets: a full array, and about three overflow documents.
 const OF_A_BOOK: i64 = 70;
 
 #[derive(Debug)]
@@ -66,35 +66,35 @@ impl Sales {
         }
     }
 
-    /// Pushes, until the load stops. Unique elements are pushed again until they are known to be stored.
+    /// Pushes until the load stops. Pushes of unique elements are retried until the element is known to be stored.
     pub async fn write(self: Arc<Self>, books: Books) {
         let mut inserted = None;
-        while self.load.goes_on().await {
+        while self.load.continues().await {
             let n = self.next.fetch_add(1, Ordering::Relaxed);
             let id = book_of(n);
             if inserted != Some(id) {
                 self.insert(&books, id).await;
                 inserted = Some(id);
             }
-            let (mut attempt, mut may_be_there) = (n, false);
+            let (mut attempt, mut may_be_stored) = (n, false);
             let fate = loop {
                 let customer = n.to_string();
-                let told = if self.is_unique {
+                let outcome = if self.is_unique {
                     self.load
                         .call(self.kind(), attempt, books.push_unique(id, &customer))
                         .await
                 } else {
                     self.load.call(self.kind(), attempt, books.push(id, &customer)).await
                 };
-                if let Told::Done(Pushed::AlreadyThere) = told {
-                    assert!(may_be_there, "{n} is there although a push said that it is not stored");
+                if let Outcome::Done(Pushed::AlreadyThere) = outcome {
+                    assert!(may_be_stored, "{n} is stored although a push reported that it is not");
                 }
-                if told.is_done() || !self.is_unique {
-                    break Fate::from(&told);
+                if outcome.is_done() || !self.is_unique {
+                    break Fate::from(&outcome);
                 }
-                may_be_there |= matches!(told, Told::Unknown);
+                may_be_stored |= matches!(outcome, Outcome::Unknown);
                 attempt += 1;
-                self.load.goes_on().await;
+                self.load.continues().await;
             };
             self.fates.note(n, fate);
         }
@@ -107,15 +107,15 @@ impl Sales {
             customers_purchased: Vec::new(),
         };
         loop {
-            let told = self.load.call("outlier insert", 1, books.insert(&book)).await;
-            if matches!(told, Told::Done(_) | Told::Refused(ErrorKind::AlreadyExists)) {
+            let outcome = self.load.call("outlier insert", 1, books.insert(&book)).await;
+            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
                 return;
             }
-            self.load.goes_on().await;
+            self.load.continues().await;
         }
     }
 
-    /// Compares what is stored with what the writers were told.
+    /// Compares the stored elements with the outcomes of the writers.
     pub async fn judge(&self, books: &Books) -> (usize, usize, usize) {
         let mut stored = Vec::new();
         for id in 0..=book_of(self.next.load(Ordering::Relaxed)) {
@@ -125,9 +125,9 @@ impl Sales {
         }
         let counts = self.fates.judge(self.kind(), stored);
         if self.is_unique {
-            assert_eq!(counts.1, 0, "every push was repeated until it was known");
+            assert_eq!(counts.1, 0, "every push was retried until its outcome was known");
         }
-        // A push that was broken off may leave a flag that says too much, and nothing else.
+        // A dropped push may leave a flag without overflow documents, and no other damage.
         for finding in findings(books).await {
             assert_eq!(finding.problem, Problem::FlagWithoutExtras, "{}", self.kind());
         }

@@ -1,4 +1,4 @@
-//! What a run came to, as the text of a page.
+//! The results of a run, as the text of a page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use super::bucket_load::{Judged, Level};
 use super::calls::Counts;
 use super::nemesis::Faults;
 
-/// All that is told of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Report {
     pub version: String,
@@ -20,22 +20,22 @@ pub struct Report {
     pub levels: BTreeMap<Level, Judged>,
 }
 
-/// What is stored at the end.
+/// The stored data at the end.
 #[derive(Debug)]
 pub struct Stored {
-    /// Of each kind: acknowledged, unknown, unknown but stored.
+    /// For each kind: the numbers of acknowledged, unknown, and unknown but stored items.
     pub by_kind: Vec<(&'static str, (usize, usize, usize))>,
-    /// How many reviews of repositories, and how many of their products were mended.
+    /// The number of reviews of repositories, and the number of their products that were repaired.
     pub reviews: usize,
-    pub mended: usize,
-    /// How many changes the follower took.
+    pub repaired: usize,
+    /// The number of changes that the follower read.
     pub followed: u64,
-    /// How many moves, and how many of them took several calls.
-    pub moves: (u64, u64),
+    /// The number of migrations, and how many of them took several calls.
+    pub migrations: (u64, u64),
 }
 
 impl Report {
-    /// As Markdown.
+    /// Returns the report as Markdown.
     pub fn text(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).unwrap();
@@ -49,11 +49,11 @@ impl Report {
             "# Three nodes\n\n\
             The last run of `cargo xtask long primary`, which writes this page.\n\
             All patterns write to a replica set of three processes, with write concern `majority`, while its primary is\n\
-            killed hard (SIGKILL), frozen (SIGSTOP), or told to step down, again and again.\n"
+            repeatedly killed (SIGKILL), frozen (SIGSTOP), or stepped down.\n"
         )?;
         writeln!(
             text,
-            "{} in {} seconds, {} elections, MongoDB {}. {done} calls done.\n",
+            "{} in {} seconds, {} elections, MongoDB {}. {done} successful calls.\n",
             self.faults,
             self.time.as_secs(),
             self.elections,
@@ -61,9 +61,10 @@ impl Report {
         )?;
         writeln!(
             text,
-            "## What callers were told\n\n\
-            Dropped: the caller waited no longer, after 1.5 seconds for one call in four. Calls with ids are made again until\n\
-            they are done, so some find that an earlier one did it. \"Subset look\" reads products and reviews in one snapshot.\n"
+            "## Outcomes of the calls\n\n\
+            Dropped: the call timed out, after 1.5 seconds for one call in four. Calls with ids are retried until they succeed,\n\
+            so some fail because an earlier attempt took effect. \"Subset snapshot read\" reads products and reviews in one\n\
+            snapshot.\n"
         )?;
         writeln!(
             text,
@@ -81,28 +82,33 @@ impl Report {
                 errors.join(", ")
             )?;
         }
-        writeln!(text, "\n## What is stored\n")?;
+        writeln!(text, "\n## Stored data\n")?;
         writeln!(
             text,
-            "| what | acknowledged | lost | doubled | unknown at the end | of these stored |\n|---|---:|---:|---:|---:|---:|"
+            "| what | acknowledged | lost | doubled | unknown at the end | unknown but stored |\n|---|---:|---:|---:|---:|---:|"
         )?;
         for (what, (acknowledged, unknown, found)) in &self.stored.by_kind {
             writeln!(text, "| {what} | {acknowledged} | 0 | 0 | {unknown} | {found} |")?;
         }
         writeln!(
             text,
-            "\nOf {} reviews none is lost or another than it should be. {} products of eventual writers were stale at the end and repaired, none of the transactional ones. The follower took {} changes, and all its subsets were right when it had caught up. {} moves from flat collections, {} of them in several calls, each with all items once.\n",
-            self.stored.reviews, self.stored.mended, self.stored.followed, self.stored.moves.0, self.stored.moves.1
+            "\nOf {} reviews, none is lost or differs from its last write. At the end, {} products of eventual writers were stale and were repaired, and none of transactional writers. The follower read {} changes, and all its subsets were correct after it had caught up. {} migrations from flat collections, {} of them in several calls, stored each item once.\n",
+            self.stored.reviews,
+            self.stored.repaired,
+            self.stored.followed,
+            self.stored.migrations.0,
+            self.stored.migrations.1
         )?;
         writeln!(
             text,
-            "## What readers saw\n\n\
-            Each append and each read of a bucket's pages, items or newest items, with its begin and its end. How often a read\n\
-            showed an item that nobody had begun to append (foreign), or twice (doubled), or an acknowledged one at another\n\
-            place than at the end (moved); lacked one that was acknowledged before the read began (missing); showed one that\n\
-            was not acknowledged yet and was taken back (vanished); or lacked one that an earlier read had shown (backwards).\n"
+            "## Anomalies of reads\n\n\
+            The test records each append and each read of a bucket's pages, items or newest items, with its begin and its end.\n\
+            It counts the reads that return an item whose append had not begun (foreign), an item twice (doubled), an\n\
+            acknowledged item at another position than at the end (displaced), or an item that was not acknowledged yet and\n\
+            was rolled back (vanished). It also counts the reads that lack an item that was acknowledged before the read began\n\
+            (missing), or that an earlier read returned (backwards).\n"
         )?;
-        let names = ["foreign", "doubled", "moved", "missing", "vanished", "backwards"];
+        let names = ["foreign", "doubled", "displaced", "missing", "vanished", "backwards"];
         writeln!(text, "| reads | number | {} |", names.join(" | "))?;
         writeln!(text, "|---|---:|{}", "---:|".repeat(names.len()))?;
         for (level, judged) in &self.levels {

@@ -1,4 +1,4 @@
-//! All that runs at once: three nodes, the writers and readers of each pattern, a follower and moves.
+//! The setup of a run: three nodes, the writers and readers of each pattern, a follower and migrations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use super::subset_load::Reviews;
 use super::{flat_load, subset_load};
 use crate::subset::support::BOTH;
 
-/// How long what is under way may take when the load stops.
+/// How long the last calls may take after the load has stopped.
 const LAST_CALLS: Duration = Duration::from_secs(120);
 
 /// The election timeout when the load has stopped.
-const CALM_MILLIS: i32 = 3000;
+const LONG_ELECTION_TIMEOUT_MILLIS: i32 = 3000;
 
 #[derive(Debug)]
 pub struct Stage {
@@ -39,33 +39,33 @@ pub struct Stage {
     addresses: Arc<Addresses>,
     reviews: Arc<Reviews>,
     tasks: Vec<JoinHandle<()>>,
-    mover: JoinHandle<(u64, u64)>,
+    migrator: JoinHandle<(u64, u64)>,
     follower: Follower,
 }
 
-/// A follower, over the reviews of a program that knows nothing of subsets.
+/// A follower of the reviews of a program that writes without a repository.
 #[derive(Debug)]
 struct Follower {
     database: Database,
     task: JoinHandle<Result<Followed, Error>>,
     reached: watch::Receiver<Followed>,
     stop: watch::Sender<bool>,
-    /// Whether the server is new enough.
+    /// Whether the server supports it.
     has_begun: bool,
 }
 
-/// A database by a client of its own, as another process has one.
-pub async fn elsewhere(set: &ReplicaSet, name: &str) -> Database {
+/// Returns a database by a client of its own, like that of another process.
+pub async fn other_client(set: &ReplicaSet, name: &str) -> Database {
     let mut options = ClientOptions::parse(set.uri()).await.unwrap();
     options.write_concern = Some(WriteConcern::majority());
-    // A node that does not answer is found out in seconds.
+    // A node that does not answer is detected within seconds.
     options.connect_timeout = Some(Duration::from_secs(2));
     options.heartbeat_freq = Some(Duration::from_secs(1));
     options.server_selection_timeout = Some(Duration::from_secs(5));
     Client::with_options(options).unwrap().database(name)
 }
 
-/// What the primary answers, when there is one.
+/// Runs a command on the primary, when there is one.
 pub async fn ask(database: &Database, command: Document) -> Document {
     let answer = async {
         loop {
@@ -74,15 +74,15 @@ pub async fn ask(database: &Database, command: Document) -> Document {
             }
         }
     };
-    timeout(LAST_CALLS, answer).await.expect("no primary answers")
+    timeout(LAST_CALLS, answer).await.expect("no primary responds")
 }
 
 impl Stage {
-    /// Starts everything.
+    /// Starts the nodes and all tasks.
     pub async fn start() -> Self {
         let fast = ReplicaSetOptions::new(3).election_timeout(Duration::from_secs(1));
         let set = ReplicaSet::start_with(fast).await.unwrap();
-        let database = elsewhere(&set, "test").await;
+        let database = other_client(&set, "test").await;
         let load = Load::new();
         let mut tasks: Vec<JoinHandle<()>> = Vec::new();
 
@@ -93,10 +93,10 @@ impl Stage {
             for _ in 0..2 {
                 tasks.push(tokio::spawn(Arc::clone(ledger).write(trades.clone())));
             }
-            let other = elsewhere(&set, "test").await;
+            let other = other_client(&set, "test").await;
             for level in Level::ALL {
-                let place = if level == Level::Default { &database } else { &other };
-                let (ledger, trades) = (Arc::clone(ledger), ledger.repository(place, level));
+                let reader_database = if level == Level::Default { &database } else { &other };
+                let (ledger, trades) = (Arc::clone(ledger), ledger.repository(reader_database, level));
                 tasks.push(match level {
                     Level::Session => tokio::spawn(ledger.read_in_sessions(trades)),
                     _ => tokio::spawn(ledger.read(trades, level)),
@@ -105,7 +105,7 @@ impl Stage {
         }
         let sales = [Sales::new(false, &load), Sales::new(true, &load)];
         for sales in &sales {
-            let books = sales.repository(&elsewhere(&set, "test").await);
+            let books = sales.repository(&other_client(&set, "test").await);
             books.ensure_indexes().await.unwrap();
             for _ in 0..2 {
                 tasks.push(tokio::spawn(Arc::clone(sales).write(books.clone())));
@@ -119,15 +119,15 @@ impl Stage {
         let reviews = Reviews::new(&load);
         subset_load::prepare(&database).await;
         for consistency in BOTH {
-            let products = subset_load::repository(&elsewhere(&set, "test").await, consistency);
+            let products = subset_load::repository(&other_client(&set, "test").await, consistency);
             tasks.push(tokio::spawn(Arc::clone(&reviews).write(products, consistency)));
         }
-        let looks_at = elsewhere(&set, "test").await;
-        tasks.push(tokio::spawn(subset_load::look(Arc::clone(&load), looks_at)));
-        let moves_in = elsewhere(&set, "test").await;
-        let mover = tokio::spawn(flat_load::move_again_and_again(Arc::clone(&load), moves_in));
+        let reader = other_client(&set, "test").await;
+        tasks.push(tokio::spawn(subset_load::read_snapshots(Arc::clone(&load), reader)));
+        let database_of_migrations = other_client(&set, "test").await;
+        let migrator = tokio::spawn(flat_load::migrate_repeatedly(Arc::clone(&load), database_of_migrations));
         let follower = Follower::start(&set).await;
-        let past = subset_load::write_past(Arc::clone(&load), follower.database.clone());
+        let past = subset_load::write_without_repository(Arc::clone(&load), follower.database.clone());
         tasks.push(tokio::spawn(past));
         Self {
             set,
@@ -138,32 +138,31 @@ impl Stage {
             addresses,
             reviews,
             tasks,
-            mover,
+            migrator,
             follower,
         }
     }
 
-    /// The number of the last election.
+    /// Returns the term of the last election.
     pub async fn term(&self) -> i64 {
         let admin = self.database.client().database("admin");
         let status = ask(&admin, doc! { "replSetGetStatus": 1 }).await;
         status.get_i64("term").unwrap()
     }
 
-    /// Stops the load, waits until nothing is under way, and compares all that is stored with all that callers were
-    /// told.
+    /// Stops the load, waits until all calls have ended, and compares the stored data with the outcomes of the calls.
     pub async fn judge(mut self) -> (Stored, BTreeMap<Level, Judged>) {
         self.load.stop();
         let end = async {
             for task in self.tasks {
                 task.await.unwrap();
             }
-            self.mover.await.unwrap()
+            self.migrator.await.unwrap()
         };
-        let moves = timeout(LAST_CALLS, end).await.expect("a call does not end");
-        calm(&self.database).await;
+        let migrations = timeout(LAST_CALLS, end).await.expect("a call does not end");
+        raise_election_timeout(&self.database).await;
         quiet(&self.database).await;
-        super::taken_back::show(&mut self.set, &self.ledgers[0], &self.database).await;
+        super::rollback::check(&mut self.set, &self.ledgers[0], &self.database).await;
 
         let followed = self.follower.judge().await;
         let mut by_kind = Vec::new();
@@ -180,13 +179,13 @@ impl Stage {
         }
         let patrons = self.addresses.repository(&self.database);
         by_kind.push(("embedded children", self.addresses.judge(&patrons).await));
-        let (reviews, mended) = self.reviews.judge(&self.database).await;
+        let (reviews, repaired) = self.reviews.judge(&self.database).await;
         let stored = Stored {
             by_kind,
             reviews,
-            mended,
+            repaired,
             followed,
-            moves,
+            migrations,
         };
         (stored, levels)
     }
@@ -194,11 +193,11 @@ impl Stage {
 
 impl Follower {
     async fn start(set: &ReplicaSet) -> Self {
-        let database = elsewhere(set, "past").await;
+        let database = other_client(set, "past").await;
         subset_load::prepare(&database).await;
         let (at, mut reached) = watch::channel(Followed::default());
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(subset_load::follow(elsewhere(set, "past").await, at, stopped));
+        let task = tokio::spawn(subset_load::follow(other_client(set, "past").await, at, stopped));
         let has_begun = reached.changed().await.is_ok();
         Self {
             database,
@@ -209,10 +208,10 @@ impl Follower {
         }
     }
 
-    /// Waits until it has caught up, and looks at its subsets. Returns how many changes it has seen.
+    /// Waits until it has caught up, and checks its subsets. Returns the number of changes that it has read.
     async fn judge(mut self) -> u64 {
         if !self.has_begun {
-            // older than MongoDB 6.0
+            // The server is older than MongoDB 6.0.
             assert_eq!(self.task.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);
             return 0;
         }
@@ -220,21 +219,21 @@ impl Follower {
             .await
             .get_timestamp("operationTime")
             .unwrap();
-        let there = self.reached.wait_for(|at| at.up_to.is_some_and(|up_to| up_to >= last));
-        let has_ended = timeout(LAST_CALLS, there)
+        let caught_up = self.reached.wait_for(|at| at.up_to.is_some_and(|up_to| up_to >= last));
+        let has_ended = timeout(LAST_CALLS, caught_up)
             .await
-            .expect("the follower stands still")
+            .expect("the follower makes no progress")
             .is_err();
         assert!(!has_ended, "the follower ended: {:?}", self.task.await);
         self.stop.send_replace(true);
         let followed = self.task.await.unwrap().unwrap();
-        subset_load::assert_right(&self.database).await;
+        subset_load::assert_correct(&self.database).await;
         followed.changes
     }
 }
 
-/// From now on no primary loses its place because the machine is busy.
-async fn calm(database: &Database) {
+/// Raises the election timeout, so that no primary steps down because the machine is busy.
+async fn raise_election_timeout(database: &Database) {
     let admin = database.client().database("admin");
     loop {
         let answer = ask(&admin, doc! { "replSetGetConfig": 1 }).await;
@@ -242,14 +241,16 @@ async fn calm(database: &Database) {
         let version = config.get_i32("version").unwrap();
         config.insert("version", version + 1);
         let settings = config.get_document_mut("settings").unwrap();
-        if settings.insert("electionTimeoutMillis", CALM_MILLIS) == Some(CALM_MILLIS.into()) {
+        if settings.insert("electionTimeoutMillis", LONG_ELECTION_TIMEOUT_MILLIS)
+            == Some(LONG_ELECTION_TIMEOUT_MILLIS.into())
+        {
             return;
         }
         drop(admin.run_command(doc! { "replSetReconfig": config }).await);
     }
 }
 
-/// Waits until the servers do nothing any more for clients that are gone.
+/// Waits until the servers execute no command of a client that is gone.
 async fn quiet(database: &Database) {
     let admin = database.client().database("admin");
     let busy = async {
@@ -257,7 +258,7 @@ async fn quiet(database: &Database) {
             let ours = doc! { "currentOp": 1, "active": true, "ns": { "$regex": "^(test|past)\\." } };
             let active = ask(&admin, ours).await;
             let active = active.get_array("inprog").unwrap();
-            // A change stream waits at the server for as long as it is open.
+            // A change stream waits at the server as long as it is open.
             let waits = |op: &Bson| op.as_document().unwrap().get_str("op").is_ok_and(|op| op == "getmore");
             if active.iter().all(waits) {
                 return;

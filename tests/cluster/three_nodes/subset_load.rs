@@ -1,4 +1,4 @@
-//! Tasks that write reviews, by repositories of both consistencies, and past them with a follower behind.
+//! Tasks that write reviews, by repositories of both consistencies, and without a repository but with a follower.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,19 +13,19 @@ use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use tokio::sync::watch;
 
-use super::calls::{Load, Told, lock};
+use super::calls::{Load, Outcome, lock};
 use crate::subset::support::{BOTH, Products, Review, builder, review_of, truth, wrong};
 
-/// How many products each writer has.
+/// The number of products of each writer.
 const PRODUCTS: i32 = 2;
 const NAME: &str = "reviews";
 
-/// All reviews, and what they must be at the end.
+/// All reviews, and their expected authors at the end.
 #[derive(Debug)]
 pub struct Reviews {
     load: Arc<Load>,
     next: AtomicI64,
-    /// The reviews that are stored, with their authors.
+    /// The stored reviews, with their authors.
     expected: Mutex<BTreeMap<i32, String>>,
 }
 
@@ -40,7 +40,7 @@ fn kinds(consistency: Consistency) -> [&'static str; 3] {
     }
 }
 
-/// The products that are written with this consistency.
+/// Returns the products that are written with this consistency.
 fn products_of(consistency: Consistency) -> std::ops::Range<i32> {
     match consistency {
         Consistency::Eventual => PRODUCTS..2 * PRODUCTS,
@@ -57,30 +57,30 @@ impl Reviews {
         })
     }
 
-    /// Inserts, changes and deletes, until the load stops. Each call is made again until it is known that it is done.
+    /// Inserts, updates and deletes until the load stops. Each call is retried until it is known to have succeeded.
     pub async fn write(self: Arc<Self>, products: Products, consistency: Consistency) {
         let [insert, update, delete] = kinds(consistency);
         let of_ours = products_of(consistency);
-        while self.load.goes_on().await {
+        while self.load.continues().await {
             let n = self.next.fetch_add(1, Ordering::Relaxed);
             let id = i32::try_from(n).unwrap();
             let product = of_ours.start + id % PRODUCTS;
-            // Newer and older ones in turn, so that some do not come into the subset.
+            // Newer and older reviews in turn, so that some do not belong to the subset.
             let review: Review = review_of(product, id, n - n % 5 * 4);
-            let (mut attempt, mut may_be_there, mut is_dropped) = (n, false, false);
+            let (mut attempt, mut may_be_stored, mut is_dropped) = (n, false, false);
             loop {
-                let told = self.load.call(insert, attempt, products.insert(&review)).await;
-                match told {
-                    Told::Done(_) => break,
-                    Told::Refused(ErrorKind::AlreadyExists) => {
-                        assert!(may_be_there, "review {n} is there before it was inserted");
+                let outcome = self.load.call(insert, attempt, products.insert(&review)).await;
+                match outcome {
+                    Outcome::Done(_) => break,
+                    Outcome::Refused(ErrorKind::AlreadyExists) => {
+                        assert!(may_be_stored, "review {n} exists before it was inserted");
                         break;
                     }
-                    Told::Refused(_) => {}
-                    Told::Unknown => (may_be_there, is_dropped) = (true, true),
+                    Outcome::Refused(_) => {}
+                    Outcome::Unknown => (may_be_stored, is_dropped) = (true, true),
                 }
                 attempt += 1;
-                self.load.goes_on().await;
+                self.load.continues().await;
             }
             lock(&self.expected).insert(id, review.review_author);
             if n % 3 == 0 {
@@ -89,7 +89,7 @@ impl Reviews {
                 self.until_done(update, n, || products.update(product, id, set())).await;
                 lock(&self.expected).insert(id, author.clone());
             }
-            // An insert that nobody waits for any more may come after everything else.
+            // A dropped insert can be executed after everything else.
             if n % 4 == 0 && !is_dropped {
                 self.until_done(delete, n, || products.delete(product, id)).await;
                 lock(&self.expected).remove(&id);
@@ -104,16 +104,16 @@ impl Reviews {
         let mut attempt = n;
         loop {
             match self.load.call(kind, attempt, call()).await {
-                Told::Done(_) => return,
-                Told::Refused(ErrorKind::ChildNotFound) => panic!("{kind}: review {n} is lost"),
+                Outcome::Done(_) => return,
+                Outcome::Refused(ErrorKind::ChildNotFound) => panic!("{kind}: review {n} is lost"),
                 _ => attempt += 1,
             }
-            self.load.goes_on().await;
+            self.load.continues().await;
         }
     }
 
-    /// Compares what is stored with what the writers were told. Returns how many reviews there are, and how many
-    /// products were mended.
+    /// Compares the stored reviews with the outcomes of the writers. Returns the number of reviews, and the number of
+    /// products that were repaired.
     pub async fn judge(&self, database: &Database) -> (usize, usize) {
         let (_, children) = collections(database);
         let stored: Vec<Document> = children.find(doc! {}).await.unwrap().try_collect().await.unwrap();
@@ -126,9 +126,9 @@ impl Reviews {
         let expected = lock(&self.expected).clone();
         let differ = |id: &&i32| authors.get(*id) != expected.get(*id);
         let differ: Vec<&i32> = expected.keys().chain(authors.keys()).filter(differ).collect();
-        assert_eq!(differ, Vec::<&i32>::new(), "of reviews that were acknowledged");
+        assert_eq!(differ, Vec::<&i32>::new(), "acknowledged reviews differ");
 
-        // Only an eventual write that was broken off may leave a subset of before.
+        // Only a dropped eventual write may leave a stale subset.
         let products = repository(database, Consistency::Transactional);
         let eventual = products_of(Consistency::Eventual);
         let findings = findings(&products).await;
@@ -141,7 +141,7 @@ impl Reviews {
         }
         let repaired: Vec<_> = products.repair().stream().try_collect().await.unwrap();
         assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
-        assert_right(database).await;
+        assert_correct(database).await;
         (stored.len(), findings.len())
     }
 }
@@ -154,7 +154,7 @@ fn collections(database: &Database) -> (mongodb::Collection<Document>, mongodb::
     (database.collection("product"), database.collection("review"))
 }
 
-/// The products of all writers.
+/// Inserts the products of all writers.
 pub async fn prepare(database: &Database) {
     repository(database, BOTH[0]).ensure_indexes().await.unwrap();
     let products = (0..2 * PRODUCTS).map(|id| doc! { "_id": id, "name": "Super Widget" });
@@ -165,19 +165,19 @@ async fn findings(products: &Products) -> Vec<Finding> {
     products.verify().stream().try_collect().await.unwrap()
 }
 
-/// All subsets are right, by our own count and by verify.
-pub async fn assert_right(database: &Database) {
+/// Checks all subsets, by the test's own computation and by verify.
+pub async fn assert_correct(database: &Database) {
     let (parents, children) = collections(database);
     assert_eq!(wrong(&parents, &children, 10).await, [] as [Bson; 0]);
     assert_eq!(findings(&repository(database, BOTH[0])).await, []);
 }
 
-/// Looks at products and their reviews at one moment, until the load stops: what is written in transactions is right at
-/// every one.
-pub async fn look(load: Arc<Load>, database: Database) {
+/// Reads products and their reviews in one snapshot, until the load stops: those that are written in transactions are
+/// correct in each.
+pub async fn read_snapshots(load: Arc<Load>, database: Database) {
     let (parents, children) = collections(&database);
-    while load.goes_on().await {
-        let look = async {
+    while load.continues().await {
+        let snapshot_read = async {
             let mut session = database.client().start_session().await?;
             let snapshot = TransactionOptions::builder().read_concern(ReadConcern::snapshot());
             session.start_transaction().with_options(snapshot.build()).await?;
@@ -194,15 +194,15 @@ pub async fn look(load: Arc<Load>, database: Database) {
             }
             Ok(session.commit_transaction().await?)
         };
-        load.read("subset look at one moment", look).await;
+        load.read("subset snapshot read", snapshot_read).await;
     }
 }
 
-/// A program that writes reviews and knows nothing of subsets, until the load stops.
-pub async fn write_past(load: Arc<Load>, database: Database) {
+/// Writes reviews without a repository, until the load stops.
+pub async fn write_without_repository(load: Arc<Load>, database: Database) {
     let children = collections(&database).1;
     for id in 0.. {
-        if !load.goes_on().await {
+        if !load.continues().await {
             return;
         }
         let product = id % (2 * PRODUCTS);
@@ -216,8 +216,8 @@ pub async fn write_past(load: Arc<Load>, database: Database) {
         until_done(&load, "plain insert", insert).await;
         let one = doc! { "product_id": product, "review_id": id };
         if id % 3 == 0 {
-            let moved = (product + 1) % (2 * PRODUCTS);
-            let set = doc! { "$set": { "product_id": moved } };
+            let changed = (product + 1) % (2 * PRODUCTS);
+            let set = doc! { "$set": { "product_id": changed } };
             let update = || async {
                 let updated = children.update_one(one.clone(), set.clone()).await;
                 updated.map(drop).map_err(Error::from)
@@ -241,12 +241,12 @@ where
     let mut attempt = 1;
     while !load.call(kind, attempt, Box::pin(call())).await.is_done() {
         attempt += 1;
-        load.goes_on().await;
+        load.continues().await;
     }
 }
 
-/// A follower that runs until it is told to stop, and says how far it is. It must not end by itself, whatever happens to
-/// the servers.
+/// Runs a follower until it is stopped, and reports its progress. It must not end by itself, whatever happens to the
+/// servers.
 pub async fn follow(
     database: Database,
     at: watch::Sender<Followed>,

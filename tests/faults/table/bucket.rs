@@ -7,16 +7,16 @@ use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::operation::Promise::{Prefix, PrefixOnce, Reads, Steps, Whole};
-use super::operation::{Model, Of, Operation, indexes, patience, text};
+use super::operation::Promise::{Atomic, Prefix, PrefixOnce, Reads, Steps};
+use super::operation::{Model, Of, Operation, indexes, retry_policy, text};
 use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
 
 pub(super) const PAGE: usize = 3;
 
-/// Key 1 has two full pages and an open one, key 2 a full one.
+/// Key 1 has two full pages and an open one, key 2 has one full page.
 pub(super) struct Histories {
     pub(super) stored: Collection<Document>,
-    /// Items have ids.
+    /// With item ids.
     pub(super) with_ids: Trades,
     pub(super) plain: Trades,
     monotonic: Trades,
@@ -28,10 +28,10 @@ pub(super) fn builder(collection: Collection<Document>) -> BucketRepositoryBuild
         .items_field("history")
         .time_field("date")
         .page_size(PAGE as u32)
-        .retry(patience())
+        .retry(retry_policy())
 }
 
-/// The bucket with the trades of these numbers.
+/// Returns a bucket with the trades of these numbers.
 pub(super) fn bucket(key: i32, trades: std::ops::Range<i64>) -> Document {
     let history: Vec<Bson> = trades.clone().map(|n| trade(n).into()).collect();
     doc! {
@@ -55,8 +55,8 @@ fn integer(value: Option<&Bson>) -> i64 {
     value.as_i64().or(value.as_i32().map(i64::from)).unwrap()
 }
 
-/// The items of stored buckets, and what is wrong with the buckets.
-pub(super) fn look(buckets: &[Document], page: usize) -> (Vec<String>, Vec<String>) {
+/// Returns the items of stored buckets, and the violations in the buckets.
+pub(super) fn inspect(buckets: &[Document], page: usize) -> (Vec<String>, Vec<String>) {
     let (mut items, mut wrong) = (Vec::new(), Vec::new());
     let mut open = std::collections::BTreeMap::<i64, Vec<&str>>::new();
     for bucket in buckets {
@@ -142,7 +142,7 @@ impl Model for Histories {
     }
 
     async fn facts(&self) -> Vec<String> {
-        let mut facts = look(&all(&self.stored).await, PAGE).0;
+        let mut facts = inspect(&all(&self.stored).await, PAGE).0;
         facts.extend(indexes(&self.stored).await);
         facts
     }
@@ -152,7 +152,7 @@ impl Model for Histories {
     }
 
     async fn damage(&self) -> Vec<String> {
-        look(&all(&self.stored).await, PAGE).1
+        inspect(&all(&self.stored).await, PAGE).1
     }
 
     async fn found(&self) -> Vec<String> {
@@ -178,13 +178,13 @@ fn appends() -> Vec<Operation<Histories>> {
     const APPEND: &str = "BucketRepository::append";
     const MANY: &str = "BucketRepository::append_many";
     vec![
-        Operation::<Histories>::new(Whole, APPEND, "into the open page", |m| {
+        Operation::<Histories>::new(Atomic, APPEND, "into the open page", |m| {
             Box::pin(async move { text(m.with_ids.append(&1, &spread(7)).await) })
         }),
-        Operation::<Histories>::new(Whole, APPEND, "into a new page", |m| {
+        Operation::<Histories>::new(Atomic, APPEND, "into a new page", |m| {
             Box::pin(async move { text(m.with_ids.append(&2, &spread(107)).await) })
         }),
-        Operation::<Histories>::new(Whole, APPEND, "of an item that is stored", |m| {
+        Operation::<Histories>::new(Atomic, APPEND, "of a stored item", |m| {
             Box::pin(async move { text(m.with_ids.append(&1, &spread(4)).await) })
         }),
         Operation::<Histories>::new(PrefixOnce, APPEND, "without an item id", |m| {
@@ -202,13 +202,13 @@ fn appends() -> Vec<Operation<Histories>> {
                 text(m.with_ids.append_many(&1, &items).await)
             })
         }),
-        Operation::<Histories>::new(Prefix, MANY, "of which some are stored", |m| {
+        Operation::<Histories>::new(Prefix, MANY, "some of which are stored", |m| {
             Box::pin(async move {
                 let items: Vec<Trade> = (5..12).map(spread).collect();
                 text(m.with_ids.append_many(&1, &items).await)
             })
         })
-        .known(2),
+        .stored_before(2),
         Operation::<Histories>::new(PrefixOnce, MANY, "without item ids, of a new key", |m| {
             Box::pin(async move {
                 let items: Vec<Trade> = (7..15).map(spread).collect();
@@ -221,10 +221,10 @@ fn appends() -> Vec<Operation<Histories>> {
                 text(m.with_ids.append_stream(iter(items)).await)
             })
         }),
-        Operation::<Histories>::new(Whole, "BatchingWriter::append", "", |m| {
+        Operation::<Histories>::new(Atomic, "BatchingWriter::append", "", |m| {
             Box::pin(async move { text(m.with_ids.batching_writer().append(&1, &spread(7)).await) })
         }),
-        Operation::<Histories>::new(Whole, "BatchingWriter::append", "at a time, into a new page", |m| {
+        Operation::<Histories>::new(Atomic, "BatchingWriter::append", "with a time, into a new page", |m| {
             Box::pin(async move {
                 let writer = m.with_ids.batching_writer();
                 text(writer.append(&2, &spread(107)).at(at(SECOND + 200)).await)
@@ -235,32 +235,32 @@ fn appends() -> Vec<Operation<Histories>> {
 
 fn single_items() -> Vec<Operation<Histories>> {
     vec![
-        Operation::<Histories>::new(Whole, "BucketRepository::replace_item", "", |m| {
+        Operation::<Histories>::new(Atomic, "BucketRepository::replace_item", "", |m| {
             Box::pin(async move {
                 let date = at(SECOND + 50);
                 text(m.with_ids.replace_item(&1, &Trade { n: 4, date }).await)
             })
         }),
-        Operation::<Histories>::new(Whole, "BucketRepository::update_item", "", |m| {
+        Operation::<Histories>::new(Atomic, "BucketRepository::update_item", "", |m| {
             Box::pin(async move {
                 let set = doc! { "date": at(SECOND + 50) };
                 text(m.with_ids.update_item(&1, 4_i64, set).await)
             })
         }),
         Operation::<Histories>::new(
-            Whole,
+            Atomic,
             "BucketRepository::remove_item",
-            "of the open page, alone in it",
+            "the only item of the open page",
             |m| Box::pin(async move { text(m.with_ids.remove_item(&1, 6_i64).await) }),
         ),
-        Operation::<Histories>::new(Whole, "BucketRepository::remove_item", "of a full page", |m| {
+        Operation::<Histories>::new(Atomic, "BucketRepository::remove_item", "from a full page", |m| {
             Box::pin(async move { text(m.with_ids.remove_item(&1, 1_i64).await) })
         }),
     ]
 }
 
 fn upkeep() -> Vec<Operation<Histories>> {
-    /// A count that is wrong, and a page with an item too many.
+    /// Sets an incorrect count, and adds an item to a full page.
     fn damaged(m: &Histories) -> futures::future::LocalBoxFuture<'_, ()> {
         Box::pin(async move {
             let miscounted = doc! { "$set": { "count": 7 } };

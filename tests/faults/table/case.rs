@@ -1,11 +1,11 @@
-//! One operation, one of its commands, one fault: what must hold.
+//! The checks of one case: an operation, one of its commands, one fault.
 //!
-//! - A call that returns did all, once, and says the same as undisturbed.
-//! - An error that does not say that its outcome is unknown stored nothing, or a prefix as long as it tells, as the
-//!   call [promises](Promise). Otherwise, and when the caller went away, a part may be stored, and nothing else.
-//! - Readers see what is stored, and `verify` tells what is wrong with it and nothing else.
-//! - What is wrong is mended by `repair`, without a loss, or by calling again.
-//! - Called again, it does what is left of it, and nothing twice.
+//! - A call that returns has taken effect once, and returns the same value as without a fault.
+//! - A call that fails without an unknown outcome has stored nothing, or the prefix that its error reports, as the call
+//!   [promises](Promise). With an unknown outcome or a dropped future, a part may be stored, and nothing else.
+//! - Readers see the stored data. `verify` reports all damage, and nothing else.
+//! - `repair` or a retry fixes the damage without losing data.
+//! - A retry completes the operation, and duplicates nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
 use crate::common::support::{at_least, dropped_commands, end_transactions, quiet};
 
-/// What an operation does when nothing disturbs it.
+/// The behaviour of an operation without a fault.
 pub(super) struct Undisturbed {
     pub(super) commands: Vec<String>,
     value: String,
@@ -27,35 +27,35 @@ pub(super) struct Undisturbed {
     damage: Vec<String>,
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
-    /// The command did not come this time.
-    NotMet,
+    /// The command was not sent this time.
+    NotHit,
     Done,
-    /// By the kind of the error.
+    /// The call failed with this kind of error.
     Failed(String),
-    /// The caller was gone before the end.
-    Gone,
+    /// The future was dropped before its end.
+    Dropped,
 }
 
-/// An outcome, and what was left.
+/// An outcome, and the state after it.
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
-    /// Whether `verify` had something to tell.
+    /// Whether `verify` reported damage.
     pub(super) found: bool,
-    /// Whether something of the call was stored although it did not return.
+    /// Whether the call stored anything although it did not return.
     pub(super) stored: bool,
 }
 
-/// A case: everything that is needed to name it when it fails.
+/// A case, with the names for its failure message.
 pub(super) struct Case<'a, M> {
     pub(super) db: &'a TestDatabase,
     pub(super) operation: &'a Operation<M>,
 }
 
 impl<M: Model> Case<'_, M> {
-    /// Fills the database, and gives a process that has sent nothing.
+    /// Fills the database. Returns a process that has sent nothing, and one that is not recorded.
     pub(super) async fn begin(&self) -> (M, M) {
         let of = |recorded| M::new(Of { db: self.db, recorded });
         let (watched, other) = (of(true), of(false));
@@ -66,7 +66,7 @@ impl<M: Model> Case<'_, M> {
         (watched, other)
     }
 
-    /// `None` where the server is too old for it, and the operation says so.
+    /// Runs the operation without a fault. Returns `None` if the server is too old and the operation reports that.
     pub(super) async fn undisturbed(&self) -> Option<Undisturbed> {
         let (model, other) = self.begin().await;
         let name = self.operation.name();
@@ -77,7 +77,7 @@ impl<M: Model> Case<'_, M> {
             Err(error) => panic!("{name}: {error:?}"),
         };
         let commands = self.db.recorder().names();
-        assert!(!commands.is_empty(), "{name} sends nothing");
+        assert!(!commands.is_empty(), "{name} sends no command");
         let after = sorted(other.facts().await);
         let damage = sorted(other.damage().await);
         assert_eq!(damage, sorted(other.found().await), "{name}");
@@ -100,9 +100,9 @@ impl<M: Model> Case<'_, M> {
             self.operation.name(),
             undisturbed.commands[command]
         );
-        let (outcome, is_met) = self.with_fault(&model, command, fault).await;
-        // A commit that did not come to the server, or that it did not do, leaves a transaction that it ends later.
-        // Commands of two documents can be sent in another order than before.
+        let (outcome, is_hit) = self.with_fault(&model, command, fault).await;
+        // A commit that the server did not receive or execute leaves an open transaction, which the server ends later.
+        // The commands for two documents can have another order than before.
         let is_commit = self
             .db
             .recorder()
@@ -115,15 +115,16 @@ impl<M: Model> Case<'_, M> {
         }
         let facts = sorted(other.facts().await);
         self.check_stored(undisturbed, &facts, outcome.as_ref(), &context);
-        // A duplicate key that is none is believed: the second of a new page counts as taken, and it gets another `_id`.
+        // A false duplicate key has an effect: the second of a new page counts as taken, and the page gets another
+        // `_id`.
         if let (Some(Ok(value)), true) = (&outcome, fault != Fault::DuplicateKey) {
             assert_eq!(*value, undisturbed.value, "{context}");
         }
         let found = self.check_readable(&other, &facts, &context).await;
         let ended = Ended {
             outcome: match &outcome {
-                _ if !is_met => Outcome::NotMet,
-                None => Outcome::Gone,
+                _ if !is_hit => Outcome::NotHit,
+                None => Outcome::Dropped,
                 Some(Ok(_)) => Outcome::Done,
                 Some(Err(error)) => Outcome::Failed(format!("{:?}", error.kind())),
             },
@@ -133,53 +134,53 @@ impl<M: Model> Case<'_, M> {
         if matches!(outcome, Some(Ok(_))) {
             return ended;
         }
-        // Either way must lead to the end.
+        // Both a repair and a retry must lead to the final state.
         if command.is_multiple_of(2) && self.operation.promise != Promise::Reads {
             other.repair().await;
-            assert_eq!(sorted(other.facts().await), facts, "{context}: the repair");
+            assert_eq!(sorted(other.facts().await), facts, "{context}: after the repair");
         }
-        self.again(undisturbed, &model, &other, outcome.as_ref(), &facts, &context)
+        self.retry(undisturbed, &model, &other, outcome.as_ref(), &facts, &context)
             .await;
         ended
     }
 
-    /// What must hold after the caller went away and nothing is under way any more.
+    /// Checks the state after the future was dropped and all commands have ended.
     pub(super) async fn check_after_drop(&self, undisturbed: &Undisturbed, model: &M, other: &M, context: &str) {
         let facts = sorted(other.facts().await);
         self.check_stored(undisturbed, &facts, None, context);
         self.check_readable(other, &facts, context).await;
-        self.again(undisturbed, model, other, None, &facts, context).await;
+        self.retry(undisturbed, model, other, None, &facts, context).await;
     }
 
-    /// `None` when the caller went away; and whether the command came.
+    /// Returns the outcome, `None` if the future was dropped, and whether the fault hit a command.
     async fn with_fault(&self, model: &M, command: usize, fault: Fault) -> (Option<Result<String, Error>>, bool) {
         let planned = fault.fail_point().plan(self.db, command);
         let run = (self.operation.run)(model);
-        let outcome = match fault.patience() {
+        let outcome = match fault.caller_timeout() {
             None => Some(run.await),
-            Some(patience) => match select(run, Box::pin(self.db.recorder().sent(command + 1))).await {
+            Some(timeout) => match select(run, Box::pin(self.db.recorder().sent(command + 1))).await {
                 Either::Left((outcome, _)) => Some(outcome),
-                Either::Right(((), run)) if patience.is_zero() => {
+                Either::Right(((), run)) if timeout.is_zero() => {
                     drop(run);
                     None
                 }
-                Either::Right(((), run)) => tokio::time::timeout(patience, run).await.ok(),
+                Either::Right(((), run)) => tokio::time::timeout(timeout, run).await.ok(),
             },
         };
         if outcome.is_none() {
             planned.met(self.db, Duration::from_secs(2)).await;
         }
-        let is_met = planned.is_made();
+        let is_hit = planned.is_made();
         planned.end();
-        (outcome, is_met)
+        (outcome, is_hit)
     }
 
-    /// Waits until what a caller left behind is at its end.
+    /// Waits until everything that a dropped call left behind has ended.
     async fn settle(&self, other: &M) {
         dropped_commands(self.db).await;
         quiet(self.db).await;
         end_transactions(self.db).await;
-        // A task of the repository may go on, and a server with what it got last.
+        // A task of the repository may continue, and a server may execute the last commands.
         let mut last = None;
         loop {
             quiet(self.db).await;
@@ -211,7 +212,7 @@ impl<M: Model> Case<'_, M> {
             Some(Err(error)) => {
                 let context = format!("{context}: {error:?}");
                 if self.operation.in_session && error.pattern().is_none() {
-                    // Of the caller's own commit.
+                    // The error is that of the caller's own commit.
                     assert!(facts == before || facts == after, "{context}: {facts:?}");
                     return;
                 }
@@ -222,36 +223,40 @@ impl<M: Model> Case<'_, M> {
             None => true,
         };
         let context = format!("{context}: {outcome:?}");
-        let told = match outcome {
+        let reported = match outcome {
             Some(Err(error)) => usize::try_from(error.stored_count().unwrap_or(0)).unwrap(),
             _ => 0,
         };
         match self.operation.promise {
             Promise::Reads => assert_eq!(facts, before, "{context}"),
-            Promise::Whole if unknown => assert!(facts == before || facts == after, "{context}: {facts:?}"),
-            Promise::Whole => assert_eq!(facts, if told > 0 { after } else { before }, "{context}"),
+            Promise::Atomic if unknown => assert!(facts == before || facts == after, "{context}: {facts:?}"),
+            Promise::Atomic => assert_eq!(facts, if reported > 0 { after } else { before }, "{context}"),
             Promise::Prefix | Promise::PrefixOnce => {
                 let stored = prefix(before, after, facts).unwrap_or_else(|| panic!("{context}: {facts:?}"));
-                let told = told.saturating_sub(self.operation.known);
+                let reported = reported.saturating_sub(self.operation.stored_before);
                 assert!(
-                    stored == told || unknown && stored > told,
-                    "{context}: {stored} are stored"
+                    stored == reported || unknown && stored > reported,
+                    "{context}: the number of stored items is {stored}"
                 );
             }
             Promise::Steps => assert!(is_between(before, after, facts), "{context}: {facts:?}"),
         }
     }
 
-    /// Returns whether something is wrong.
+    /// Checks that readers and `verify` agree with the stored data. Returns whether there is damage.
     async fn check_readable(&self, other: &M, facts: &[String], context: &str) -> bool {
         if self.operation.promise == Promise::Reads {
             return false;
         }
         let (damage, found) = (sorted(other.damage().await), sorted(other.found().await));
-        assert_eq!(damage, found, "{context}: what verify tells");
+        assert_eq!(damage, found, "{context}: the findings of verify");
         let readable: Vec<&String> = facts.iter().filter(|fact| !fact.starts_with(UNREAD)).collect();
         match other.read().await.map(sorted) {
-            Some(read) => assert_eq!(read.iter().collect::<Vec<_>>(), readable, "{context}: what readers see"),
+            Some(read) => assert_eq!(
+                read.iter().collect::<Vec<_>>(),
+                readable,
+                "{context}: the data of the readers"
+            ),
             None => assert!(
                 !found.is_empty() || self.operation.promise == Promise::Steps,
                 "{context}: readers refuse to read"
@@ -260,7 +265,7 @@ impl<M: Model> Case<'_, M> {
         !found.is_empty()
     }
 
-    async fn again(
+    async fn retry(
         &self,
         undisturbed: &Undisturbed,
         model: &M,
@@ -278,33 +283,33 @@ impl<M: Model> Case<'_, M> {
                 return;
             }
         }
-        let again = loop {
-            let again = (self.operation.run)(model).await;
-            // It works on several documents at a time. The driver ends the transactions of the others behind its back.
-            let is_in_the_way = again.as_ref().is_err_and(Error::is_contention);
-            // So do the transactions of a caller, which nothing keeps apart.
+        let retried = loop {
+            let retried = (self.operation.run)(model).await;
+            // If one of several concurrent transactions of a call fails, the driver aborts the others in the background.
+            let is_conflict = retried.as_ref().is_err_and(Error::is_contention);
+            // It also aborts the transaction of a caller in the background, and no lock delays the retry.
             let may_be = self.operation.promise == Promise::Steps || self.operation.in_session && outcome.is_none();
-            if !may_be || !is_in_the_way {
-                break again;
+            if !may_be || !is_conflict {
+                break retried;
             }
         };
-        match again {
-            Ok(again) if self.operation.promise == Promise::Reads => assert_eq!(&again, value, "{context}: again"),
+        match retried {
+            Ok(retry) if self.operation.promise == Promise::Reads => assert_eq!(&retry, value, "{context}: the retry"),
             Ok(_) => {}
             Err(error) => assert!(
-                self.operation.again.contains(&error.kind()),
-                "{context}: {outcome:?}, and called again {error:?}"
+                self.operation.retry_errors.contains(&error.kind()),
+                "{context}: {outcome:?}, and the retry {error:?}"
             ),
         }
         assert_eq!(
             &sorted(other.facts().await),
             after,
-            "{context}: {outcome:?}, and called again"
+            "{context}: {outcome:?}, after the retry"
         );
         if self.operation.promise != Promise::Reads {
             let damage = sorted(other.damage().await);
-            assert_eq!(damage, undisturbed.damage, "{context}: {outcome:?}, and called again");
-            assert_eq!(damage, sorted(other.found().await), "{context}: called again");
+            assert_eq!(damage, undisturbed.damage, "{context}: {outcome:?}, after the retry");
+            assert_eq!(damage, sorted(other.found().await), "{context}: after the retry");
         }
     }
 }
@@ -322,7 +327,7 @@ fn counts(facts: &[String]) -> BTreeMap<&String, usize> {
     counts
 }
 
-/// How many of what a call adds are there, if those are its first ones and all else is as it was.
+/// Returns how many of the added facts are stored, if they are a prefix and all others are unchanged.
 fn prefix(before: &[String], after: &[String], facts: &[String]) -> Option<usize> {
     let old = counts(before);
     let added: Vec<&String> = after.iter().filter(|fact| !old.contains_key(fact)).collect();
@@ -332,7 +337,7 @@ fn prefix(before: &[String], after: &[String], facts: &[String]) -> Option<usize
     (expected == facts.iter().collect::<Vec<_>>()).then_some(stored)
 }
 
-/// Whether all is there that is before and after, and nothing that is neither.
+/// Returns whether each fact is stored as before or as after the operation.
 fn is_between(before: &[String], after: &[String], facts: &[String]) -> bool {
     let (before, after, facts) = (counts(before), counts(after), counts(facts));
     let of = |counts: &BTreeMap<&String, usize>, fact: &String| counts.get(fact).copied().unwrap_or(0);

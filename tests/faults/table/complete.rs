@@ -1,48 +1,49 @@
-//! That the table has every public function that sends something, and that its documentation has what callers rely on.
+//! Checks that the table has every public function that sends a command, and that its documentation has the section
+//! that callers rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::operation::Model;
-use super::{bucket, bucket_moves, embedded, outlier, subset, subset_moves};
+use super::{bucket, bucket_migrations, embedded, outlier, subset, subset_migrations};
 
-/// Public functions that send nothing, and why they do not have to.
+/// Public functions that send no command, and the reason.
 const SILENT: [(&str, &str); 12] = [
     ("builder", "checks names"),
     ("build", "checks names"),
-    ("collection", "gives the driver's collection"),
-    ("children_collection", "gives the driver's collection"),
-    ("extras_collection", "gives the driver's collection"),
-    ("page_size", "gives a setting"),
-    ("subset_size", "gives a setting"),
-    ("max_children", "gives a setting"),
-    ("threshold", "gives a setting"),
+    ("collection", "returns the driver's collection"),
+    ("children_collection", "returns the driver's collection"),
+    ("extras_collection", "returns the driver's collection"),
+    ("page_size", "returns a setting"),
+    ("subset_size", "returns a setting"),
+    ("max_children", "returns a setting"),
+    ("threshold", "returns a setting"),
     ("indexes", "builds a plan"),
     ("validator", "builds a schema"),
     ("extras_validator", "builds a schema"),
 ];
 
-/// The same, by type.
+/// Those of single types.
 const SILENT_OF_TYPES: [(&str, &str); 4] = [
-    ("bucket BucketRepository::batching_writer", "makes the writer"),
-    ("bucket Bucket::token", "is of a page that was read"),
+    ("bucket BucketRepository::batching_writer", "creates the writer"),
+    ("bucket Bucket::token", "belongs to a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
-    ("outlier ListLength::new", "is for an analysis of one's own"),
+    ("outlier ListLength::new", "is for an analysis by the caller"),
 ];
 
-/// Types whose functions all compute from what was read before.
+/// Types whose functions only compute from data that was read before.
 const SILENT_TYPES: [&str; 1] = ["outlier Analysis"];
 
 #[test]
 fn the_table_has_every_public_operation() {
     let mut covered = BTreeSet::new();
     names::<bucket::Histories>(&mut covered);
-    names::<bucket_moves::Moves>(&mut covered);
-    names::<bucket_moves::Sizes>(&mut covered);
+    names::<bucket_migrations::Migrations>(&mut covered);
+    names::<bucket_migrations::Sizes>(&mut covered);
     names::<subset::Shop>(&mut covered);
-    names::<subset_moves::Shop>(&mut covered);
+    names::<subset_migrations::Shop>(&mut covered);
     names::<embedded::Library>(&mut covered);
-    names::<embedded::Moves>(&mut covered);
+    names::<embedded::Migrations>(&mut covered);
     names::<outlier::Shop>(&mut covered);
 
     let public = public();
@@ -50,11 +51,14 @@ fn the_table_has_every_public_operation() {
         .keys()
         .filter(|name| !covered.contains(*name) && !is_silent(name))
         .collect();
-    assert!(missing.is_empty(), "the fault table has no operation for {missing:#?}");
-    let gone: Vec<&String> = covered.iter().filter(|name| !public.contains_key(*name)).collect();
     assert!(
-        gone.is_empty(),
-        "no public functions, but in the fault table: {gone:#?}"
+        missing.is_empty(),
+        "the fault table has no operation for these functions: {missing:#?}"
+    );
+    let unknown: Vec<&String> = covered.iter().filter(|name| !public.contains_key(*name)).collect();
+    assert!(
+        unknown.is_empty(),
+        "the fault table has operations for functions that do not exist: {unknown:#?}"
     );
 }
 
@@ -66,7 +70,10 @@ fn every_public_operation_documents_its_cancel_safety() {
         .filter(|(_, docs)| !docs.lines().any(|line| line == "# Cancel safety"))
         .map(|(name, _)| name)
         .collect();
-    assert!(missing.is_empty(), "no section `# Cancel safety`: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "these functions have no section `# Cancel safety`: {missing:#?}"
+    );
 }
 
 fn is_silent(name: &str) -> bool {
@@ -76,7 +83,7 @@ fn is_silent(name: &str) -> bool {
         || SILENT_OF_TYPES.iter().any(|(silent, _)| *silent == name)
 }
 
-/// The public functions of all patterns, with their documentation.
+/// Returns the public functions of all patterns, with their documentation.
 fn public() -> BTreeMap<String, String> {
     let mut public = BTreeMap::new();
     for pattern in ["bucket", "outlier", "subset", "embedded"] {
@@ -93,7 +100,7 @@ fn names<M: Model>(covered: &mut BTreeSet<String>) {
     covered.extend(calls.map(|call| format!("{} {call}", M::PATTERN)));
 }
 
-/// The public functions of all files, but setters, as `pattern Type::function`. A setter takes `mut self`.
+/// Collects the public functions of all files except setters, as `pattern Type::function`. A setter takes `mut self`.
 fn functions(folder: &Path, pattern: &str, found: &mut BTreeMap<String, String>) {
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
@@ -101,7 +108,7 @@ fn functions(folder: &Path, pattern: &str, found: &mut BTreeMap<String, String>)
             functions(&path, pattern, found);
             continue;
         }
-        // for fuzz targets alone
+        // Only fuzz targets call these.
         if path.ends_with("fuzzing.rs") {
             continue;
         }
@@ -130,7 +137,7 @@ fn functions(folder: &Path, pattern: &str, found: &mut BTreeMap<String, String>)
     }
 }
 
-/// The documentation of the item after these lines.
+/// Returns the documentation of the item after these lines.
 fn documentation(lines: &[&str]) -> String {
     let above = lines.iter().rev().map(|line| line.trim_start());
     let mut docs: Vec<&str> = above
@@ -142,7 +149,7 @@ fn documentation(lines: &[&str]) -> String {
     docs.join("\n")
 }
 
-/// `BucketRepository` of `impl<K: Key, T> BucketRepository<K, T> {`.
+/// Returns `BucketRepository` for `impl<K: Key, T> BucketRepository<K, T> {`.
 fn type_of(line: &str) -> String {
     let mut depth = 0;
     let mut rest = line.strip_prefix("impl").unwrap();

@@ -2,10 +2,9 @@
 //!
 //! The caller drops the future while a command is on its way, which the server blocks for a moment. Then:
 //!
-//! - No transaction stays open on the server. Its end costs one command, an abort or the commit that had begun.
+//! - No transaction stays open on the server. Ending it takes one command: an abort, or the commit that had begun.
 //! - The next call of the same process, started at once, runs each of its transactions once.
-//! - What is stored is what the operation [promises](Promise) when its caller goes away, and `verify` finds all that is
-//!   wrong.
+//! - The stored data is what the operation [promises](Promise) for a dropped future, and `verify` reports all damage.
 
 use std::time::Duration;
 
@@ -22,15 +21,15 @@ use crate::common::support::{dropped_commands, quiet};
 pub(super) enum Moment {
     /// As soon as this command is sent. The server executes it.
     Sent(usize),
-    /// The same, while the server blocks the command. It finds out that its client is gone, and may not execute it.
+    /// The same, while the server blocks the command. The server detects the closed connection, and may not execute it.
     Blocked(usize),
-    /// After this time, whatever it does then.
+    /// After this time, whatever it executes then.
     Elapsed(Duration),
 }
 
-/// How long the server blocks a command whose caller goes away. Longer than the next call needs to arrive.
+/// How long the server blocks a command whose future is dropped. Longer than the next call needs to arrive.
 const BLOCKED: Duration = Duration::from_millis(15);
-/// How long a transaction may stay open after its caller is gone. The server itself ends it after 60 seconds.
+/// How long a transaction may stay open after its future was dropped. The server itself aborts it after 60 seconds.
 const ABORTED_WITHIN: Duration = Duration::from_secs(20);
 
 impl<M: Model> Case<'_, M> {
@@ -57,21 +56,21 @@ impl<M: Model> Case<'_, M> {
             return false;
         }
         let sent = self.db.recorder().round_trips();
-        let may_call_at_once = !self.operation.in_session && self.operation.promise != Promise::PrefixOnce;
-        if may_call_at_once && self.is_even(moment) {
-            let again = (self.operation.run)(&model).await;
-            if let Err(error) = &again {
-                let may_be_there = self.operation.again.contains(&error.kind());
+        let may_retry_at_once = !self.operation.in_session && self.operation.promise != Promise::PrefixOnce;
+        if may_retry_at_once && self.is_even(moment) {
+            let next = (self.operation.run)(&model).await;
+            if let Err(error) = &next {
+                let may_be_stored = self.operation.retry_errors.contains(&error.kind());
                 let is_concurrent = self.operation.promise == Promise::Steps && error.is_contention();
-                assert!(may_be_there || is_concurrent, "{context}: the next call: {error:?}");
+                assert!(may_be_stored || is_concurrent, "{context}: the next call: {error:?}");
             } else if !undisturbed.commands.iter().any(|name| name == "createIndexes") {
-                // An index build whose caller is gone may still be under way, and conflicts with a transaction.
+                // An index build of the dropped call may still run, and conflicts with a transaction.
                 self.check_attempts(sent, moment, &context);
             }
         }
         self.check_no_transactions(&context).await;
         self.check_end(sent, moment, &context);
-        self.settle_by_itself(&other).await;
+        self.wait_until_settled(&other).await;
         self.check_after_drop(undisturbed, &model, &other, &context).await;
         true
     }
@@ -83,7 +82,7 @@ impl<M: Model> Case<'_, M> {
         }
     }
 
-    /// That each transaction that was begun since was begun once.
+    /// Checks that each transaction that was begun since was begun once.
     fn check_attempts(&self, since: usize, moment: Moment, context: &str) {
         let commands = self.db.recorder().commands();
         let of_transaction = |command: &Document| {
@@ -102,11 +101,11 @@ impl<M: Model> Case<'_, M> {
         let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
         assert!(
             aborted.count() <= late(moment),
-            "{context}: the next call was run again: {names:?}"
+            "{context}: the next call retried a transaction: {names:?}"
         );
     }
 
-    /// That the end of the transaction cost one command, where the operation runs one at a time.
+    /// Checks that the end of the transaction took one command, if the operation runs one transaction at a time.
     fn check_end(&self, since: usize, moment: Moment, context: &str) {
         let commands = self.db.recorder().commands();
         let of_transactions: Vec<&str> = commands[since..]
@@ -120,7 +119,7 @@ impl<M: Model> Case<'_, M> {
         if self.operation.promise == Promise::Steps || began_again {
             return;
         }
-        // The driver ends the transaction of the caller's session, too, which the server does not know.
+        // The driver also ends the transaction of the caller's session, which does not exist on the server.
         let aborts = if self.operation.in_session { 2 } else { 1 };
         let is_end = |name: &&&str| matches!(**name, "abortTransaction" | "commitTransaction");
         let ends = of_transactions.iter().filter(is_end).count();
@@ -142,8 +141,8 @@ impl<M: Model> Case<'_, M> {
         assert!(closed.is_ok(), "{context}: a transaction stays open on the server");
     }
 
-    /// Waits until the server is done with what it got, and the process with what it had begun.
-    async fn settle_by_itself(&self, other: &M) {
+    /// Waits until the server has executed its commands, and the process has ended its tasks.
+    async fn wait_until_settled(&self, other: &M) {
         let mut last = None;
         loop {
             quiet(self.db).await;
@@ -157,7 +156,7 @@ impl<M: Model> Case<'_, M> {
     }
 }
 
-/// Returns whether the condition came first, and the future was dropped.
+/// Returns whether the condition was true first, and the future was dropped.
 async fn drop_when<T>(run: impl Future<Output = T> + Unpin, condition: impl Future<Output = ()>) -> bool {
     match select(run, Box::pin(condition)).await {
         Either::Left(_) => false,
@@ -168,7 +167,7 @@ async fn drop_when<T>(run: impl Future<Output = T> + Unpin, condition: impl Futu
     }
 }
 
-/// How many commands of the dropped call may be sent after it: one that waited for a connection at that moment.
+/// Returns how many commands of the dropped call may be sent after it: one that waited for a connection at that moment.
 fn late(moment: Moment) -> usize {
     match moment {
         Moment::Sent(_) | Moment::Blocked(_) => 0,
@@ -176,7 +175,7 @@ fn late(moment: Moment) -> usize {
     }
 }
 
-/// How many transactions of the test's client are open on the server.
+/// Returns how many transactions of the test's client are open on the server.
 pub(crate) async fn open_transactions(db: &TestDatabase) -> usize {
     let commands = db.recorder().commands();
     let in_transactions = commands

@@ -7,12 +7,12 @@ use mongo_patterns::embedded::EmbeddedRepository;
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use super::operation::Promise::{Reads, Steps, Whole};
-use super::operation::{Model, Of, Operation, UNREAD, documents, patience, text};
+use super::operation::Promise::{Atomic, Reads, Steps};
+use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, text};
 use crate::common::support::all;
 use crate::embedded::support::{Patrons, address, patron};
 
-/// A patron with three addresses, of five at most, and one with none.
+/// A patron with three of at most five addresses, and one without any.
 pub(super) struct Library {
     pub(super) stored: Collection<Document>,
     pub(super) patrons: Patrons,
@@ -25,7 +25,7 @@ fn facts(patrons: &[Document]) -> Vec<String> {
         let addresses = addresses
             .iter()
             .enumerate()
-            .map(|(place, address)| format!("{id}: {place} {address}"));
+            .map(|(position, address)| format!("{id}: {position} {address}"));
         std::iter::once(format!("patron {id}"))
             .chain(addresses)
             .collect::<Vec<_>>()
@@ -59,7 +59,7 @@ impl Model for Library {
             .children_field("addresses")
             .child_id_field("id")
             .max_children(5)
-            .retry(patience());
+            .retry(retry_policy());
         Self {
             patrons: patrons.build().unwrap(),
             stored,
@@ -79,7 +79,7 @@ impl Model for Library {
         Some(read(&self.patrons, &["joe", "ann", "sue"]).await)
     }
 
-    /// One command writes a patron, so nothing ever is.
+    /// One command writes a patron, so there is never any damage.
     async fn damage(&self) -> Vec<String> {
         Vec::new()
     }
@@ -100,28 +100,28 @@ impl Model for Library {
 
 fn writes() -> Vec<Operation<Library>> {
     vec![
-        Operation::<Library>::new(Whole, "EmbeddedRepository::insert", "", |m| {
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::insert", "", |m| {
             Box::pin(async move { text(m.patrons.insert(&patron("sue", [address(7)])).await) })
         })
-        .again(&[ErrorKind::AlreadyExists]),
-        Operation::<Library>::new(Whole, "EmbeddedRepository::add_child", "", |m| {
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::add_child", "", |m| {
             Box::pin(async move { text(m.patrons.add_child("joe", &address(7)).await) })
         })
-        .again(&[ErrorKind::AlreadyExists]),
-        Operation::<Library>::new(Whole, "EmbeddedRepository::remove_child", "", |m| {
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::remove_child", "", |m| {
             Box::pin(async move { text(m.patrons.remove_child("joe", 1).await) })
         })
-        .again(&[ErrorKind::ChildNotFound]),
-        Operation::<Library>::new(Whole, "EmbeddedRepository::replace_child", "", |m| {
+        .retry_errors(&[ErrorKind::ChildNotFound]),
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::replace_child", "", |m| {
             Box::pin(async move {
-                let moved = doc! { "id": 1, "street": "1 Some Other Street" };
-                text(m.patrons.replace_child("joe", &moved).await)
+                let changed = doc! { "id": 1, "street": "1 Some Other Street" };
+                text(m.patrons.replace_child("joe", &changed).await)
             })
         }),
-        Operation::<Library>::new(Whole, "EmbeddedRepository::update_child", "", |m| {
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::update_child", "", |m| {
             Box::pin(async move { text(m.patrons.update_child("joe", 1, doc! { "zip": "54321" }).await) })
         }),
-        Operation::<Library>::new(Whole, "EmbeddedRepository::reorder_children", "", |m| {
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::reorder_children", "", |m| {
             Box::pin(async move { text(m.patrons.reorder_children("joe", [2, 0, 1]).await) })
         }),
     ]
@@ -148,13 +148,13 @@ fn reads() -> Vec<Operation<Library>> {
 }
 
 /// Patrons and addresses in two collections.
-pub(super) struct Moves {
+pub(super) struct Migrations {
     stored: Collection<Document>,
     addresses: Collection<Document>,
     patrons: Patrons,
 }
 
-impl Model for Moves {
+impl Model for Migrations {
     const PATTERN: &'static str = "embedded";
     const COLLECTIONS: &'static [&'static str] = &["patron", "address"];
 
@@ -162,7 +162,7 @@ impl Model for Moves {
         let stored = of.collection("patron");
         let patrons = EmbeddedRepository::builder(stored.clone())
             .children_field("addresses")
-            .retry(patience());
+            .retry(retry_policy());
         Self {
             patrons: patrons.build().unwrap(),
             addresses: of.collection("address"),
@@ -186,7 +186,7 @@ impl Model for Moves {
         Some(read(&self.patrons, &["joe", "ann"]).await)
     }
 
-    /// A patron that has not been moved to.
+    /// A patron that is not migrated.
     async fn damage(&self) -> Vec<String> {
         let missing = doc! { "addresses": { "$exists": false } };
         let bare: Vec<Document> = self.stored.find(missing).await.unwrap().try_collect().await.unwrap();
@@ -202,7 +202,7 @@ impl Model for Moves {
     async fn repair(&self) {}
 
     fn operations() -> Vec<Operation<Self>> {
-        fn referring(m: &Moves) -> LocalBoxFuture<'_, ()> {
+        fn referring(m: &Migrations) -> LocalBoxFuture<'_, ()> {
             Box::pin(async move {
                 let patrons = ["joe", "ann"].map(|id| doc! { "_id": id, "name": "Joe Bookreader" });
                 m.stored.insert_many(patrons).await.unwrap();
@@ -217,7 +217,7 @@ impl Model for Moves {
                 m.addresses.insert_many(addresses).await.unwrap();
             })
         }
-        fn embedded(m: &Moves) -> LocalBoxFuture<'_, ()> {
+        fn embedded(m: &Migrations) -> LocalBoxFuture<'_, ()> {
             Box::pin(async move {
                 let address = |n: i32| doc! { "_id": n, "street": format!("{n} Street") };
                 let patrons = [patron("joe", [address(1), address(2)]), patron("ann", [address(3)])];
@@ -225,11 +225,11 @@ impl Model for Moves {
             })
         }
         vec![
-            Operation::<Moves>::new(Steps, "EmbeddedRepository::migrate_from_references", "", |m| {
+            Operation::<Migrations>::new(Steps, "EmbeddedRepository::migrate_from_references", "", |m| {
                 Box::pin(async move { text(m.patrons.migrate_from_references(&m.addresses, "patron_id").await) })
             })
             .prepare(referring),
-            Operation::<Moves>::new(
+            Operation::<Migrations>::new(
                 Reads,
                 "EmbeddedRepository::migrate_from_references + MigrateFromReferences::plan",
                 "",
@@ -245,7 +245,7 @@ impl Model for Moves {
                 },
             )
             .prepare(referring),
-            Operation::<Moves>::new(Reads, "EmbeddedRepository::orphans + Orphans::stream", "", |m| {
+            Operation::<Migrations>::new(Reads, "EmbeddedRepository::orphans + Orphans::stream", "", |m| {
                 Box::pin(async move {
                     let orphans = m.patrons.orphans(&m.addresses, "patron_id");
                     let orphans: Result<Vec<_>, _> = orphans.stream().try_collect().await;
@@ -253,7 +253,7 @@ impl Model for Moves {
                 })
             })
             .prepare(referring),
-            Operation::<Moves>::new(
+            Operation::<Migrations>::new(
                 Reads,
                 "EmbeddedRepository::migrate_to_references + MigrateToReferences::plan",
                 "",
@@ -265,7 +265,7 @@ impl Model for Moves {
                 },
             )
             .prepare(embedded),
-            Operation::<Moves>::new(Steps, "EmbeddedRepository::migrate_to_references", "", |m| {
+            Operation::<Migrations>::new(Steps, "EmbeddedRepository::migrate_to_references", "", |m| {
                 Box::pin(async move { text(m.patrons.migrate_to_references(&m.addresses, "patron_id").await) })
             })
             .prepare(embedded),

@@ -1,4 +1,4 @@
-//! What can happen to a command.
+//! The faults that can hit a command.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use mongodb::bson::doc;
 /// A fault at one command of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
-    /// The connection is closed before the server does anything.
+    /// The server closes the connection before it runs the command.
     Closed,
-    /// The same, and again at every further attempt.
-    ClosedForGood,
-    /// It is done, and its write concern is reported as not met.
+    /// The same at every attempt.
+    AlwaysClosed,
+    /// The command runs, and its write concern is reported as failed.
     Unconfirmed,
-    /// It is done, and the server reports that it shuts down, by which the driver sends it again.
-    DoneThenGone,
-    /// Another writer was faster.
+    /// The command runs, and the server reports that it shuts down, so the driver retries it.
+    ShutDown,
+    /// A write conflict with another writer.
     Conflict,
-    /// The same, and again at every further attempt.
-    ConflictForGood,
+    /// The same at every attempt.
+    AlwaysConflict,
     /// A unique index refuses it.
     DuplicateKey,
-    /// The server is the primary no more.
+    /// The server is no longer the primary.
     NotPrimary,
-    /// Somebody ended it on the server.
+    /// An operator kills it on the server.
     Interrupted,
-    /// It ran into the server's time limit.
+    /// It exceeds the server's time limit.
     TimedOut,
     /// The server refuses it for another reason.
     Refused,
-    /// It takes longer than the caller waits.
+    /// It takes longer than the timeout of the caller.
     Blocked,
-    /// The caller goes away as soon as it is sent.
+    /// The caller drops the future as soon as the command is sent.
     Dropped,
 }
 
@@ -47,25 +47,25 @@ pub(super) const FAULTS: [Fault; 13] = [
     Fault::Refused,
     Fault::NotPrimary,
     Fault::TimedOut,
-    Fault::ConflictForGood,
-    Fault::DoneThenGone,
-    Fault::ClosedForGood,
+    Fault::AlwaysConflict,
+    Fault::ShutDown,
+    Fault::AlwaysClosed,
 ];
 
-/// How long a blocked command takes, and how long its caller waits.
+/// How long a blocked command takes, and the timeout of its caller.
 const BLOCKED: Duration = Duration::from_millis(60);
-pub(super) const PATIENCE: Duration = Duration::from_millis(20);
+pub(super) const CALLER_TIMEOUT: Duration = Duration::from_millis(20);
 
 impl Fault {
     pub(super) fn fail_point(self) -> FailPoint {
         let once = FailPoint::on(&[]).times(1);
         match self {
             Self::Closed => once.close_connection(),
-            Self::ClosedForGood => FailPoint::on(&COMMANDS).close_connection(),
+            Self::AlwaysClosed => FailPoint::on(&COMMANDS).close_connection(),
             Self::Unconfirmed => once.write_concern_error(64),
-            Self::DoneThenGone => once.write_concern_error(91),
+            Self::ShutDown => once.write_concern_error(91),
             Self::Conflict => once.error_code(112),
-            Self::ConflictForGood => FailPoint::on(&COMMANDS).error_code(112),
+            Self::AlwaysConflict => FailPoint::on(&COMMANDS).error_code(112),
             Self::DuplicateKey => once.error_code(11000).with(
                 "errorExtraInfo",
                 doc! { "keyPattern": { "_id": 1 }, "keyValue": { "_id": 1 } },
@@ -79,44 +79,44 @@ impl Fault {
         }
     }
 
-    /// For how long the caller waits once the command is sent; `None` for as long as it takes.
-    pub(super) fn patience(self) -> Option<Duration> {
+    /// Returns the timeout of the caller after the command is sent; `None` if there is none.
+    pub(super) fn caller_timeout(self) -> Option<Duration> {
         match self {
-            Self::Blocked => Some(PATIENCE),
+            Self::Blocked => Some(CALLER_TIMEOUT),
             Self::Dropped => Some(Duration::ZERO),
             _ => None,
         }
     }
 
-    /// Whether the driver looks for the server again after it, which takes it half a second.
+    /// Returns whether the driver selects a server again after it, which takes half a second.
     pub(super) fn is_slow(self) -> bool {
         matches!(
             self,
-            Self::Closed | Self::ClosedForGood | Self::DoneThenGone | Self::NotPrimary
+            Self::Closed | Self::AlwaysClosed | Self::ShutDown | Self::NotPrimary
         )
     }
 
-    /// Its name in the table.
+    /// Returns its name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Closed => "connection closed before it is done",
-            Self::ClosedForGood => "connection closed at every attempt",
-            Self::Unconfirmed => "done, and not confirmed",
-            Self::DoneThenGone => "done, and the server shuts down",
+            Self::Closed => "connection closed before the command runs",
+            Self::AlwaysClosed => "connection closed at every attempt",
+            Self::Unconfirmed => "executed, write concern not satisfied",
+            Self::ShutDown => "executed, then the server shuts down",
             Self::Conflict => "write conflict",
-            Self::ConflictForGood => "write conflict at every attempt",
+            Self::AlwaysConflict => "write conflict at every attempt",
             Self::DuplicateKey => "duplicate key",
             Self::NotPrimary => "not primary",
             Self::Interrupted => "interrupted",
-            Self::TimedOut => "time limit",
+            Self::TimedOut => "time limit exceeded",
             Self::Refused => "refused",
-            Self::Blocked => "longer than the caller waits",
-            Self::Dropped => "the caller goes away",
+            Self::Blocked => "timeout of the caller",
+            Self::Dropped => "future dropped",
         }
     }
 }
 
-/// What the repositories send.
+/// The commands that the repositories send.
 const COMMANDS: [&str; 14] = [
     "aggregate",
     "collMod",

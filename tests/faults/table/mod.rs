@@ -1,15 +1,15 @@
 //! Every public operation, each of its commands, each fault.
 //!
-//! The table is generated. An undisturbed run tells an operation's commands, what it returns, and what is stored
-//! before and after it. Then it is run again for each of the commands, with each fault at that command and no other, and
-//! what the documentation promises is checked: see [`case`]. What a pattern's operations are stands in the pattern's
-//! file; that none is missing, in [`complete`].
+//! The table is generated. A run without a fault records an operation's commands, its value, and the documents before
+//! and after it. Then the operation runs again with each fault at each of the commands, and [`case`] checks what the
+//! documentation promises. A pattern's operations are in the pattern's file, and [`complete`] checks that none is
+//! missing.
 //!
 //! `cargo test` runs one case of each operation. `cargo xtask ci` runs a few faults at each command, which rotate over the
 //! table, and `cargo xtask long faults` and `drops` run all.
 
 mod bucket;
-mod bucket_moves;
+mod bucket_migrations;
 mod case;
 mod complete;
 pub(crate) mod dropped;
@@ -20,7 +20,7 @@ mod outlier;
 mod report;
 mod sessions;
 mod subset;
-mod subset_moves;
+mod subset_migrations;
 mod workers;
 
 use workers::{Extent, Table, Work};
@@ -39,12 +39,12 @@ fn every_command_and_every_fault() {
 fn table() -> Table {
     let mut table = Table::default();
     table.add::<bucket::Histories>();
-    table.add::<bucket_moves::Moves>();
-    table.add::<bucket_moves::Sizes>();
+    table.add::<bucket_migrations::Migrations>();
+    table.add::<bucket_migrations::Sizes>();
     table.add::<subset::Shop>();
-    table.add::<subset_moves::Shop>();
+    table.add::<subset_migrations::Shop>();
     table.add::<embedded::Library>();
-    table.add::<embedded::Moves>();
+    table.add::<embedded::Migrations>();
     table.add::<outlier::Shop>();
     table
 }

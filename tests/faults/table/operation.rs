@@ -1,4 +1,4 @@
-//! What an operation is, and what a pattern tells of itself to be checked.
+//! Operations, and the state of a pattern that the checks read.
 
 use std::fmt::Debug;
 
@@ -10,27 +10,27 @@ use mongodb::{Collection, Database, bson::Document};
 
 use crate::common::support::all;
 
-/// The documents of a pattern, and what is to be seen in them. One value is a process with a repository of its own.
+/// The documents of a pattern, and their readers. One value is a process with a repository of its own.
 pub(super) trait Model: Sized {
     const PATTERN: &'static str;
-    /// All that its operations write to.
+    /// All collections that its operations write to.
     const COLLECTIONS: &'static [&'static str];
 
-    /// Repositories over collections of one of the database's two clients. What other writers or broken connections make
-    /// them repeat, they repeat for [`patience`] alone.
+    /// Returns repositories over collections of one of the database's two clients. They retry as [`retry_policy`]
+    /// allows.
     fn new(of: Of<'_>) -> Self;
-    /// Creates the indexes and stores what all operations begin with, in empty collections.
+    /// Creates the indexes, and stores the initial documents of all operations in empty collections.
     async fn fill(&self);
-    /// What must not be lost or doubled, read past the repository; in the order in which it is stored by a batch, when it
-    /// is sorted.
+    /// Reads, without the repository, the data that must not be lost or duplicated. Sorted, it is in the order in which
+    /// a batch stores it.
     async fn facts(&self) -> Vec<String>;
-    /// The same as the repository's readers see it; `None` when they refuse to, since something is wrong or missing.
+    /// Reads the same by the repository; `None` if it refuses to because of damage.
     async fn read(&self) -> Option<Vec<String>>;
-    /// What is wrong, read past the repository.
+    /// Reads the damage, without the repository.
     async fn damage(&self) -> Vec<String>;
-    /// The same as `verify` tells it.
+    /// Returns the same from `verify`.
     async fn found(&self) -> Vec<String>;
-    /// Mends what can be mended.
+    /// Repairs what `repair` can fix.
     async fn repair(&self);
     fn operations() -> Vec<Operation<Self>>;
 }
@@ -39,7 +39,7 @@ pub(super) trait Model: Sized {
 #[derive(Clone, Copy)]
 pub(super) struct Of<'a> {
     pub(super) db: &'a TestDatabase,
-    /// By the client that is recorded and that faults hit, or the other one.
+    /// Whether the client is the one that is recorded and that faults hit.
     pub(super) recorded: bool,
 }
 
@@ -56,41 +56,42 @@ impl Of<'_> {
     }
 }
 
-/// As short as a test can wait.
-pub(super) fn patience() -> mongo_patterns::RetryPolicy {
+/// Returns the shortest policy that the tests can use.
+pub(super) fn retry_policy() -> mongo_patterns::RetryPolicy {
     mongo_patterns::RetryPolicy::default()
         .with_max_attempts(3)
         .with_max_elapsed(std::time::Duration::from_millis(1500))
 }
 
-/// What a call promises where it fails.
+/// What a call promises if it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Promise {
-    /// It writes nothing.
+    /// The call writes nothing.
     Reads,
-    /// It is done as a whole or not at all, and an error tells which unless its outcome is unknown. It may be called
-    /// again.
-    Whole,
-    /// The same, or a prefix as long as the error tells. It may be called again.
+    /// The call takes effect as a whole or not at all. The error reports which, unless its outcome is unknown. It is
+    /// safe to retry.
+    Atomic,
+    /// The same, or a prefix, whose length the error reports. It is safe to retry.
     Prefix,
-    /// The same, but it must not be called again where anything of it may be stored.
+    /// The same, but it is not safe to retry if any of it may be stored.
     PrefixOnce,
-    /// It may end between any two of its steps, and is to be called again until it returns.
+    /// The call can end between any two of its steps. It is safe to retry until it returns.
     Steps,
 }
 
 /// One call with its arguments.
 pub(super) struct Operation<M> {
-    /// The type and the function, such as `BucketRepository::append`; of several that are one call, with ` + ` between.
+    /// The type and the function, such as `BucketRepository::append`. Several functions of one call are separated by `
+    /// + `.
     pub(super) call: &'static str,
     pub(super) case: &'static str,
     pub(super) promise: Promise,
-    /// How many of a batch's first items are stored before.
-    pub(super) known: usize,
-    /// It is in a transaction of the caller, which the caller commits or aborts.
+    /// How many of a batch's first items are stored before the call.
+    pub(super) stored_before: usize,
+    /// It runs in a transaction of the caller, who commits or aborts it.
     pub(super) in_session: bool,
-    /// What a call that is repeated may answer, to say that the first one did it.
-    pub(super) again: &'static [ErrorKind],
+    /// The errors by which a retry reports that the first call took effect.
+    pub(super) retry_errors: &'static [ErrorKind],
     pub(super) prepare: for<'a> fn(&'a M) -> LocalBoxFuture<'a, ()>,
     pub(super) run: for<'a> fn(&'a M) -> LocalBoxFuture<'a, Result<String, Error>>,
 }
@@ -106,21 +107,21 @@ impl<M> Operation<M> {
             call,
             case,
             promise,
-            known: 0,
+            stored_before: 0,
             in_session: false,
-            again: &[],
+            retry_errors: &[],
             prepare: |_| Box::pin(async move {}),
             run,
         }
     }
 
-    pub(super) fn known(mut self, items: usize) -> Self {
-        self.known = items;
+    pub(super) fn stored_before(mut self, items: usize) -> Self {
+        self.stored_before = items;
         self
     }
 
-    pub(super) fn again(mut self, again: &'static [ErrorKind]) -> Self {
-        self.again = again;
+    pub(super) fn retry_errors(mut self, retry_errors: &'static [ErrorKind]) -> Self {
+        self.retry_errors = retry_errors;
         self
     }
 
@@ -137,23 +138,23 @@ impl<M> Operation<M> {
     }
 }
 
-/// The result of a call, to be compared with that of another.
+/// Returns the result of a call as text, to compare it with that of another.
 pub(super) fn text<T: Debug>(result: Result<T, Error>) -> Result<String, Error> {
     result.map(|value| format!("{value:?}"))
 }
 
-/// How facts begin that no reader of a repository sees.
+/// The prefix of facts that no reader of a repository returns.
 pub(super) const UNREAD: &str = "aside: ";
 
-/// The names of a collection's indexes.
+/// Returns the names of a collection's indexes.
 pub(super) async fn indexes(collection: &Collection<Document>) -> Vec<String> {
-    // None of a collection that does not exist.
+    // A collection that does not exist has none.
     let names = collection.list_index_names().await.unwrap_or_default();
     let name = |index: String| format!("{UNREAD}index {index} of {}", collection.name());
     names.into_iter().filter(|index| index != "_id_").map(name).collect()
 }
 
-/// All documents of several collections, each in the order of its `_id`.
+/// Returns all documents of several collections, each in the order of its `_id`.
 pub(super) async fn documents<const N: usize>(collections: [&Collection<Document>; N]) -> [Vec<Document>; N] {
     let found = futures::future::join_all(collections.map(all)).await;
     found.try_into().unwrap()

@@ -1,4 +1,4 @@
-//! Outliers: books with up to three customers in them, and four in each of their extras.
+//! Outliers: books with up to three customers in the main document, and four in each overflow document.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use mongo_patterns::{Error, ErrorKind};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use super::operation::Promise::{PrefixOnce, Reads, Steps, Whole};
-use super::operation::{Model, Of, Operation, documents, indexes, patience, text};
+use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
+use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
 use crate::outlier::damage::{extra, flagged, main_of};
 use crate::outlier::support::{Books, book, users};
 
 const THRESHOLD: usize = 3;
 const CAP: usize = 4;
 
-/// Book 1 has nine customers, book 2 as many as fit in it, book 3 one less, book 4 as many as fit in it and full extras.
+/// Book 1 has nine customers, book 2 a full array, book 3 one less, book 4 a full array and full overflow documents.
 pub(super) struct Shop {
     pub(super) sales: Collection<Document>,
     extras: Collection<Document>,
     pub(super) books: Books,
-    /// No customer is in a book twice.
+    /// With unique customers.
     pub(super) unique: Books,
 }
 
-/// The books and their customers, and what is wrong with the documents. Extras without a book are wrong alone.
-fn look(sales: &[Document], extras: &[Document]) -> (Vec<String>, Vec<String>) {
+/// Returns the books with their customers, and the damage. Overflow documents without a book are damage.
+fn inspect(sales: &[Document], extras: &[Document]) -> (Vec<String>, Vec<String>) {
     let (mut facts, mut wrong) = (Vec::new(), Vec::new());
     let mut of_book = BTreeMap::<i32, Vec<&Document>>::new();
     for document in extras {
@@ -48,19 +48,19 @@ fn look(sales: &[Document], extras: &[Document]) -> (Vec<String>, Vec<String>) {
             wrong.push(format!("{id} over threshold"));
         }
         match (is_flagged, extras.is_empty()) {
-            (true, true) => wrong.push(format!("{id} flag alone")),
+            (true, true) => wrong.push(format!("{id} flag without overflow")),
             (false, false) => wrong.push(format!("{id} no flag")),
             _ => {}
         }
-        for (place, document) in extras.iter().enumerate() {
+        for (position, document) in extras.iter().enumerate() {
             let users = document.get_array("customers_purchased_extra").unwrap();
             facts.extend(users.iter().map(|user| format!("{id}: {user}")));
             let count = document.get("count").and_then(mongodb::bson::Bson::as_i32);
             if count != i32::try_from(users.len()).ok() {
                 wrong.push(format!("{id} count"));
             }
-            if document.get_i32("seq").ok() != i32::try_from(place).ok() {
-                wrong.push(format!("{id} place"));
+            if document.get_i32("seq").ok() != i32::try_from(position).ok() {
+                wrong.push(format!("{id} position"));
             }
             if users.len() > CAP {
                 wrong.push(format!("{id} over cap"));
@@ -85,7 +85,7 @@ impl Model for Shop {
                 .parent_field("book_id")
                 .threshold(THRESHOLD as u32)
                 .max_extras_elements(CAP as u32)
-                .retry(patience())
+                .retry(retry_policy())
         };
         Self {
             books: builder().build().unwrap(),
@@ -105,7 +105,7 @@ impl Model for Shop {
 
     async fn facts(&self) -> Vec<String> {
         let [sales, extras] = documents([&self.sales, &self.extras]).await;
-        let mut facts = look(&sales, &extras).0;
+        let mut facts = inspect(&sales, &extras).0;
         facts.extend(indexes(&self.extras).await);
         facts
     }
@@ -123,7 +123,7 @@ impl Model for Shop {
 
     async fn damage(&self) -> Vec<String> {
         let [sales, extras] = documents([&self.sales, &self.extras]).await;
-        look(&sales, &extras).1
+        inspect(&sales, &extras).1
     }
 
     async fn found(&self) -> Vec<String> {
@@ -132,10 +132,10 @@ impl Model for Shop {
         while let Some(finding) = findings.try_next().await.unwrap() {
             let what = match finding.problem {
                 Problem::OverThreshold { .. } => "over threshold".to_owned(),
-                Problem::FlagWithoutExtras => "flag alone".to_owned(),
+                Problem::FlagWithoutExtras => "flag without overflow".to_owned(),
                 Problem::ExtrasWithoutFlag { .. } => "no flag".to_owned(),
                 Problem::Count { .. } => "count".to_owned(),
-                Problem::PlaceDoubled | Problem::PlaceMissing | Problem::Gap { .. } => "place".to_owned(),
+                Problem::PlaceDoubled | Problem::PlaceMissing | Problem::Gap { .. } => "position".to_owned(),
                 Problem::OverFull { .. } => "over cap".to_owned(),
                 Problem::Orphaned => "orphaned".to_owned(),
                 other => format!("{other:?}"),
@@ -145,7 +145,7 @@ impl Model for Shop {
         found
     }
 
-    /// Extras of no book are left.
+    /// Overflow documents without a book remain.
     async fn repair(&self) {
         let _: Vec<_> = self.books.repair().stream().try_collect().await.unwrap();
     }
@@ -165,40 +165,40 @@ fn pushes() -> Vec<Operation<Shop>> {
     const UNIQUE: &str = "OutlierRepository::push_unique";
     const MANY: &str = "OutlierRepository::push_many";
     vec![
-        Operation::<Shop>::new(PrefixOnce, PUSH, "into the document", |m| {
+        Operation::<Shop>::new(PrefixOnce, PUSH, "into the array", |m| {
             Box::pin(async move { text(m.books.push(3, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(PrefixOnce, PUSH, "into the extras", |m| {
+        Operation::<Shop>::new(PrefixOnce, PUSH, "into an overflow document", |m| {
             Box::pin(async move { text(m.books.push(1, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(PrefixOnce, PUSH, "that makes an outlier", |m| {
+        Operation::<Shop>::new(PrefixOnce, PUSH, "that creates an outlier", |m| {
             Box::pin(async move { text(m.books.push(2, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(PrefixOnce, PUSH, "that opens further extras", |m| {
+        Operation::<Shop>::new(PrefixOnce, PUSH, "that opens an overflow document", |m| {
             Box::pin(async move { text(m.books.push(4, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(PrefixOnce, MANY, "into document and extras", |m| {
+        Operation::<Shop>::new(PrefixOnce, MANY, "into the array and overflow documents", |m| {
             Box::pin(async move { text(m.books.push_many(3, &users(50..60)).await) })
         }),
-        Operation::<Shop>::new(PrefixOnce, MANY, "into extras", |m| {
+        Operation::<Shop>::new(PrefixOnce, MANY, "into overflow documents", |m| {
             Box::pin(async move { text(m.books.push_many(1, &users(50..60)).await) })
         }),
-        Operation::<Shop>::new(Whole, UNIQUE, "into the document", |m| {
+        Operation::<Shop>::new(Atomic, UNIQUE, "into the array", |m| {
             Box::pin(async move { text(m.unique.push_unique(3, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(Whole, UNIQUE, "into the extras", |m| {
+        Operation::<Shop>::new(Atomic, UNIQUE, "into an overflow document", |m| {
             Box::pin(async move { text(m.unique.push_unique(1, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(Whole, UNIQUE, "that opens further extras", |m| {
+        Operation::<Shop>::new(Atomic, UNIQUE, "that opens an overflow document", |m| {
             Box::pin(async move { text(m.unique.push_unique(4, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of the document", |m| {
+        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "from the array", |m| {
             Box::pin(async move { text(m.books.remove(1, &users(1..2)[0]).await) })
         }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of extras", |m| {
+        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "from an overflow document", |m| {
             Box::pin(async move { text(m.books.remove(1, &users(5..6)[0]).await) })
         }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of what is not there", |m| {
+        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of an absent element", |m| {
             Box::pin(async move { text(m.books.remove(1, &users(80..81)[0]).await) })
         }),
     ]
@@ -206,31 +206,31 @@ fn pushes() -> Vec<Operation<Shop>> {
 
 fn whole_documents() -> Vec<Operation<Shop>> {
     vec![
-        Operation::<Shop>::new(Whole, "OutlierRepository::insert", "", |m| {
+        Operation::<Shop>::new(Atomic, "OutlierRepository::insert", "", |m| {
             Box::pin(async move { text(m.books.insert(&book(5, 2)).await) })
         })
-        .again(&[ErrorKind::AlreadyExists]),
-        Operation::<Shop>::new(Whole, "OutlierRepository::insert", "that is split", |m| {
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        Operation::<Shop>::new(Atomic, "OutlierRepository::insert", "of a list that is split", |m| {
             Box::pin(async move { text(m.books.insert(&book(5, 9)).await) })
         })
-        .again(&[ErrorKind::AlreadyExists]),
+        .retry_errors(&[ErrorKind::AlreadyExists]),
         Operation::<Shop>::new(Steps, "OutlierRepository::delete", "", |m| {
             Box::pin(async move { text(m.books.delete(3).await) })
         }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::delete", "with extras", |m| {
+        Operation::<Shop>::new(Steps, "OutlierRepository::delete", "with overflow documents", |m| {
             Box::pin(async move { text(m.books.delete(1).await) })
         }),
     ]
 }
 
-/// They come in no order.
+/// Sorts the results, which have no order.
 fn in_order(repaired: Result<Vec<Repaired>, Error>) -> Result<Vec<Repaired>, Error> {
     let mut repaired = repaired?;
     repaired.sort_by_key(|repaired| repaired.id.to_string());
     Ok(repaired)
 }
 
-/// Room in the document, and in full extras.
+/// Removes customers from an array, and from full overflow documents.
 pub(super) fn removed(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         for user in users(1..2).into_iter().chain(users(5..6)) {
@@ -256,7 +256,7 @@ fn upkeep() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.unique.ensure_indexes().await) })
         })
         .prepare(|m| Box::pin(async move { m.extras.drop_indexes().await.unwrap() })),
-        Operation::<Shop>::new(Whole, "OutlierRepository::rebalance", "", |m| {
+        Operation::<Shop>::new(Atomic, "OutlierRepository::rebalance", "", |m| {
             Box::pin(async move { text(m.books.rebalance(1).await) })
         })
         .prepare(removed),

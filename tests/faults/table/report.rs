@@ -1,4 +1,4 @@
-//! What became of all cases, as a table for people.
+//! The outcomes of all cases, as a Markdown table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ struct Row {
     commands: Vec<String>,
     cases: usize,
     outcomes: BTreeMap<Outcome, usize>,
-    partly: usize,
+    partly_stored: usize,
     found: usize,
 }
 
@@ -42,7 +42,7 @@ impl Report {
         self.failed.push(case);
     }
 
-    /// How many futures were dropped before their end.
+    /// Returns how many futures were dropped before their end.
     pub(super) fn drops(&self) -> usize {
         self.drops
     }
@@ -67,12 +67,12 @@ impl Report {
             self.cases(),
             self.operations.len()
         ));
-        line("| fault at a command | cases | the call returned | it failed with | the caller was gone | some of it was stored | `verify` told something |".to_owned());
+        line("| fault at a command | cases | returned | errors | dropped | partly stored | damage reported by `verify` |".to_owned());
         line("|---|---|---|---|---|---|---|".to_owned());
         for (fault, row) in &self.faults {
             line(format!("| {} | {} |", fault.name(), row.cells()));
         }
-        line("\n| operation | commands | cases | the call returned | it failed with | the caller was gone | some of it was stored | `verify` told something |".to_owned());
+        line("\n| operation | commands | cases | returned | errors | dropped | partly stored | damage reported by `verify` |".to_owned());
         line("|---|---|---|---|---|---|---|---|".to_owned());
         for ((pattern, operation), row) in &self.operations {
             line(format!(
@@ -89,8 +89,8 @@ impl Row {
     fn add(&mut self, ended: &Ended) {
         self.cases += 1;
         *self.outcomes.entry(ended.outcome.clone()).or_default() += 1;
-        let is_done = matches!(ended.outcome, Outcome::Done | Outcome::NotMet);
-        self.partly += usize::from(ended.stored && !is_done);
+        let is_done = matches!(ended.outcome, Outcome::Done | Outcome::NotHit);
+        self.partly_stored += usize::from(ended.stored && !is_done);
         self.found += usize::from(ended.found && !is_done);
     }
 
@@ -103,17 +103,17 @@ impl Row {
         let errors: Vec<String> = errors.collect();
         [
             self.cases.to_string(),
-            (of(&Outcome::Done) + of(&Outcome::NotMet)).to_string(),
+            (of(&Outcome::Done) + of(&Outcome::NotHit)).to_string(),
             errors.join(", "),
-            of(&Outcome::Gone).to_string(),
-            self.partly.to_string(),
+            of(&Outcome::Dropped).to_string(),
+            self.partly_stored.to_string(),
             self.found.to_string(),
         ]
         .join(" | ")
     }
 }
 
-/// Repeated names once, with their number.
+/// Returns the names, consecutive ones once with their number.
 fn in_short(commands: &[String]) -> String {
     let mut short: Vec<(&str, usize)> = Vec::new();
     for command in commands {

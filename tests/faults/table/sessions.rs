@@ -1,4 +1,4 @@
-//! Calls in a transaction of the caller: they retry nothing, and what an error leaves is undone with the transaction.
+//! Calls in a transaction of the caller: they do not retry, and the abort of the transaction undoes a failed call.
 
 use std::fmt::Debug;
 
@@ -9,14 +9,14 @@ use mongodb::bson::doc;
 use mongodb::{Client, ClientSession};
 
 use super::operation::Operation;
-use super::operation::Promise::{self, PrefixOnce, Reads, Whole};
+use super::operation::Promise::{self, Atomic, PrefixOnce, Reads};
 use super::{bucket, embedded, outlier, subset};
 use crate::common::support::{SECOND, Trade, at, spread};
 use crate::embedded::support::{address, patron};
 use crate::outlier::support::{book, users};
 use crate::subset::support::{day, review_of};
 
-/// Once: a caller whose transaction may be run again does that, as each case does.
+/// Runs the transaction once. The caller could retry it, as each case does.
 async fn transaction<T: Debug>(
     client: &Client,
     call: impl AsyncFnOnce(&mut ClientSession) -> Result<T, Error>,
@@ -25,13 +25,13 @@ async fn transaction<T: Debug>(
     session.start_transaction().await?;
     match call(&mut session).await {
         Ok(value) => {
-            // In a task, as a dropped commit of the driver is not what is tested here: it can leave the transaction open.
+            // In a task, because a dropped commit of the driver is not tested here: it can leave the transaction open.
             let commit = tokio::spawn(async move { session.commit_transaction().await });
-            commit.await.expect("the task ends")?;
+            commit.await.expect("the task of the commit panicked")?;
             Ok(format!("{value:?}"))
         }
         Err(error) => {
-            // When this fails too, the server ends it later.
+            // If this fails too, the server aborts the transaction later.
             drop(session.abort_transaction().await);
             Err(error)
         }
@@ -57,40 +57,40 @@ pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
     const APPEND: &str = "BucketRepository::append";
     let new_page = "in the caller's transaction, into a new page";
     vec![
-        operation::<M>(Whole, APPEND, IN, |m| {
+        operation::<M>(Atomic, APPEND, IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.with_ids.append(&1, &spread(7)).session(s).await
             }))
         }),
-        operation::<M>(Whole, APPEND, new_page, |m| {
+        operation::<M>(Atomic, APPEND, new_page, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.with_ids.append(&2, &spread(107)).session(s).await
             }))
         }),
-        operation::<M>(Whole, "BucketRepository::append_many", IN, |m| {
+        operation::<M>(Atomic, "BucketRepository::append_many", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 let items: Vec<Trade> = (5..12).map(spread).collect();
                 m.with_ids.append_many(&1, &items).session(s).await
             }))
         }),
-        operation::<M>(Whole, "BucketRepository::delete_key", IN, |m| {
+        operation::<M>(Atomic, "BucketRepository::delete_key", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.plain.delete_key(&1).session(s).await.map(drop)
             }))
         }),
-        operation::<M>(Whole, "BucketRepository::replace_item", IN, |m| {
+        operation::<M>(Atomic, "BucketRepository::replace_item", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 let date = at(SECOND + 50);
                 m.with_ids.replace_item(&1, &Trade { n: 4, date }).session(s).await
             }))
         }),
-        operation::<M>(Whole, "BucketRepository::update_item", IN, |m| {
+        operation::<M>(Atomic, "BucketRepository::update_item", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 let set = doc! { "date": at(SECOND + 50) };
                 m.with_ids.update_item(&1, 4_i64, set).session(s).await
             }))
         }),
-        operation::<M>(Whole, "BucketRepository::remove_item", IN, |m| {
+        operation::<M>(Atomic, "BucketRepository::remove_item", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.with_ids.remove_item(&1, 1_i64).session(s).await
             }))
@@ -135,7 +135,7 @@ pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
 
 pub(super) fn of_outliers() -> Vec<Operation<outlier::Shop>> {
     type M = outlier::Shop;
-    let outlier = "in the caller's transaction, that makes an outlier";
+    let outlier = "in the caller's transaction, that creates an outlier";
     vec![
         operation::<M>(PrefixOnce, "OutlierRepository::push", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
@@ -152,28 +152,28 @@ pub(super) fn of_outliers() -> Vec<Operation<outlier::Shop>> {
                 m.books.push_many(1, &users(50..60)).session(s).await
             }))
         }),
-        operation::<M>(Whole, "OutlierRepository::push_unique", IN, |m| {
+        operation::<M>(Atomic, "OutlierRepository::push_unique", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
                 m.unique.push_unique(4, &users(50..51)[0]).session(s).await
             }))
         }),
-        operation::<M>(Whole, "OutlierRepository::remove", IN, |m| {
+        operation::<M>(Atomic, "OutlierRepository::remove", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
                 m.books.remove(1, &users(5..6)[0]).session(s).await
             }))
         }),
-        operation::<M>(Whole, "OutlierRepository::insert", IN, |m| {
+        operation::<M>(Atomic, "OutlierRepository::insert", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
                 m.books.insert(&book(5, 9)).session(s).await
             }))
         })
-        .again(&[ErrorKind::AlreadyExists]),
-        operation::<M>(Whole, "OutlierRepository::delete", IN, |m| {
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "OutlierRepository::delete", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
                 m.books.delete(1).session(s).await
             }))
         }),
-        operation::<M>(Whole, "OutlierRepository::rebalance", IN, |m| {
+        operation::<M>(Atomic, "OutlierRepository::rebalance", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
                 m.books.rebalance(1).session(s).await
             }))
@@ -208,40 +208,40 @@ pub(super) fn of_outliers() -> Vec<Operation<outlier::Shop>> {
 pub(super) fn of_subsets() -> Vec<Operation<subset::Shop>> {
     type M = subset::Shop;
     vec![
-        operation::<M>(Whole, "SubsetRepository::insert", IN, |m| {
+        operation::<M>(Atomic, "SubsetRepository::insert", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 m.transactional.insert(&review_of(1, 20, 20)).session(s).await
             }))
         })
-        .again(subset::EXISTS),
-        operation::<M>(Whole, "SubsetRepository::insert_many", IN, |m| {
+        .retry_errors(subset::EXISTS),
+        operation::<M>(Atomic, "SubsetRepository::insert_many", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 m.eventual.insert_many(&subset::two()).session(s).await
             }))
         })
-        .again(subset::EXISTS),
-        operation::<M>(Whole, "SubsetRepository::update", IN, |m| {
+        .retry_errors(subset::EXISTS),
+        operation::<M>(Atomic, "SubsetRepository::update", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 let later = doc! { "published_date": day(30) };
                 m.transactional.update(1, 0, later).session(s).await
             }))
         }),
-        operation::<M>(Whole, "SubsetRepository::replace", IN, |m| {
+        operation::<M>(Atomic, "SubsetRepository::replace", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 m.eventual.replace(&review_of(1, 0, 30)).session(s).await
             }))
         }),
-        operation::<M>(Whole, "SubsetRepository::delete", IN, |m| {
+        operation::<M>(Atomic, "SubsetRepository::delete", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 m.eventual.delete(1, 3).session(s).await
             }))
         }),
-        operation::<M>(Whole, "SubsetRepository::delete_parent", IN, |m| {
+        operation::<M>(Atomic, "SubsetRepository::delete_parent", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 m.transactional.delete_parent(1).session(s).await
             }))
         }),
-        operation::<M>(Whole, "SubsetRepository::rebuild", IN, |m| {
+        operation::<M>(Atomic, "SubsetRepository::rebuild", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 m.eventual.rebuild(1).session(s).await
             }))
@@ -268,30 +268,30 @@ pub(super) fn of_subsets() -> Vec<Operation<subset::Shop>> {
 pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
     type M = embedded::Library;
     vec![
-        operation::<M>(Whole, "EmbeddedRepository::insert", IN, |m| {
+        operation::<M>(Atomic, "EmbeddedRepository::insert", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons.insert(&patron("sue", [address(7)])).session(s).await
             }))
         })
-        .again(&[ErrorKind::AlreadyExists]),
-        operation::<M>(Whole, "EmbeddedRepository::add_child", IN, |m| {
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "EmbeddedRepository::add_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons.add_child("joe", &address(7)).session(s).await
             }))
         })
-        .again(&[ErrorKind::AlreadyExists]),
-        operation::<M>(Whole, "EmbeddedRepository::remove_child", IN, |m| {
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "EmbeddedRepository::remove_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons.remove_child("joe", 1).session(s).await
             }))
         }),
-        operation::<M>(Whole, "EmbeddedRepository::replace_child", IN, |m| {
+        operation::<M>(Atomic, "EmbeddedRepository::replace_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
-                let moved = doc! { "id": 1, "street": "1 Some Other Street" };
-                m.patrons.replace_child("joe", &moved).session(s).await
+                let changed = doc! { "id": 1, "street": "1 Some Other Street" };
+                m.patrons.replace_child("joe", &changed).session(s).await
             }))
         }),
-        operation::<M>(Whole, "EmbeddedRepository::update_child", IN, |m| {
+        operation::<M>(Atomic, "EmbeddedRepository::update_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons
                     .update_child("joe", 1, doc! { "zip": "54321" })
@@ -299,7 +299,7 @@ pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
                     .await
             }))
         }),
-        operation::<M>(Whole, "EmbeddedRepository::reorder_children", IN, |m| {
+        operation::<M>(Atomic, "EmbeddedRepository::reorder_children", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons.reorder_children("joe", [2, 0, 1]).session(s).await
             }))

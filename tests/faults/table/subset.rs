@@ -6,8 +6,8 @@ use mongo_patterns::subset::{Consistency, Finding, Problem};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::operation::Promise::{Prefix, Reads, Steps, Whole};
-use super::operation::{Model, Of, Operation, documents, indexes, patience, text};
+use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
+use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
 use crate::subset::support::{Products, Review, builder, day, review_of, truth};
 
 const SIZE: usize = 2;
@@ -18,19 +18,19 @@ pub(super) struct Shop {
     reviews: Collection<Document>,
     pub(super) eventual: Products,
     pub(super) transactional: Products,
-    /// That asks the server which of the two it can.
-    undecided: Products,
+    /// Asks the server which consistency it supports.
+    detected: Products,
 }
 
 pub(super) fn of_size(
     of: Of<'_>,
     size: u32,
 ) -> mongo_patterns::subset::SubsetRepositoryBuilder<crate::subset::support::Product, Review> {
-    builder(&of.database()).subset_size(size).retry(patience())
+    builder(&of.database()).subset_size(size).retry(retry_policy())
 }
 
-/// The parents and children, and what is wrong with them.
-pub(super) fn look(products: &[Document], reviews: &[Document], size: usize) -> (Vec<String>, Vec<String>) {
+/// Returns the parents and children, and the damage.
+pub(super) fn inspect(products: &[Document], reviews: &[Document], size: usize) -> (Vec<String>, Vec<String>) {
     let (mut facts, mut wrong) = (Vec::new(), Vec::new());
     for product in products {
         let id = product.get("_id").unwrap();
@@ -54,7 +54,7 @@ pub(super) fn look(products: &[Document], reviews: &[Document], size: usize) -> 
     (facts, wrong)
 }
 
-/// A review, stored or embedded.
+/// Returns the fact of a review, stored or embedded.
 pub(super) fn fact(parent: i32, review: &Document) -> String {
     let (id, date) = (
         review.get_i32("review_id").unwrap(),
@@ -92,7 +92,7 @@ pub(super) async fn found(products: &Products) -> Vec<String> {
     names.collect()
 }
 
-/// Products 1 and 2, without their subsets.
+/// Stores products 1 and 2, without their subsets.
 pub(super) async fn plant(products: &Collection<Document>, reviews: &Collection<Document>) {
     let ids = 1..=2;
     let parents = ids.clone().map(|id| doc! { "_id": id, "name": "Super Widget" });
@@ -113,7 +113,7 @@ impl Model for Shop {
             reviews: of.collection("review"),
             eventual: with(Consistency::Eventual),
             transactional: with(Consistency::Transactional),
-            undecided: of_size(of, SIZE as u32).build().unwrap(),
+            detected: of_size(of, SIZE as u32).build().unwrap(),
         }
     }
 
@@ -125,7 +125,7 @@ impl Model for Shop {
 
     async fn facts(&self) -> Vec<String> {
         let [products, reviews] = documents([&self.products, &self.reviews]).await;
-        let mut facts = look(&products, &reviews, SIZE).0;
+        let mut facts = inspect(&products, &reviews, SIZE).0;
         facts.extend(indexes(&self.reviews).await);
         facts
     }
@@ -136,7 +136,7 @@ impl Model for Shop {
 
     async fn damage(&self) -> Vec<String> {
         let [products, reviews] = documents([&self.products, &self.reviews]).await;
-        look(&products, &reviews, SIZE).1
+        inspect(&products, &reviews, SIZE).1
     }
 
     async fn found(&self) -> Vec<String> {
@@ -172,7 +172,7 @@ const DELETE: &str = "SubsetRepository::delete";
 const DELETE_PARENT: &str = "SubsetRepository::delete_parent";
 pub(super) const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
-/// One to each product, into its subset.
+/// Returns a new review for each product, which belongs to its subset.
 pub(super) fn two() -> [Review; 2] {
     [review_of(1, 20, 20), review_of(2, 20, 20)]
 }
@@ -182,21 +182,21 @@ fn eventual() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Prefix, INSERT, "eventual", |m| {
             Box::pin(async move { text(m.eventual.insert(&review_of(1, 20, 20)).await) })
         })
-        .again(EXISTS),
+        .retry_errors(EXISTS),
         Operation::<Shop>::new(Prefix, INSERT_MANY, "eventual", |m| {
             Box::pin(async move { text(m.eventual.insert_many(&two()).await) })
         })
-        .again(EXISTS),
-        Operation::<Shop>::new(Whole, UPDATE, "eventual", |m| {
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, UPDATE, "eventual", |m| {
             Box::pin(async move {
                 let later = doc! { "published_date": day(30) };
                 text(m.eventual.update(1, 0, later).await)
             })
         }),
-        Operation::<Shop>::new(Whole, REPLACE, "eventual", |m| {
+        Operation::<Shop>::new(Atomic, REPLACE, "eventual", |m| {
             Box::pin(async move { text(m.eventual.replace(&review_of(1, 0, 30)).await) })
         }),
-        Operation::<Shop>::new(Whole, DELETE, "eventual", |m| {
+        Operation::<Shop>::new(Atomic, DELETE, "eventual", |m| {
             Box::pin(async move { text(m.eventual.delete(1, 3).await) })
         }),
         Operation::<Shop>::new(Steps, DELETE_PARENT, "eventual", |m| {
@@ -207,33 +207,33 @@ fn eventual() -> Vec<Operation<Shop>> {
 
 fn transactional() -> Vec<Operation<Shop>> {
     vec![
-        Operation::<Shop>::new(Whole, INSERT, "in a transaction", |m| {
+        Operation::<Shop>::new(Atomic, INSERT, "in a transaction", |m| {
             Box::pin(async move { text(m.transactional.insert(&review_of(1, 20, 20)).await) })
         })
-        .again(EXISTS),
-        Operation::<Shop>::new(Whole, INSERT_MANY, "in a transaction", |m| {
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, INSERT_MANY, "in a transaction", |m| {
             Box::pin(async move { text(m.transactional.insert_many(&two()).await) })
         })
-        .again(EXISTS),
-        Operation::<Shop>::new(Whole, UPDATE, "in a transaction", |m| {
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, UPDATE, "in a transaction", |m| {
             Box::pin(async move {
                 let later = doc! { "published_date": day(30) };
                 text(m.transactional.update(1, 0, later).await)
             })
         }),
-        Operation::<Shop>::new(Whole, REPLACE, "in a transaction", |m| {
+        Operation::<Shop>::new(Atomic, REPLACE, "in a transaction", |m| {
             Box::pin(async move { text(m.transactional.replace(&review_of(1, 0, 30)).await) })
         }),
-        Operation::<Shop>::new(Whole, DELETE, "in a transaction", |m| {
+        Operation::<Shop>::new(Atomic, DELETE, "in a transaction", |m| {
             Box::pin(async move { text(m.transactional.delete(1, 3).await) })
         }),
-        Operation::<Shop>::new(Whole, DELETE_PARENT, "in a transaction", |m| {
+        Operation::<Shop>::new(Atomic, DELETE_PARENT, "in a transaction", |m| {
             Box::pin(async move { text(m.transactional.delete_parent(1).await) })
         }),
     ]
 }
 
-/// A subset that is not that of the reviews.
+/// Stores a stale subset.
 pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         m.reviews
@@ -249,7 +249,7 @@ fn upkeep() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.eventual.ensure_indexes().await) })
         })
         .prepare(|m| Box::pin(async move { m.reviews.drop_indexes().await.unwrap() })),
-        Operation::<Shop>::new(Whole, "SubsetRepository::rebuild", "", |m| {
+        Operation::<Shop>::new(Atomic, "SubsetRepository::rebuild", "", |m| {
             Box::pin(async move { text(m.eventual.rebuild(1).await) })
         })
         .prepare(stale),
@@ -293,7 +293,7 @@ fn reads() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.eventual.children(1).limit(3).await) })
         }),
         Operation::<Shop>::new(Reads, "SubsetRepository::consistency", "", |m| {
-            Box::pin(async move { text(m.undecided.consistency().await) })
+            Box::pin(async move { text(m.detected.consistency().await) })
         }),
     ]
 }

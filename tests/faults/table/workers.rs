@@ -1,4 +1,4 @@
-//! Runs the table: the operations of all patterns, several at a time.
+//! Runs the table: the operations of all patterns, by several threads.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use super::fault::{FAULTS, Fault};
 use super::operation::{Model, Operation};
 use super::report::Report;
 
-/// A thread blocks while a fault is made, so each has a runtime of its own. Most of the time they wait for the driver.
+/// A fault blocks its thread, so each has a runtime of its own. Most of the time the threads wait for the driver.
 const WORKERS: usize = 6;
 
-/// The operations of a model, of which a worker takes each `WORKERS`th.
+/// The operations of a model. A worker runs each `WORKERS`th of them.
 type Suite = fn(usize, &Form, &Mutex<Report>);
 
 /// What happens to each command.
@@ -76,7 +76,7 @@ impl Table {
         for ended in ended {
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         }
-        assert!(report.failed().is_empty(), "these failed: {:#?}", report.failed());
+        assert!(report.failed().is_empty(), "failed cases: {:#?}", report.failed());
         let all = report.cases() + report.drops();
         let least = if extent == Extent::Sample { 100 } else { 300 };
         assert!(form.only.is_some() || all > least, "{all} cases");
@@ -153,7 +153,7 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(testkit::run(async |db| {
-        // Those of different models are to begin with different faults.
+        // Different models begin with different faults.
         let mut turn = M::PATTERN.len() + M::COLLECTIONS.len();
         for (number, operation) in &mine {
             turn += number;
@@ -181,7 +181,7 @@ async fn every_fault<M: Model>(
     let commands = undisturbed.commands.len();
     for command in 0..commands {
         for fault in form.faults(command, commands, turn) {
-            // The others are to be run all the same.
+            // A failed case does not prevent the others.
             let ended = AssertUnwindSafe(case.run(&undisturbed, command, fault))
                 .catch_unwind()
                 .await;

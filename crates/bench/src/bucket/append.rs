@@ -11,7 +11,7 @@ use super::by_hand;
 use super::trade::{FlatTrade, Trade};
 use crate::Bench;
 use crate::counts::{examined, round_trips};
-use crate::measure::{Contestant, Operation, compare, in_tasks};
+use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
 
 const KEYS: u64 = 64;
@@ -20,23 +20,23 @@ pub(super) const REPOSITORY: &str = "append";
 pub(super) const BY_HAND: &str = "the same update_one by hand";
 pub(super) const VERBATIM: &str = "by hand, with items of any content";
 const NAIVE: &str = "the manual's update_one";
-const FLAT: &str = "insert_one, a document an item";
+const FLAT: &str = "insert_one, one document per item";
 const TIME_SERIES: &str = "insert_one, time series";
 
 const TEXT: &str = "\
-Items go to 64 keys in turn, first from one writer, then from 64 tasks with a key each; the collection is new in every \
-round. All rows are compared with the same command written by hand with the driver: same filter, hint and update, the \
-same struct as the item. The manual's form has no equality on the key and no index, and so walks the buckets of its key \
-(here they are few; see *history* for many). A document an item has an index by customer and date. The time series \
-collection has the customer as its meta field.";
+Items go to 64 keys in turn, first from one writer, then from 64 tasks with one key each. The collection is new in \
+every round. All rows are compared with the same command written by hand with the driver: the same filter, hint and \
+update, and the same struct as the item. The manual's form has no equality on the key and no index, so it walks the \
+buckets of its key (here they are few; see *history* for many). One document per item has an index by customer and \
+date. The time series collection has the customer as its meta field.";
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new("append", "Append", TEXT);
     for (title, tasks, operations) in [
         ("One writer", 1, bench.pick(4000, 64)),
-        ("64 tasks, a key each", 64, bench.pick(12_800, 256)),
+        ("64 tasks, one key each", 64, bench.pick(12_800, 256)),
     ] {
-        let entries = compare(bench, title, contestants(bench, tasks, operations)).await?;
+        let entries = compare(bench, title, variants(bench, tasks, operations)).await?;
         let mut comparison = Comparison::new(title, "append", entries);
         count(bench, &mut comparison, tasks).await?;
         section.add(&comparison);
@@ -44,26 +44,26 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-fn contestants<'a>(bench: &Bench<'_>, tasks: u64, operations: u64) -> Vec<Contestant<'a>> {
+fn variants<'a>(bench: &Bench<'_>, tasks: u64, operations: u64) -> Vec<Variant<'a>> {
     let items = Trade::spread(operations);
-    let contestant = |name: &'static str, collection: Collection<Document>| {
+    let variant = |name: &'static str, collection: Collection<Document>| {
         let items = Arc::clone(&items);
-        Contestant::new(name, operations, move || {
+        Variant::new(name, operations, move || {
             let (collection, items) = (collection.clone(), Arc::clone(&items));
             async move { Ok(in_tasks(tasks, operations, prepare(name, collection, items).await?)) }
         })
         .against(BY_HAND)
     };
     vec![
-        contestant(REPOSITORY, bench.collection("ours")).ours(),
-        contestant(BY_HAND, bench.collection("by_hand")),
-        contestant(NAIVE, bench.collection("naive")),
-        contestant(FLAT, bench.collection("flat")),
-        contestant(TIME_SERIES, bench.collection("time_series")),
+        variant(REPOSITORY, bench.collection("ours")).ours(),
+        variant(BY_HAND, bench.collection("by_hand")),
+        variant(NAIVE, bench.collection("naive")),
+        variant(FLAT, bench.collection("flat")),
+        variant(TIME_SERIES, bench.collection("time_series")),
     ]
 }
 
-/// Makes a new collection and returns how one item goes into it.
+/// Creates a collection, and returns the operation that stores one item in it.
 pub(super) async fn prepare(
     name: &'static str,
     collection: Collection<Document>,
@@ -124,7 +124,7 @@ pub(super) async fn prepare(
     })
 }
 
-/// Round trips, and what one more append to a collection of the last round examines.
+/// Counts the round trips, and what one more append to a collection of the last round examines.
 async fn count(bench: &Bench<'_>, comparison: &mut Comparison, tasks: u64) -> Result<()> {
     let operations = bench.pick(640, 128);
     let items = Trade::spread(operations);

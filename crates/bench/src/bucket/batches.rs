@@ -11,15 +11,16 @@ use super::by_hand;
 use super::trade::{FlatTrade, Trade};
 use crate::Bench;
 use crate::counts::round_trips;
-use crate::measure::{Contestant, Work, compare, in_tasks};
+use crate::measure::{Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 
 const KEY: u32 = 123;
 
 const TEXT: &str = "\
-10,000 items of one key go into a new collection, and 1000 of them where they go one by one. All rows are compared \
-with single appends. The raw `update` command has 1000 of the same upserts by hand. The finished buckets are built by \
-hand from the same structs and go out in one `insert_many`: what a program can do that knows that nobody else writes.";
+10,000 items of one key are stored in a new collection, and 1000 of them if they are sent one by one. All rows are \
+compared with single appends. The raw `update` command has 1000 of the same upserts, written by hand. The finished \
+buckets are built by hand from the same structs and sent in one `insert_many`, as a program can do if it is the only \
+writer.";
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -48,7 +49,7 @@ impl Form {
             Self::Many => "append_many",
             Self::Stream => "append_stream",
             Self::Buckets => "insert_many of finished buckets",
-            Self::Flat => "insert_many, a document an item",
+            Self::Flat => "insert_many, one document per item",
         }
     }
 
@@ -61,28 +62,28 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let all = Trade::spread(bench.pick(10_000, 2000));
     let some = Trade::spread(bench.pick(1000, 200));
     let items = |form: Form| Arc::clone(if matches!(form, Form::Single) { &some } else { &all });
-    let contestants = Form::ALL.map(|form| {
+    let variants = Form::ALL.map(|form| {
         let (items, collection) = (items(form), bench.collection("batches"));
         let passes = match form {
             _ if bench.quick => 1,
             Form::Single | Form::Update => 1,
             _ => 10,
         };
-        let contestant = Contestant::new(form.name(), items.len() as u64, move || {
+        let variant = Variant::new(form.name(), items.len() as u64, move || {
             prepare(form, collection.clone(), Arc::clone(&items))
         });
-        let contestant = contestant.against(Form::Single.name()).passes(passes);
-        if form.is_ours() { contestant.ours() } else { contestant }
+        let variant = variant.against(Form::Single.name()).passes(passes);
+        if form.is_ours() { variant.ours() } else { variant }
     });
     let title = format!("{} items of one key", number(all.len() as f64));
-    let entries = compare(bench, &title, contestants.into()).await?;
+    let entries = compare(bench, &title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "item", entries);
     comparison.also_against(Form::Buckets.name(), "rate ratio to finished buckets");
     for form in Form::ALL {
         let items = items(form);
         let work = prepare(form, bench.recorded("batches"), Arc::clone(&items)).await?;
         let trips = round_trips(bench, 1, work).await?;
-        comparison.figure(form.name(), "round trips in all", trips);
+        comparison.figure(form.name(), "total round trips", trips);
         comparison.figure(form.name(), "items", items.len() as f64);
     }
     let mut section = Section::new("batches", "Batches", TEXT);
@@ -123,7 +124,7 @@ async fn prepare(form: Form, collection: Collection<Document>, items: Arc<[Trade
         }
         .boxed(),
         Form::Stream => {
-            // A stream owns its items. Where they come from is not what is measured.
+            // A stream owns its items. Cloning them is not part of the measurement.
             let items: Vec<(u32, Trade)> = items.iter().map(|item| (KEY, item.clone())).collect();
             async move {
                 let appended = trades.append_stream(stream::iter(items)).await?;

@@ -1,4 +1,4 @@
-//! The pattern as one writes it with the driver alone.
+//! The pattern written with the driver only.
 
 use anyhow::Result;
 use mongodb::bson::{Bson, Document, Regex, cstr, doc, serialize_to_bson, serialize_to_raw_document_buf};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::trade::Trade;
 
-/// The repository's index, by the name that it gives it.
+/// The repository's index, by its name.
 pub(super) const OPEN_INDEX: &str = "customerId_1_count_lt_10";
 
-/// A bucket of the manual, as one would declare it.
+/// A bucket of the manual, as an application would declare it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Bucket<History> {
     #[serde(rename = "_id")]
@@ -30,13 +30,13 @@ pub(super) fn ids_of(customer: u32) -> Result<Regex> {
     })
 }
 
-/// The repository's append: the same filter, hint and update.
+/// Appends with the command of the repository: the same filter, hint and update.
 pub(super) async fn append(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
     append_encoded(collection, customer, trade, serialize_to_bson(trade)?).await
 }
 
-/// The same for items of any content. `serialize_to_bson` takes a document such as `{ "$date": 5 }` for extended JSON
-/// and makes a date of it; the encoding of an insert does not, nor does the repository.
+/// Does the same for items of any content. `serialize_to_bson` interprets a document such as `{ "$date": 5 }` as
+/// extended JSON, and turns it into a date. The encoding of an insert does not, nor does the repository.
 pub(super) async fn append_verbatim(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
     let item = Document::try_from(&serialize_to_raw_document_buf(trade)?)?;
     append_encoded(collection, customer, trade, item.into()).await
@@ -53,7 +53,7 @@ async fn append_encoded(collection: &Collection<Document>, customer: u32, trade:
     Ok(())
 }
 
-/// The manual's append, word for word: no equality on the key, and no index but that of `_id`.
+/// Appends with the manual's command, literally: no equality on the key, and no index except that of `_id`.
 pub(super) async fn naive_append(collection: &Collection<Document>, customer: u32, trade: &Trade) -> Result<()> {
     let filter = doc! { "_id": ids_of(customer)?, "count": { "$lt": 10 } };
     collection
@@ -63,7 +63,7 @@ pub(super) async fn naive_append(collection: &Collection<Document>, customer: u3
     Ok(())
 }
 
-/// Whether an update was refused since its `_id` is taken.
+/// Returns whether an update was refused because its `_id` exists.
 pub(super) fn is_duplicate(error: &anyhow::Error) -> bool {
     let kind = error.downcast_ref().map(|error: &mongodb::error::Error| &*error.kind);
     matches!(kind, Some(ErrorKind::Write(WriteFailure::WriteError(error))) if error.code == 11000)
@@ -77,13 +77,13 @@ pub(super) fn update(customer: u32, trade: &Trade, item: Bson) -> Result<Documen
     })
 }
 
-/// An empty collection for one document an item, with the index that its pages need.
+/// Creates an empty collection for one document per item, with the index that its pages need.
 pub(super) async fn flat(collection: &Collection<Document>) -> Result<()> {
     super::empty(collection).await?;
     Ok(index(collection).await?)
 }
 
-/// An index by customer and date.
+/// Creates an index by customer and date.
 pub(super) async fn index(collection: &Collection<Document>) -> mongodb::error::Result<()> {
     let keys = doc! { "customerId": 1, "date": 1 };
     let options = IndexOptions::builder().name("customerId_1_date_1".to_owned()).build();
@@ -91,7 +91,7 @@ pub(super) async fn index(collection: &Collection<Document>) -> mongodb::error::
     collection.create_index(index).await.map(|_| ())
 }
 
-/// An empty time series collection.
+/// Creates an empty time series collection.
 pub(super) async fn time_series(
     collection: &Collection<Document>,
     granularity: Option<TimeseriesGranularity>,

@@ -1,4 +1,4 @@
-//! The combining writer.
+//! The batching writer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,36 +13,36 @@ use super::Trades;
 use super::trade::Trade;
 use crate::Bench;
 use crate::counts::round_trips;
-use crate::measure::{Contestant, Operation, compare, in_tasks, median};
+use crate::measure::{Operation, Variant, compare, in_tasks, median};
 use crate::report::{Comparison, Section};
 
 const KEY: u32 = 123;
 const TASKS: u64 = 64;
 const SINGLE: &str = "append";
-const COMBINED: &str = "BatchingWriter::append";
+const BATCHED: &str = "BatchingWriter::append";
 
 const TEXT: &str = "\
-64 tasks append to one key, each one item after another; then one task does, so that nothing can be combined, and what \
-counts is how long an append takes. The combining writer is compared with plain appends.";
+64 tasks append to one key, each one item after another. Then one task appends, so that nothing can be batched, and \
+the latency of an append counts. The batching writer is compared with plain appends.";
 
 type Latencies = Arc<Mutex<Vec<Duration>>>;
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
-    let mut section = Section::new("combine", "The combining writer", TEXT);
-    let (single, combined) = bench.pick((1920, 9600), (192, 640));
-    section.add(&together(bench, single, combined).await?);
+    let mut section = Section::new("combine", "The batching writer", TEXT);
+    let (single, batched) = bench.pick((1920, 9600), (192, 640));
+    section.add(&together(bench, single, batched).await?);
     section.add(&alone(bench, bench.pick(2000, 100)).await?);
     Ok(section)
 }
 
-async fn together(bench: &Bench<'_>, single: u64, combined: u64) -> Result<Comparison> {
+async fn together(bench: &Bench<'_>, single: u64, batched: u64) -> Result<Comparison> {
     let title = "64 tasks on one key";
-    let contestants = [
-        contestant(bench, SINGLE, TASKS, single, None),
-        contestant(bench, COMBINED, TASKS, combined, None),
+    let variants = [
+        variant(bench, SINGLE, TASKS, single, None),
+        variant(bench, BATCHED, TASKS, batched, None),
     ];
-    let mut comparison = Comparison::new(title, "append", compare(bench, title, contestants.into()).await?);
-    for (name, operations) in [(SINGLE, single), (COMBINED, combined)] {
+    let mut comparison = Comparison::new(title, "append", compare(bench, title, variants.into()).await?);
+    for (name, operations) in [(SINGLE, single), (BATCHED, batched)] {
         let append = prepare(name, bench.recorded("combine"), Trade::spread(operations), None).await?;
         let trips = round_trips(bench, operations, in_tasks(TASKS, operations, append)).await?;
         comparison.figure(name, "round trips", trips);
@@ -51,17 +51,17 @@ async fn together(bench: &Bench<'_>, single: u64, combined: u64) -> Result<Compa
 }
 
 async fn alone(bench: &Bench<'_>, operations: u64) -> Result<Comparison> {
-    let title = "A lone append";
-    let names = [SINGLE, COMBINED];
+    let title = "A single append";
+    let names = [SINGLE, BATCHED];
     let latencies: [Latencies; 2] = Default::default();
-    let contestants = [0, 1].map(|index| {
+    let variants = [0, 1].map(|index| {
         let latencies = Some(Arc::clone(&latencies[index]));
-        contestant(bench, names[index], 1, operations, latencies)
+        variant(bench, names[index], 1, operations, latencies)
     });
-    let mut comparison = Comparison::new(title, "append", compare(bench, title, contestants.into()).await?);
+    let mut comparison = Comparison::new(title, "append", compare(bench, title, variants.into()).await?);
     for (name, latencies) in names.into_iter().zip(latencies) {
         let latencies = latencies.lock().unwrap_or_else(PoisonError::into_inner);
-        // The first round is the one that warms up.
+        // The first round is the warm-up.
         let rounds = latencies.chunks(operations as usize).skip(1);
         let (mut medians, mut slow) = (Vec::new(), Vec::new());
         for round in rounds {
@@ -76,23 +76,23 @@ async fn alone(bench: &Bench<'_>, operations: u64) -> Result<Comparison> {
     Ok(comparison)
 }
 
-fn contestant<'a>(
+fn variant<'a>(
     bench: &Bench<'_>,
     name: &'static str,
     tasks: u64,
     operations: u64,
     latencies: Option<Latencies>,
-) -> Contestant<'a> {
+) -> Variant<'a> {
     let collection = bench.collection("combine");
     let items = Trade::spread(operations);
-    let contestant = Contestant::new(name, operations, move || {
+    let variant = Variant::new(name, operations, move || {
         let append = prepare(name, collection.clone(), Arc::clone(&items), latencies.clone());
         async move { Ok(in_tasks(tasks, operations, append.await?)) }
     });
-    contestant.ours().against(SINGLE)
+    variant.ours().against(SINGLE)
 }
 
-/// Makes a new collection and returns the append, which notes how long it takes where there is a place for it.
+/// Creates a collection, and returns the append, which records its latency if `latencies` is given.
 async fn prepare(
     name: &'static str,
     collection: Collection<Document>,
@@ -118,7 +118,7 @@ async fn prepare(
 }
 
 async fn append(name: &str, trades: &Trades, writer: &BatchingWriter<u32, Trade>, item: &Trade) -> Result<()> {
-    if name == COMBINED {
+    if name == BATCHED {
         writer.append(&KEY, item).await?;
     } else {
         trades.append(&KEY, item).await?;

@@ -11,12 +11,12 @@ use super::by_hand;
 use super::trade::Trade;
 use crate::Bench;
 use crate::counts::examined;
-use crate::measure::{Contestant, Operation, Work, compare, in_tasks};
+use crate::measure::{Operation, Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 
-/// So many keys have a history of each length.
+/// The number of keys with a history of each length.
 const KEYS: u32 = 4;
-/// They open a bucket, and do not fill it: then it can be taken away, and the history is as long as before.
+/// Appends open a bucket and do not fill it. So it can be removed, and the history keeps its length.
 const ITEMS: u64 = 9;
 
 const TEXT: &str = "\
@@ -28,19 +28,19 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let (ours, naive) = (bench.collection("history_ours"), bench.collection("history_naive"));
     fill(&ours, &naive, lengths).await?;
 
-    let mut contestants = Vec::new();
+    let mut variants = Vec::new();
     for buckets in lengths {
         let passes = bench.pick(40, 2);
-        let contestant = contestant(true, &ours, buckets, lengths).passes(passes);
-        contestants.push(contestant.against(name(true, lengths[0])).ours());
+        let variant = variant(true, &ours, buckets, lengths).passes(passes);
+        variants.push(variant.against(name(true, lengths[0])).ours());
     }
     for buckets in lengths {
         let passes = bench.pick(if buckets > 1000 { 4 } else { 40 }, 2);
-        let contestant = contestant(false, &naive, buckets, lengths).passes(passes);
-        contestants.push(contestant.against(name(false, lengths[0])));
+        let variant = variant(false, &naive, buckets, lengths).passes(passes);
+        variants.push(variant.against(name(false, lengths[0])));
     }
     let title = "By the length of the key's history";
-    let mut comparison = Comparison::new(title, "append", compare(bench, title, contestants).await?);
+    let mut comparison = Comparison::new(title, "append", compare(bench, title, variants).await?);
     for (is_ours, collection) in [(true, "history_ours"), (false, "history_naive")] {
         for buckets in lengths {
             let collection = bench.recorded(collection);
@@ -62,13 +62,13 @@ fn name(ours: bool, buckets: u64) -> String {
     format!("{form}, {} bucket{plural}", number(buckets as f64))
 }
 
-/// The first of the keys that have so many buckets.
+/// Returns the first of the keys with this number of buckets.
 fn first_key(buckets: u64, lengths: [u64; 3]) -> u32 {
-    let place = lengths.iter().position(|length| *length == buckets);
-    1000 * (place.unwrap_or(0) as u32 + 1)
+    let position = lengths.iter().position(|length| *length == buckets);
+    1000 * (position.unwrap_or(0) as u32 + 1)
 }
 
-/// The same histories in both collections.
+/// Stores the same histories in both collections.
 async fn fill(ours: &Collection<Document>, naive: &Collection<Document>, lengths: [u64; 3]) -> Result<()> {
     let trades = super::fresh(ours).await?;
     for buckets in lengths {
@@ -82,10 +82,10 @@ async fn fill(ours: &Collection<Document>, naive: &Collection<Document>, lengths
     Ok(())
 }
 
-fn contestant<'a>(ours: bool, collection: &Collection<Document>, buckets: u64, lengths: [u64; 3]) -> Contestant<'a> {
+fn variant<'a>(ours: bool, collection: &Collection<Document>, buckets: u64, lengths: [u64; 3]) -> Variant<'a> {
     let collection = collection.clone();
     let operations = u64::from(KEYS) * ITEMS;
-    Contestant::new(name(ours, buckets), operations, move || {
+    Variant::new(name(ours, buckets), operations, move || {
         let collection = collection.clone();
         async move {
             let work: Work = in_tasks(1, operations, append(ours, collection, buckets, lengths).await?);
@@ -94,12 +94,12 @@ fn contestant<'a>(ours: bool, collection: &Collection<Document>, buckets: u64, l
     })
 }
 
-/// Takes the open buckets away and returns the append, to the keys in turn.
+/// Removes the open buckets, and returns the append, to the keys in turn.
 async fn append(ours: bool, collection: Collection<Document>, buckets: u64, lengths: [u64; 3]) -> Result<Operation> {
     let end = lengths[2] * u64::from(super::PAGE_SIZE);
     let items: Arc<[Trade]> = Trade::spread(end + ITEMS).iter().skip(end as usize).cloned().collect();
     let first = first_key(buckets, lengths);
-    // An item of each key opens its bucket, and so names it.
+    // The first item of each key opens its bucket, and determines its name.
     let open: Vec<String> = (first..first + KEYS)
         .map(|key| format!("{key}_{}", items[0].second()))
         .collect();

@@ -13,26 +13,26 @@ use super::by_hand;
 use super::trade::Trade;
 use crate::Bench;
 use crate::counts::{number, round_trips};
-use crate::measure::{Contestant, Entry, Work, compare, in_tasks};
+use crate::measure::{Entry, Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section};
 
 const KEY: u32 = 123;
 const WRITERS: [u64; 4] = [1, 4, 16, 64];
 
 const TEXT: &str = "\
-All writers append to one key: items of a second each, then items of one second, whose buckets all want the same \
-`_id`. Rows are compared with one writer. The manual's form runs in the counting pass alone, where it opens several \
-buckets at once, and loses items whose bucket's `_id` is taken.";
+All writers append to one key: first items of a second each, then items of one second, whose buckets compete for the \
+same `_id`. Rows are compared with one writer. The manual's form runs only in the counting pass, where it opens \
+several buckets at once, and loses items whose bucket's `_id` is taken.";
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new("one-key", "Many writers on one key", TEXT);
     for (title, items) in [
-        ("A second an item", Trade::spread as fn(u64) -> Arc<[Trade]>),
+        ("One item per second", Trade::spread as fn(u64) -> Arc<[Trade]>),
         ("All items in one second", Trade::same_second),
     ] {
         let timed = items(bench.pick(2560, 128));
-        let contestants = WRITERS.map(|writers| contestant(bench.collection("one_key"), writers, &timed));
-        let entries = compare(bench, title, contestants.into()).await?;
+        let variants = WRITERS.map(|writers| variant(bench.collection("one_key"), writers, &timed));
+        let entries = compare(bench, title, variants.into()).await?;
         let mut comparison = Comparison::new(title, "append", entries);
         let counted = items(bench.pick(2000, 160));
         for writers in WRITERS {
@@ -53,16 +53,16 @@ fn name(writers: u64) -> String {
     }
 }
 
-fn contestant<'a>(collection: Collection<Document>, writers: u64, items: &Arc<[Trade]>) -> Contestant<'a> {
+fn variant<'a>(collection: Collection<Document>, writers: u64, items: &Arc<[Trade]>) -> Variant<'a> {
     let items = Arc::clone(items);
-    Contestant::new(name(writers), items.len() as u64, move || {
+    Variant::new(name(writers), items.len() as u64, move || {
         appends(collection.clone(), writers, Arc::clone(&items))
     })
     .ours()
     .against(name(1))
 }
 
-/// Makes a new collection and returns the appends to it.
+/// Creates a collection, and returns the appends to it.
 async fn appends(collection: Collection<Document>, writers: u64, items: Arc<[Trade]>) -> Result<Work> {
     let trades = super::fresh(&collection).await?;
     let operations = items.len() as u64;
@@ -81,14 +81,14 @@ async fn count(bench: &Bench<'_>, comparison: &mut Comparison, writers: u64, ite
     let operations = items.len() as u64;
     let work = appends(bench.recorded("counted"), writers, Arc::clone(items)).await?;
     let mut open = 0;
-    let trips = round_trips(bench, operations, watched(bench, work, &mut open)).await?;
+    let trips = round_trips(bench, operations, count_open(bench, work, &mut open)).await?;
     let stored = Stored::of(&bench.collection("counted")).await?;
     ensure!(
         stored.items == operations as f64,
         "{} of {operations} items are stored",
         stored.items
     );
-    stored.tell(comparison, &name(writers), trips, open, 0);
+    stored.add_to(comparison, &name(writers), trips, open, 0);
     Ok(())
 }
 
@@ -112,16 +112,16 @@ async fn count_naive(bench: &Bench<'_>, comparison: &mut Comparison, writers: u6
         .boxed()
     };
     let (work, mut open) = (in_tasks(writers, operations, Arc::new(append)), 0);
-    let trips = round_trips(bench, operations, watched(bench, work, &mut open)).await?;
+    let trips = round_trips(bench, operations, count_open(bench, work, &mut open)).await?;
     let stored = Stored::of(&bench.collection("counted")).await?;
     let name = format!("the manual's update_one, {}", name(writers));
     comparison.entries.push(Entry::untimed(&name));
-    stored.tell(comparison, &name, trips, open, lost.load(Ordering::Relaxed));
+    stored.add_to(comparison, &name, trips, open, lost.load(Ordering::Relaxed));
     Ok(())
 }
 
-/// Does the work, and looks meanwhile how many buckets are open at once, at most.
-async fn watched(bench: &Bench<'_>, work: Work, most: &mut u64) -> Result<()> {
+/// Does the work, and concurrently counts the open buckets. Sets the largest number.
+async fn count_open(bench: &Bench<'_>, work: Work, most: &mut u64) -> Result<()> {
     let collection = bench.collection("counted");
     let snapshot = TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
@@ -129,7 +129,7 @@ async fn watched(bench: &Bench<'_>, work: Work, most: &mut u64) -> Result<()> {
     let mut session = collection.client().start_session().await?;
     let work = tokio::spawn(work);
     while !work.is_finished() {
-        // Without a snapshot, a bucket that is seen before it is full and its successor would be two.
+        // Without a snapshot, a bucket that is read before it is full would be counted together with its successor.
         session.start_transaction().with_options(snapshot.clone()).await?;
         let open = collection.count_documents(doc! { "count": { "$lt": 10 } });
         *most = open.session(&mut session).await?.max(*most);
@@ -138,7 +138,7 @@ async fn watched(bench: &Bench<'_>, work: Work, most: &mut u64) -> Result<()> {
     work.await?
 }
 
-/// What a collection holds.
+/// The contents of a collection.
 struct Stored {
     buckets: f64,
     items: f64,
@@ -160,10 +160,10 @@ impl Stored {
         })
     }
 
-    fn tell(&self, comparison: &mut Comparison, entry: &str, round_trips: f64, open: u64, lost: u64) {
+    fn add_to(&self, comparison: &mut Comparison, entry: &str, round_trips: f64, open: u64, lost: u64) {
         comparison.figure(entry, "round trips", round_trips);
         comparison.figure(entry, "buckets", self.buckets);
-        comparison.figure(entry, "open at once, at most", open as f64);
+        comparison.figure(entry, "most open buckets", open as f64);
         comparison.figure(entry, "lost items", lost as f64);
     }
 }

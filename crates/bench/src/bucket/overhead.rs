@@ -1,4 +1,4 @@
-//! What the repository costs over the same commands by hand.
+//! The overhead of the repository over the same commands by hand.
 
 use anyhow::Result;
 use futures::FutureExt;
@@ -12,37 +12,37 @@ use crate::alternate::{Alternative, Turns, alternate};
 use crate::measure::Entry;
 use crate::report::{Comparison, Section};
 
-const REPOSITORY_AGAIN: &str = "append, once more";
-const BY_HAND_AGAIN: &str = "by hand, once more";
+const REPOSITORY_REPEATED: &str = "append, repeated";
+const BY_HAND_REPEATED: &str = "by hand, repeated";
 const PAGE: &str = "page";
-const PAGE_AGAIN: &str = "page, once more";
+const PAGE_REPEATED: &str = "page, repeated";
 const FIND: &str = "find and skip by hand";
 
 const TEXT: &str = "\
-The same command by the repository and by hand, in turns of one operation, and in turns of 64 that are under way at \
-once, on a thread that does nothing else. CPU is that thread's, the system's part of it included, and of a round the \
-median turn's. Two forms are there twice: the ratio of the second to the first is what the method cannot tell apart. \
-In turns of one, the client waits for the server each time and finds its caches cold. By hand, the item is encoded by \
-`serialize_to_bson`, as one would, which makes a date of a document such as `{ \"$date\": 5 }` in it. The last row \
-encodes it as an insert does, so that any item comes back as it went in, as does the repository.";
+The same command by the repository and by hand, alternating after each operation, and after each 64 concurrent \
+operations, on a dedicated thread. CPU is the CPU time of that thread, including system time, in the median turn of a \
+round. Two forms run twice: the ratio of the second to the first is the error of the method. With single operations, \
+the client waits for the server each time and has cold caches. By hand, the item is encoded by `serialize_to_bson`, \
+the usual way, which turns a document such as `{ \"$date\": 5 }` into a date. The last row encodes it as an insert \
+does, so that any item is returned as it was stored; so does the repository.";
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
-    let mut section = Section::new("overhead", "What the repository adds", TEXT);
-    let alone = Turns {
+    let mut section = Section::new("overhead", "Overhead of the repository", TEXT);
+    let single = Turns {
         turns: bench.pick(2000, 32),
-        at_once: 1,
+        concurrency: 1,
     };
-    let together = Turns {
+    let concurrent = Turns {
         turns: bench.pick(100, 4),
-        at_once: 64,
+        concurrency: 64,
     };
-    for (title, turns) in [("Append", alone), ("Append, 64 at once", together)] {
+    for (title, turns) in [("Append", single), ("Append, 64 concurrent", concurrent)] {
         section.add(&Comparison::new(title, "append", append(bench, turns).await?));
     }
     pages::fill(bench, 100).await?;
     for (title, turns) in [
-        ("Read a page of ten items", alone),
-        ("Read a page, 64 at once", together),
+        ("Read a page of ten items", single),
+        ("Read a page, 64 concurrent", concurrent),
     ] {
         section.add(&Comparison::new(title, "page", read(bench, turns).await?));
     }
@@ -50,15 +50,15 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 }
 
 async fn append(bench: &Bench<'_>, turns: Turns) -> Result<Vec<Entry>> {
-    let items = Trade::spread(turns.turns * turns.at_once * (bench.rounds as u64 + 1));
+    let items = Trade::spread(turns.turns * turns.concurrency * (bench.rounds as u64 + 1));
     let prepare = |database: Database| {
         async move {
             let mut alternatives = Vec::new();
             for (name, form, collection) in [
                 (REPOSITORY, REPOSITORY, "overhead_1"),
                 (BY_HAND, BY_HAND, "overhead_2"),
-                (REPOSITORY_AGAIN, REPOSITORY, "overhead_3"),
-                (BY_HAND_AGAIN, BY_HAND, "overhead_4"),
+                (REPOSITORY_REPEATED, REPOSITORY, "overhead_3"),
+                (BY_HAND_REPEATED, BY_HAND, "overhead_4"),
                 (VERBATIM, VERBATIM, "overhead_5"),
             ] {
                 alternatives.push(Alternative {
@@ -81,8 +81,8 @@ async fn read(bench: &Bench<'_>, turns: Turns) -> Result<Vec<Entry>> {
             let forms = [
                 (PAGE, Form::Number),
                 (FIND, Form::ByHand),
-                (PAGE_AGAIN, Form::Number),
-                (BY_HAND_AGAIN, Form::ByHand),
+                (PAGE_REPEATED, Form::Number),
+                (BY_HAND_REPEATED, Form::ByHand),
             ];
             let alternatives = forms.map(|(name, form)| Alternative {
                 name,

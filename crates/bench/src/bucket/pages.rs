@@ -11,18 +11,18 @@ use super::trade::{FlatTrade, Trade};
 use super::{Trades, by_hand};
 use crate::Bench;
 use crate::counts::examined;
-use crate::measure::{Contestant, Operation, compare, in_tasks};
+use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 
 const KEY: u32 = 123;
 const PAGE: u64 = super::PAGE_SIZE as u64;
 
 const TEXT: &str = "\
-One reader reads a page of ten items of a key that has 10,000 pages, and decodes it. Each form is compared with itself \
-at page 1. A cursor starts at the token of the page before; the query for page 1 has none, and is a simpler one, so \
-there is page 2 too. The form by hand is the manual's, `find` with `skip`. One \
-document an item has an index by customer and date; there a page is ten documents, found by `skip`, or by the date of \
-the last item of the page before.";
+One reader reads a page of ten items of a key that has 10,000 pages, and decodes it. Each form is compared with \
+itself at page 1. A read by token starts at the token of the previous page. Page 1 has no token and a simpler query, \
+so the table also has page 2. The form by hand is the manual's, `find` with `skip`. One document per item has an \
+index by customer and date. A page is ten documents there, found by `skip`, or by the date of the last item of the \
+previous page.";
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
@@ -39,7 +39,7 @@ impl Form {
     fn name(self, page: u64) -> String {
         let form = match self {
             Self::Number => "page",
-            Self::Cursor => "pages, by cursor",
+            Self::Cursor => "pages, by token",
             Self::ByHand => "find and skip by hand",
             Self::Flat => "flat, find and skip",
             Self::FlatCursor => "flat, by date",
@@ -47,7 +47,7 @@ impl Form {
         format!("{form}, page {}", number(page as f64))
     }
 
-    /// Far pages take long by number.
+    /// Late pages are slow by number.
     fn operations(self, page: u64) -> u64 {
         match self {
             Self::Flat if page > 1000 => 40,
@@ -61,24 +61,24 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let pages = bench.pick([1, 2, 100, 10_000], [1, 2, 10, 100]);
     fill(bench, pages[3]).await?;
     let timed = Reader::new(&bench.collection("pages"), &bench.collection("pages_flat"))?;
-    let mut contestants = Vec::new();
+    let mut variants = Vec::new();
     for form in Form::ALL {
         for page in pages {
             let operations = bench.pick(form.operations(page), 20);
             let operation = timed.operation(form, page);
-            let contestant = Contestant::new(form.name(page), operations, move || {
+            let variant = Variant::new(form.name(page), operations, move || {
                 let operation = Arc::clone(&operation);
                 async move { Ok(in_tasks(1, operations, operation)) }
             });
-            let contestant = contestant.against(form.name(pages[0]));
-            contestants.push(match form {
-                Form::Number | Form::Cursor => contestant.ours(),
-                _ => contestant,
+            let variant = variant.against(form.name(pages[0]));
+            variants.push(match form {
+                Form::Number | Form::Cursor => variant.ours(),
+                _ => variant,
             });
         }
     }
-    let title = "By the number of the page";
-    let mut comparison = Comparison::new(title, "page", compare(bench, title, contestants).await?);
+    let title = "By page number";
+    let mut comparison = Comparison::new(title, "page", compare(bench, title, variants).await?);
     let counted = Reader::new(&bench.recorded("pages"), &bench.recorded("pages_flat"))?;
     for form in Form::ALL {
         for page in pages {
@@ -120,22 +120,25 @@ impl Reader {
         })
     }
 
-    /// Reads one page, and checks that it is the right one.
+    /// Reads one page, and checks that it is the expected one.
     pub(super) fn operation(&self, form: Form, page: u64) -> Operation {
         let reader = Arc::new(self.clone());
         let expected = Trade::spread(page * PAGE)[((page - 1) * PAGE) as usize].date;
         Arc::new(move |_| {
             let reader = Arc::clone(&reader);
             async move {
-                let (first, items) = reader.read(form, page).await?.context("there is no such page")?;
-                ensure!(first == expected && items as u64 == PAGE, "it is another page");
+                let (first, items) = reader.read(form, page).await?.context("the page does not exist")?;
+                ensure!(
+                    first == expected && items as u64 == PAGE,
+                    "the read returned another page"
+                );
                 Ok(())
             }
             .boxed()
         })
     }
 
-    /// The date of the page's first item, and how many it has.
+    /// Returns the date of the page's first item, and the number of its items.
     async fn read(&self, form: Form, page: u64) -> Result<Option<(DateTime, usize)>> {
         let of_trades = |items: &[Trade]| Some((items.first()?.date, items.len()));
         match form {
@@ -174,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// The second at which the page before this one was opened.
+    /// Returns the second at which the previous page was opened.
     fn second_before(&self, page: u64) -> i64 {
         super::trade::SECOND + ((page - 2) * PAGE) as i64
     }

@@ -1,4 +1,4 @@
-//! What items take on disk.
+//! The size of items on disk.
 
 use anyhow::{Result, ensure};
 use futures::stream;
@@ -19,11 +19,11 @@ const CUSTOMERS: u64 = 1000;
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
 const TEXT: &str = "\
-A million trades of 1000 customers, which came in turn, a trade a second: so one of each customer every 17 minutes, 1000 \
-each. One document an item has an index by customer and date, as its pages need it; buckets have the repository's index. \
-Time series collections have the customer as their meta field; how well they pack depends on how near in time a \
-customer's items are, and the second one is told that they are hours apart, and has an index by customer and date. Sizes \
-are those of `collStats` after a checkpoint: data before compression, then files. The ratio is that of the files.";
+A million trades of 1000 customers in turn, one trade per second: each customer has 1000 trades, one every 17 \
+minutes. One document per item has an index by customer and date, as its pages need it; buckets have the repository's \
+index. Time series collections have the customer as their meta field. Their size depends on the time between a \
+customer's items. The second one has the granularity of hours, and an index by customer and date. Sizes are those of \
+`collStats` after a checkpoint: data before compression, then files. The ratio is that of the files.";
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -44,7 +44,7 @@ impl Form {
 
     fn name(self) -> String {
         match self {
-            Self::Flat => "a document an item".to_owned(),
+            Self::Flat => "one document per item".to_owned(),
             Self::Buckets(size) => format!("buckets of {size}"),
             Self::TimeSeries => "time series".to_owned(),
             Self::TimeSeriesHours => "time series, hours, with an index".to_owned(),
@@ -138,7 +138,7 @@ fn section(items: u64, measured: &[(Form, Sizes)]) -> Section {
     section
 }
 
-/// Item `n` of a collection: a second after the one before, more or less.
+/// Returns item `n` of a collection, about one second after the previous one.
 fn item(n: u64) -> (u32, Trade) {
     let millis = (scatter(n) >> 40) as i64 % 1000;
     (
@@ -177,7 +177,7 @@ async fn load(form: Form, collection: &Collection<Document>, items: u64) -> Resu
 }
 
 async fn sizes(collection: &Collection<Document>) -> Result<Sizes> {
-    // It makes a checkpoint: before one, the files do not hold what was written last.
+    // This runs a checkpoint. Before one, the files lack the last writes.
     collection
         .client()
         .database("admin")

@@ -13,7 +13,7 @@ const TICKERS: [&str; 16] = [
     "QCOM", "AMD",
 ];
 
-/// Bits of a number that look random, and are the same in every run: what is regular would be compressed away. This is
+/// Returns pseudorandom bits of a number, the same in every run, because regular data would be compressed away. This is
 /// SplitMix64.
 pub(crate) fn scatter(n: u64) -> u64 {
     let mut bits = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -32,7 +32,7 @@ pub(super) struct Trade {
 }
 
 impl Trade {
-    /// Trade `n`, at a time in milliseconds.
+    /// Returns trade `n`, at a time in milliseconds.
     pub(super) fn at(n: u64, millis: i64) -> Self {
         let random = scatter(n);
         Self {
@@ -43,13 +43,13 @@ impl Trade {
         }
     }
 
-    /// So many trades, one a second.
+    /// Returns this number of trades, one per second.
     pub(super) fn spread(count: u64) -> Arc<[Self]> {
         let trades = (0..count).map(|n| Self::at(n, (SECOND + n as i64) * 1000 + 434));
         trades.collect()
     }
 
-    /// So many trades, all in one second.
+    /// Returns this number of trades, all in one second.
     pub(super) fn same_second(count: u64) -> Arc<[Self]> {
         (0..count)
             .map(|n| Self::at(n, SECOND * 1000 + (n % 1000) as i64))
@@ -61,7 +61,7 @@ impl Trade {
     }
 }
 
-/// A trade as a document of its own, as it is without the pattern.
+/// A trade as a document of its own, without the pattern.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FlatTrade {
     #[serde(rename = "customerId")]

@@ -1,4 +1,4 @@
-//! The pattern as one writes it with the driver alone.
+//! The pattern written with the driver only.
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
@@ -7,9 +7,9 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::Error;
 use mongodb::options::{Hint, ReturnDocument};
 
-use super::place::{Book, CAP, Place, THRESHOLD};
+use super::collections::{Book, CAP, Collections, THRESHOLD};
 
-/// The repository's index, by the name that it gives it.
+/// The repository's index, by its name.
 const SEQ_INDEX: &str = "book_id_1_seq_1";
 
 fn is_flagged() -> Document {
@@ -24,8 +24,8 @@ fn with_user(array: &str, user: &str) -> Document {
     doc! { "$concatArrays": [stored(array), { "$slice": [{ "$literal": [user] }, "$$room"] }] }
 }
 
-/// The repository's push: the same commands.
-pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
+/// Pushes with the commands of the repository.
+pub(super) async fn push(collections: &Collections, id: i32, user: &str) -> Result<()> {
     let array = "$customers_purchased";
     let size = doc! { "$size": stored(array) };
     let room = doc! { "$cond": [is_flagged(), 0, { "$subtract": [50, &size] }] };
@@ -36,7 +36,7 @@ pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
         doc! { "customers_purchased": { "$type": "array" } },
         doc! { "customers_purchased": null },
     ];
-    let before = place
+    let before = collections
         .sales
         .find_one_and_update(
             doc! { "_id": { "$eq": id }, "$or": either.to_vec() },
@@ -44,15 +44,15 @@ pub(super) async fn push(place: &Place, id: i32, user: &str) -> Result<()> {
         )
         .projection(doc! { "_id": 0, "flagged": is_flagged(), "size": size })
         .await?
-        .context("there is no such book")?;
+        .context("the book does not exist")?;
     if before.get_bool("flagged")? {
-        fill(place, id, user, i32::try_from(CAP)?).await?;
+        fill(collections, id, user, i32::try_from(CAP)?).await?;
     }
     Ok(())
 }
 
-/// The second of its commands, to extras that have room.
-pub(super) async fn fill(place: &Place, id: i32, user: &str, cap: i32) -> Result<()> {
+/// Sends the second of its commands, to an overflow document that is not full.
+pub(super) async fn fill(collections: &Collections, id: i32, user: &str, cap: i32) -> Result<()> {
     let extras = "$customers_purchased_extra";
     let is_count = doc! { "$and": [
         { "$in": [{ "$type": "$count" }, ["int", "long", "double"]] },
@@ -68,69 +68,70 @@ pub(super) async fn fill(place: &Place, id: i32, user: &str, cap: i32) -> Result
         "count": if_taken(total, "$count"),
         "customers_purchased_extra": if_taken(with_user(extras, user), extras),
     };
-    place
+    collections
         .extras
         .find_one_and_update(doc! { "book_id": { "$eq": id } }, vec![doc! { "$set": set }])
         .sort(doc! { "seq": -1 })
         .projection(doc! { "seq": 1, "count": 1 })
         .hint(Hint::Name(SEQ_INDEX.to_owned()))
         .await?
-        .context("the book has no extras")?;
+        .context("the book has no overflow documents")?;
     Ok(())
 }
 
-/// To the extras at a place, without looking for the newest ones and without an aggregation.
-pub(super) async fn push_extra(place: &Place, id: i32, seq: i32, user: &str, cap: i32) -> Result<bool> {
+/// Pushes to the overflow document at a position, without a search for the newest one and without a pipeline.
+pub(super) async fn push_extra(collections: &Collections, id: i32, seq: i32, user: &str, cap: i32) -> Result<bool> {
     let filter = doc! { "book_id": id, "seq": seq, "count": { "$lt": cap } };
     let update = doc! { "$push": { "customers_purchased_extra": user }, "$inc": { "count": 1 } };
     let hint = Hint::Name(SEQ_INDEX.to_owned());
-    let updated = place.extras.update_one(filter, update).hint(hint).await?;
+    let updated = collections.extras.update_one(filter, update).hint(hint).await?;
     Ok(updated.matched_count > 0)
 }
 
-/// To an array without a bound.
-pub(super) async fn push_unbounded(place: &Place, id: i32, user: &str) -> Result<()> {
+/// Pushes to an array without a bound.
+pub(super) async fn push_unbounded(collections: &Collections, id: i32, user: &str) -> Result<()> {
     let push = doc! { "$push": { "customers_purchased": user } };
-    place.sales.update_one(doc! { "_id": id }, push).await?;
+    collections.sales.update_one(doc! { "_id": id }, push).await?;
     Ok(())
 }
 
-/// The manual's logic: looks at the flag, pushes to one of both collections, and sets the flag when there are too many.
-pub(super) async fn push_as_in_the_manual(place: &Place, id: i32, user: &str) -> Result<()> {
+/// Follows the manual's logic: reads the flag, pushes to one of the two collections, and sets the flag if the array is
+/// too long.
+pub(super) async fn push_as_in_the_manual(collections: &Collections, id: i32, user: &str) -> Result<()> {
     let flag = doc! { "has_extras": 1 };
-    let found = place.sales.find_one(doc! { "_id": id }).projection(flag).await?;
-    let found = found.context("there is no such book")?;
+    let found = collections.sales.find_one(doc! { "_id": id }).projection(flag).await?;
+    let found = found.context("the book does not exist")?;
     if found.get_bool("has_extras").unwrap_or(false) {
-        return push_to_the_manuals_extras(place, id, user).await;
+        return push_to_the_manuals_extras(collections, id, user).await;
     }
     let push = doc! { "$push": { "customers_purchased": user } };
-    let after = place
+    let after = collections
         .sales
         .find_one_and_update(doc! { "_id": id }, push)
         .projection(doc! { "customers_purchased": 1 })
         .return_document(ReturnDocument::After)
         .await?
-        .context("there is no such book")?;
+        .context("the book does not exist")?;
     if after.get_array("customers_purchased")?.len() as u64 > THRESHOLD {
         let flag = doc! { "$set": { "has_extras": true } };
-        place.sales.update_one(doc! { "_id": id }, flag).await?;
+        collections.sales.update_one(doc! { "_id": id }, flag).await?;
     }
     Ok(())
 }
 
-async fn push_to_the_manuals_extras(place: &Place, id: i32, user: &str) -> Result<()> {
+async fn push_to_the_manuals_extras(collections: &Collections, id: i32, user: &str) -> Result<()> {
     let push = doc! { "$push": { "customers_purchased_extra": user } };
-    let update = place.extras.update_one(doc! { "book_id": id }, push);
+    let update = collections.extras.update_one(doc! { "book_id": id }, push);
     update.upsert(true).await?;
     Ok(())
 }
 
-/// The manual's logic in an application that reads the book, adds the purchase, and writes the array back.
-pub(super) async fn write_back(place: &Place, id: i32, user: &str) -> Result<()> {
-    let found = place.sales.find_one(doc! { "_id": id }).await?;
-    let found = found.context("there is no such book")?;
+/// Follows the manual's logic in an application that reads the book, adds the purchase, and writes the array back.
+pub(super) async fn write_back(collections: &Collections, id: i32, user: &str) -> Result<()> {
+    let found = collections.sales.find_one(doc! { "_id": id }).await?;
+    let found = found.context("the book does not exist")?;
     if found.get_bool("has_extras").unwrap_or(false) {
-        return push_to_the_manuals_extras(place, id, user).await;
+        return push_to_the_manuals_extras(collections, id, user).await;
     }
     let book: Book = mongodb::bson::deserialize_from_document(found)?;
     let mut customers = book.customers_purchased;
@@ -139,38 +140,49 @@ pub(super) async fn write_back(place: &Place, id: i32, user: &str) -> Result<()>
     if customers.len() as u64 > THRESHOLD {
         set.insert("has_extras", true);
     }
-    place.sales.update_one(doc! { "_id": id }, doc! { "$set": set }).await?;
+    collections
+        .sales
+        .update_one(doc! { "_id": id }, doc! { "$set": set })
+        .await?;
     Ok(())
 }
 
-/// The manual's logic where a customer is to be there once: looks for them first.
-pub(super) async fn check_then_push(place: &Place, id: i32, user: &str) -> Result<()> {
+/// Follows the manual's logic for unique customers: searches for the customer first.
+pub(super) async fn check_then_push(collections: &Collections, id: i32, user: &str) -> Result<()> {
     let there = doc! { "_id": id, "customers_purchased": user };
     let extra = doc! { "book_id": id, "customers_purchased_extra": user };
-    if place.sales.find_one(there).await?.is_some() || place.extras.find_one(extra).await?.is_some() {
+    if collections.sales.find_one(there).await?.is_some() || collections.extras.find_one(extra).await?.is_some() {
         return Ok(());
     }
-    push_as_in_the_manual(place, id, user).await
+    push_as_in_the_manual(collections, id, user).await
 }
 
-/// A transaction on every append, which the driver runs again when it loses.
-pub(super) async fn push_in_a_transaction(place: &Place, id: i32, user: &str) -> Result<()> {
-    let mut session = place.sales.client().start_session().await?;
-    let context = (place.clone(), user.to_owned());
+/// Pushes in a transaction, which the driver retries after a conflict.
+pub(super) async fn push_in_a_transaction(collections: &Collections, id: i32, user: &str) -> Result<()> {
+    let mut session = collections.sales.client().start_session().await?;
+    let context = (collections.clone(), user.to_owned());
     let run = session
         .start_transaction()
-        .and_run(context, move |session, (place, user)| {
-            in_transaction(place, id, user, session).boxed()
+        .and_run(context, move |session, (collections, user)| {
+            in_transaction(collections, id, user, session).boxed()
         });
     Ok(run.await?)
 }
 
-async fn in_transaction(place: &Place, id: i32, user: &str, session: &mut ClientSession) -> Result<(), Error> {
-    let flag = place.sales.find_one(doc! { "_id": id });
+async fn in_transaction(
+    collections: &Collections,
+    id: i32,
+    user: &str,
+    session: &mut ClientSession,
+) -> Result<(), Error> {
+    let flag = collections.sales.find_one(doc! { "_id": id });
     let found = flag.projection(doc! { "has_extras": 1 }).session(&mut *session).await?;
     let flagged = found.is_some_and(|found| found.get_bool("has_extras").unwrap_or(false));
     if flagged {
-        let newest = place.extras.find_one(doc! { "book_id": id }).sort(doc! { "seq": -1 });
+        let newest = collections
+            .extras
+            .find_one(doc! { "book_id": id })
+            .sort(doc! { "seq": -1 });
         let newest = newest
             .projection(doc! { "seq": 1, "count": 1 })
             .session(&mut *session)
@@ -181,17 +193,17 @@ async fn in_transaction(place: &Place, id: i32, user: &str, session: &mut Client
             _ => 0,
         };
         let push = doc! { "$push": { "customers_purchased_extra": user }, "$inc": { "count": 1 } };
-        let update = place.extras.update_one(doc! { "book_id": id, "seq": seq }, push);
+        let update = collections.extras.update_one(doc! { "book_id": id, "seq": seq }, push);
         update.upsert(true).session(&mut *session).await?;
     } else {
         let push = doc! { "$push": { "customers_purchased": user } };
-        let update = place.sales.find_one_and_update(doc! { "_id": id }, push);
+        let update = collections.sales.find_one_and_update(doc! { "_id": id }, push);
         let update = update.projection(doc! { "customers_purchased": 1 });
         let before = update.session(&mut *session).await?;
         let size = before.and_then(|before| before.get_array("customers_purchased").ok().map(Vec::len));
         if size.unwrap_or(0) as u64 + 1 == THRESHOLD {
             let flag = doc! { "$set": { "has_extras": true } };
-            let update = place.sales.update_one(doc! { "_id": id }, flag);
+            let update = collections.sales.update_one(doc! { "_id": id }, flag);
             update.session(&mut *session).await?;
         }
     }

@@ -1,33 +1,33 @@
-//! How many elements an extras document should have, at most.
+//! The maximum number of elements in an overflow document.
 
 use anyhow::{Context, Result, ensure};
 
-use super::place::{CAP, Place, THRESHOLD, book, operation, user};
+use super::collections::{CAP, Collections, THRESHOLD, book, operation, user};
 use crate::Bench;
-use crate::measure::{Contestant, Operation, Work, compare, in_tasks};
+use crate::measure::{Operation, Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 
 const CAPS: [u64; 5] = [50, 250, 500, 1000, 2000];
 const PUSHES: u64 = 200;
 
 const TEXT: &str = "\
-A book has 20,000 purchases, in extras of different sizes. One reader reads all of them; one writer pushes 200 more, to \
-extras that are half full in the middle of it, or to several where they are small. Rows are compared with the cap of 500, \
-which is the default.";
+A book has 20,000 purchases, in overflow documents of different sizes. One reader reads all of them. One writer \
+pushes 200 more: to an overflow document that is half full in the middle of the pushes, or to several if they are \
+small. Rows are compared with the cap of 500, which is the default.";
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
-    let mut section = Section::new("caps", "How large extras are", TEXT);
+    let mut section = Section::new("caps", "Size of overflow documents", TEXT);
     let length = bench.pick(20_000, 400);
     let mut readers = Vec::new();
     for cap in CAPS {
-        let place = Place::timed(bench, &format!("caps_{cap}"));
-        let reading = reading(&place, cap, length).await?;
+        let collections = Collections::timed(bench, &format!("caps_{cap}"));
+        let reading = reading(&collections, cap, length).await?;
         let operations = bench.pick(200, 2);
-        let contestant = Contestant::new(name(cap), operations, move || {
+        let variant = Variant::new(name(cap), operations, move || {
             let reading = reading.clone();
             async move { Ok(in_tasks(1, operations, reading)) }
         });
-        readers.push(contestant.ours().against(name(CAP)));
+        readers.push(variant.ours().against(name(CAP)));
     }
     let title = "get_full of 20,000 purchases, by the cap";
     let entries = compare(bench, title, readers).await?;
@@ -35,10 +35,12 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
     let pushes = bench.pick(PUSHES, 10);
     let writers = CAPS.map(|cap| {
-        let place = Place::timed(bench, "caps");
-        let contestant = Contestant::new(name(cap), pushes, move || prepare(place.clone(), cap, length, pushes));
-        let contestant = contestant.passes(bench.pick(3, 1));
-        contestant.ours().against(name(CAP))
+        let collections = Collections::timed(bench, "caps");
+        let variant = Variant::new(name(cap), pushes, move || {
+            prepare(collections.clone(), cap, length, pushes)
+        });
+        let variant = variant.passes(bench.pick(3, 1));
+        variant.ours().against(name(CAP))
     });
     let title = "push, by the cap";
     let entries = compare(bench, title, writers.into()).await?;
@@ -47,33 +49,33 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 }
 
 fn name(cap: u64) -> String {
-    format!("extras of {}", number(cap as f64))
+    format!("cap of {}", number(cap as f64))
 }
 
-async fn reading(place: &Place, cap: u64, length: u64) -> Result<Operation> {
-    let books = place
-        .fresh_of(place.builder().max_extras_elements(u32::try_from(cap)?))
+async fn reading(collections: &Collections, cap: u64, length: u64) -> Result<Operation> {
+    let books = collections
+        .fresh_of(collections.builder().max_extras_elements(u32::try_from(cap)?))
         .await?;
     books.insert(&book(2, length)).await?;
     Ok(operation(move |_| {
         let books = books.clone();
         async move {
-            let book = books.get_full(2).await?.context("there is no such book")?;
+            let book = books.get_full(2).await?.context("the book does not exist")?;
             ensure!(book.customers_purchased.len() as u64 == length, "purchases are missing");
             Ok(())
         }
     }))
 }
 
-/// Some full extras, and newest ones that are half full in the middle of the pushes.
-async fn prepare(place: Place, cap: u64, length: u64, pushes: u64) -> Result<Work> {
-    let books = place
-        .fresh_of(place.builder().max_extras_elements(u32::try_from(cap)?))
+/// Creates some full overflow documents, and newest ones that are half full in the middle of the pushes.
+async fn prepare(collections: Collections, cap: u64, length: u64, pushes: u64) -> Result<Work> {
+    let books = collections
+        .fresh_of(collections.builder().max_extras_elements(u32::try_from(cap)?))
         .await?;
     let full = (length / cap).saturating_sub(1) * cap;
     let length = THRESHOLD + full + (cap / 2).saturating_sub(pushes / 2).max(1);
     books.insert(&book(2, length)).await?;
-    place.settle().await?;
+    collections.settle().await?;
     let push = operation(move |n| {
         let books = books.clone();
         async move {

@@ -1,4 +1,4 @@
-//! What is left of purchases that come at the same time.
+//! The result of concurrent purchases.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use mongodb::bson::{Document, doc};
 use serde_json::json;
 
 use super::by_hand;
-use super::place::{Place, book, operation, user};
+use super::collections::{Collections, book, operation, user};
 use crate::Bench;
 use crate::measure::in_tasks;
 use crate::report::{self, Section, Table};
 
 const WRITERS: u64 = 64;
-/// How often in a round, since what goes wrong does not go wrong every time.
+/// The number of runs in a round, because the anomalies do not occur in every run.
 const RUNS: usize = 2;
-/// How many writers add the same customer, where they are to be there once.
+/// The number of writers that add the same unique customer.
 const SAME: u64 = 8;
 
 const TEXT: &str = "\
-64 writers add purchases to one book, by the manual's logic and by ours, several times. The book should have 50 of them in \
-its array and the rest in its extras, each once. The manual proposes an index on the extras, which is not unique. Where \
-customers are to be there once, eight writers add each at about the same time. A column has the least and the most of all \
-runs.";
+64 writers add purchases to one book, by the manual's logic and by ours, several times. The book should have 50 of \
+them in its array and the rest in overflow documents, each once. The index that the manual proposes for these is not \
+unique. In the rows with unique customers, eight writers add each customer concurrently. A column has the smallest \
+and the largest value of all runs.";
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -48,20 +48,20 @@ impl Form {
             Self::Manual => "the manual's logic",
             Self::WriteBack => "the same, writing the array back",
             Self::Push => "push",
-            Self::CheckThenPush => "the manual's, if not there yet",
+            Self::CheckThenPush => "the manual's, if absent",
             Self::PushUnique => "push_unique",
         }
     }
 
-    /// Whether a customer is to be there once.
-    fn once(self) -> bool {
+    /// Returns whether customers are unique.
+    fn is_unique(self) -> bool {
         matches!(self, Self::CheckThenPush | Self::PushUnique)
     }
 }
 
-/// What a run left of its purchases.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct RunResult {
     inline: u64,
     extras: u64,
     lost: u64,
@@ -69,14 +69,14 @@ struct Left {
     round_trips: f64,
 }
 
-type Column = (&'static str, fn(&Left) -> f64);
+type Column = (&'static str, fn(&RunResult) -> f64);
 
 const COLUMNS: [Column; 5] = [
-    ("in the array", |left| left.inline as f64),
-    ("extras documents", |left| left.extras as f64),
-    ("lost", |left| left.lost as f64),
-    ("doubled", |left| left.doubled as f64),
-    ("round trips", |left| left.round_trips),
+    ("in the array", |result| result.inline as f64),
+    ("overflow documents", |result| result.extras as f64),
+    ("lost", |result| result.lost as f64),
+    ("doubled", |result| result.doubled as f64),
+    ("round trips", |result| result.round_trips),
 ];
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
@@ -85,7 +85,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for form in Form::ALL {
         let mut runs = Vec::new();
         for _ in 0..bench.rounds * RUNS {
-            runs.push(left_of(bench, form, purchases).await?);
+            runs.push(run_once(bench, form, purchases).await?);
         }
         let mut row = vec![form.name().to_owned()];
         let mut figures = serde_json::Map::new();
@@ -101,7 +101,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         "{} purchases of one book by 64 writers",
         report::number(purchases as f64)
     );
-    let mut section = Section::new("hazards", "What is left of purchases at the same time", TEXT);
+    let mut section = Section::new("hazards", "Concurrent purchases", TEXT);
     section.raw.push(json!({ "title": title, "entries": raw }));
     let names = COLUMNS.map(|(column, _)| column.to_owned());
     section.tables.push(Table {
@@ -112,27 +112,27 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-async fn left_of(bench: &Bench<'_>, form: Form, purchases: u64) -> Result<Left> {
-    let place = Place::recorded(bench, "hazards");
+async fn run_once(bench: &Bench<'_>, form: Form, purchases: u64) -> Result<RunResult> {
+    let collections = Collections::recorded(bench, "hazards");
     let books = match form {
-        Form::Push => place.fresh().await?,
-        Form::PushUnique => place.fresh_of(place.builder().unique_elements()).await?,
+        Form::Push => collections.fresh().await?,
+        Form::PushUnique => collections.fresh_of(collections.builder().unique_elements()).await?,
         _ => {
-            place.as_in_the_manual().await?;
-            place.books()?
+            collections.as_in_the_manual().await?;
+            collections.books()?
         }
     };
-    place.insert_unbounded([book(2, 0)]).await?;
-    let to = place.clone();
+    collections.insert_unbounded([book(2, 0)]).await?;
+    let to = collections.clone();
     let push = operation(move |n| {
-        let (place, books) = (to.clone(), books.clone());
+        let (collections, books) = (to.clone(), books.clone());
         async move {
-            let user = user(if form.once() { n / SAME } else { n });
+            let user = user(if form.is_unique() { n / SAME } else { n });
             match form {
-                Form::Manual => by_hand::push_as_in_the_manual(&place, 2, &user).await?,
-                Form::WriteBack => by_hand::write_back(&place, 2, &user).await?,
+                Form::Manual => by_hand::push_as_in_the_manual(&collections, 2, &user).await?,
+                Form::WriteBack => by_hand::write_back(&collections, 2, &user).await?,
                 Form::Push => drop(books.push(2, &user).await?),
-                Form::CheckThenPush => by_hand::check_then_push(&place, 2, &user).await?,
+                Form::CheckThenPush => by_hand::check_then_push(&collections, 2, &user).await?,
                 Form::PushUnique => drop(books.push_unique(2, &user).await?),
             }
             Ok(())
@@ -144,9 +144,9 @@ async fn left_of(bench: &Bench<'_>, form: Form, purchases: u64) -> Result<Left> 
     let round_trips = recorder.round_trips() as f64 / purchases as f64;
     recorder.clear();
 
-    let wanted = if form.once() { purchases / SAME } else { purchases };
-    let main = place.sales.find_one(doc! {}).await?.unwrap_or_default();
-    let extras: Vec<Document> = place.extras.find(doc! {}).await?.try_collect().await?;
+    let wanted = if form.is_unique() { purchases / SAME } else { purchases };
+    let main = collections.sales.find_one(doc! {}).await?.unwrap_or_default();
+    let extras: Vec<Document> = collections.extras.find(doc! {}).await?.try_collect().await?;
     let inline = main.get_array("customers_purchased")?;
     let mut stored: HashMap<&str, u64> = HashMap::new();
     let arrays = extras
@@ -157,7 +157,7 @@ async fn left_of(bench: &Bench<'_>, form: Form, purchases: u64) -> Result<Left> 
             *stored.entry(user).or_default() += 1;
         }
     }
-    Ok(Left {
+    Ok(RunResult {
         inline: inline.len() as u64,
         extras: extras.len() as u64,
         lost: wanted - stored.len() as u64,

@@ -5,20 +5,20 @@ use futures::TryStreamExt;
 use mongodb::bson::doc;
 use serde::Deserialize;
 
-use super::place::{Book, Place, book, operation};
+use super::collections::{Book, Collections, book, operation};
 use crate::Bench;
 use crate::counts::{bytes_sent, round_trips};
-use crate::measure::{Contestant, Operation, compare, in_tasks};
+use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 
 const TEXT: &str = "\
-One reader reads a book with all its purchases, and decodes it. `get_full` reads the book, and the extras where it has \
-the flag. A `$lookup` does both in one round trip, and looks for extras of typical books too. Rows are compared with \
-`get_full` of that book.";
+One reader reads a book with all its purchases, and decodes it. `get_full` reads the book, and the overflow documents \
+if it has the flag. A `$lookup` does both in one round trip, and searches for overflow documents of typical books \
+too. Rows are compared with `get_full` of that book.";
 
-/// A book with its extras, as `$lookup` puts them together.
+/// A book with its overflow documents, as `$lookup` joins them.
 #[derive(Deserialize)]
-struct Looked {
+struct Joined {
     #[serde(flatten)]
     book: Book,
     extras: Vec<Extras>,
@@ -31,30 +31,30 @@ struct Extras {
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let lengths = bench.pick([20, 1000, 20_000], [20, 100, 400]);
-    let timed = Place::timed(bench, "lists");
+    let timed = Collections::timed(bench, "lists");
     let books = timed.fresh().await?;
     for length in lengths {
         books.insert(&book(i32::try_from(length)?, length)).await?;
     }
-    let mut contestants = Vec::new();
+    let mut variants = Vec::new();
     for length in lengths {
         let operations = bench.pick((4_000_000 / length).clamp(200, 4000), 2);
         for ours in [true, false] {
             let reading = reading(ours, &timed, length)?;
-            let contestant = Contestant::new(name(ours, length), operations, move || {
+            let variant = Variant::new(name(ours, length), operations, move || {
                 let reading = reading.clone();
                 async move { Ok(in_tasks(1, operations, reading)) }
             });
-            let contestant = contestant.against(name(true, length));
-            contestants.push(if ours { contestant.ours() } else { contestant });
+            let variant = variant.against(name(true, length));
+            variants.push(if ours { variant.ours() } else { variant });
         }
     }
     let title = "By the length of the list";
-    let entries = compare(bench, title, contestants).await?;
+    let entries = compare(bench, title, variants).await?;
     let mut comparison = Comparison::new(title, "read", entries).with_server_ratios();
     for length in lengths {
         for ours in [true, false] {
-            let reading = reading(ours, &Place::recorded(bench, "lists"), length)?;
+            let reading = reading(ours, &Collections::recorded(bench, "lists"), length)?;
             comparison.figure(
                 &name(ours, length),
                 "round trips",
@@ -74,16 +74,16 @@ fn name(ours: bool, length: u64) -> String {
     format!("{form}, {} purchases", number(length as f64))
 }
 
-fn reading(ours: bool, place: &Place, length: u64) -> Result<Operation> {
-    let (place, books, id) = (place.clone(), place.books()?, i32::try_from(length)?);
+fn reading(ours: bool, collections: &Collections, length: u64) -> Result<Operation> {
+    let (collections, books, id) = (collections.clone(), collections.books()?, i32::try_from(length)?);
     Ok(operation(move |_| {
-        let (place, books) = (place.clone(), books.clone());
+        let (collections, books) = (collections.clone(), books.clone());
         async move {
             let purchases = if ours {
-                let book = books.get_full(id).await?.context("there is no such book")?;
+                let book = books.get_full(id).await?.context("the book does not exist")?;
                 book.customers_purchased.len()
             } else {
-                look_up(&place, id).await?
+                join(&collections, id).await?
             };
             ensure!(purchases as u64 == length, "purchases are missing");
             Ok(())
@@ -91,18 +91,18 @@ fn reading(ours: bool, place: &Place, length: u64) -> Result<Operation> {
     }))
 }
 
-async fn look_up(place: &Place, id: i32) -> Result<usize> {
+async fn join(collections: &Collections, id: i32) -> Result<usize> {
     let pipeline = [
         doc! { "$match": { "_id": id } },
         doc! { "$lookup": {
-            "from": place.extras.name(),
+            "from": collections.extras.name(),
             "localField": "_id",
             "foreignField": "book_id",
             "as": "extras",
         } },
     ];
-    let mut cursor = place.sales.aggregate(pipeline).with_type::<Looked>().await?;
-    let Looked { mut book, extras } = cursor.try_next().await?.context("there is no such book")?;
+    let mut cursor = collections.sales.aggregate(pipeline).with_type::<Joined>().await?;
+    let Joined { mut book, extras } = cursor.try_next().await?.context("the book does not exist")?;
     let customers = &mut book.customers_purchased;
     customers.extend(extras.into_iter().flat_map(|extras| extras.customers_purchased_extra));
     Ok(customers.len())

@@ -3,17 +3,17 @@
 use anyhow::{Result, ensure};
 
 use super::by_hand;
-use super::place::{Place, book, operation, user};
+use super::collections::{Collections, book, operation, user};
 use crate::Bench;
 use crate::counts::round_trips;
-use crate::measure::{Contestant, Work, compare, in_tasks};
+use crate::measure::{Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section};
 
 const WRITERS: u64 = 64;
 
 const TEXT: &str = "\
-64 writers push to one book, from its first purchase on. The same with a transaction around each push, which looks where \
-to push to, and which is run again when it conflicts with another. Rows are compared with our push.";
+64 writers push to one book, from its first purchase on. The last row is a transaction around each push: it reads \
+where to push, and is retried after a conflict. Rows are compared with our push.";
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -39,27 +39,27 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         Form::Transaction => bench.pick(640, 128),
         _ => bench.pick(1920, 128),
     };
-    let contestants = Form::ALL.map(|form| {
-        let (place, operations) = (Place::timed(bench, "one_book"), operations(form));
-        let contestant = Contestant::new(form.name(), operations, move || {
-            prepare(form, place.clone(), operations)
+    let variants = Form::ALL.map(|form| {
+        let (collections, operations) = (Collections::timed(bench, "one_book"), operations(form));
+        let variant = Variant::new(form.name(), operations, move || {
+            prepare(form, collections.clone(), operations)
         });
-        let contestant = contestant.against(Form::Ours.name());
+        let variant = variant.against(Form::Ours.name());
         match form {
-            Form::Transaction => contestant,
-            _ => contestant.ours(),
+            Form::Transaction => variant,
+            _ => variant.ours(),
         }
     });
     let title = "64 writers on one book";
-    let entries = compare(bench, title, contestants.into()).await?;
+    let entries = compare(bench, title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "purchase", entries).with_server_ratios();
     for form in Form::ALL {
         let operations = operations(form);
-        let place = Place::recorded(bench, "one_book");
-        let work = prepare(form, place.clone(), operations).await?;
+        let collections = Collections::recorded(bench, "one_book");
+        let work = prepare(form, collections.clone(), operations).await?;
         let trips = round_trips(bench, operations, work).await?;
         comparison.figure(form.name(), "round trips", trips);
-        let stored = place.books()?.count(2).await?;
+        let stored = collections.books()?.count(2).await?;
         ensure!(
             stored.total() == operations,
             "{} of {operations} are stored",
@@ -72,21 +72,21 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-async fn prepare(form: Form, place: Place, operations: u64) -> Result<Work> {
+async fn prepare(form: Form, collections: Collections, operations: u64) -> Result<Work> {
     let books = match form {
-        Form::Unique => place.fresh_of(place.builder().unique_elements()).await?,
-        _ => place.fresh().await?,
+        Form::Unique => collections.fresh_of(collections.builder().unique_elements()).await?,
+        _ => collections.fresh().await?,
     };
     books.insert(&book(2, 0)).await?;
-    place.settle().await?;
+    collections.settle().await?;
     let push = operation(move |n| {
-        let (place, books) = (place.clone(), books.clone());
+        let (collections, books) = (collections.clone(), books.clone());
         async move {
             let user = user(n);
             match form {
                 Form::Ours => drop(books.push(2, &user).await?),
                 Form::Unique => drop(books.push_unique(2, &user).await?),
-                Form::Transaction => by_hand::push_in_a_transaction(&place, 2, &user).await?,
+                Form::Transaction => by_hand::push_in_a_transaction(&collections, 2, &user).await?,
             }
             Ok(())
         }

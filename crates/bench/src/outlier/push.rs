@@ -1,23 +1,23 @@
-//! A push: ours, by hand, and as the manual has it.
+//! A push: ours, by hand, and as in the manual.
 
 use anyhow::{Result, ensure};
 use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::Document;
 
 use super::by_hand;
-use super::place::{Place, book, operation, user};
+use super::collections::{Collections, book, operation, user};
 use crate::Bench;
 use crate::counts::round_trips;
-use crate::measure::{Contestant, Operation, compare, in_tasks};
+use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
 
 const BOOKS: u64 = 64;
 
 const TEXT: &str = "\
-One writer pushes to 64 books in turn, made anew in every round: first to typical ones, which have no purchases yet, then \
-to known outliers, whose newest extras document is half full. All rows are compared with the same commands written by \
-hand with the driver. The manual's logic looks at the flag first. `push_unique` also sees to it that a customer is there \
-once: its extras have an index of the customers.";
+One writer pushes to 64 books in turn, which are new in every round: first to typical ones without any purchases, \
+then to known outliers, whose newest overflow document is half full. All rows are compared with the same commands \
+written by hand with the driver. The manual's logic reads the flag first. `push_unique` also guarantees that a \
+customer is stored once: its overflow documents have an index of the customers.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
@@ -46,22 +46,22 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new("push", "Push", TEXT);
     let operations = bench.pick(1600, 64);
     for (title, purchases) in [("A typical book", 0), ("A known outlier", 300)] {
-        let contestants = Form::ALL.map(|form| {
-            let place = Place::timed(bench, "push");
-            let contestant = Contestant::new(form.name(), operations, move || {
-                let place = place.clone();
-                async move { Ok(in_tasks(1, operations, prepare(form, place, purchases).await?)) }
+        let variants = Form::ALL.map(|form| {
+            let collections = Collections::timed(bench, "push");
+            let variant = Variant::new(form.name(), operations, move || {
+                let collections = collections.clone();
+                async move { Ok(in_tasks(1, operations, prepare(form, collections, purchases).await?)) }
             });
-            let contestant = contestant.against(Form::ByHand.name());
+            let variant = variant.against(Form::ByHand.name());
             match form {
-                Form::Ours | Form::Unique => contestant.ours(),
-                _ => contestant,
+                Form::Ours | Form::Unique => variant.ours(),
+                _ => variant,
             }
         });
-        let entries = compare(bench, title, contestants.into()).await?;
+        let entries = compare(bench, title, variants.into()).await?;
         let mut comparison = Comparison::new(title, "purchase", entries).with_server_ratios();
         for form in Form::ALL {
-            let push = prepare(form, Place::recorded(bench, "push"), purchases).await?;
+            let push = prepare(form, Collections::recorded(bench, "push"), purchases).await?;
             let trips = round_trips(bench, BOOKS, in_tasks(1, BOOKS, push)).await?;
             comparison.figure(form.name(), "round trips", trips);
         }
@@ -71,52 +71,52 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-/// Makes the books and returns the push.
-async fn prepare(form: Form, place: Place, purchases: u64) -> Result<Operation> {
+/// Creates the books, and returns the push.
+async fn prepare(form: Form, collections: Collections, purchases: u64) -> Result<Operation> {
     let all = (0..BOOKS).map(|id| id as i32);
     let books = match form {
-        Form::Unique => place.fresh_of(place.builder().unique_elements()).await?,
+        Form::Unique => collections.fresh_of(collections.builder().unique_elements()).await?,
         Form::Manual => {
-            place.as_in_the_manual().await?;
-            place.books()?
+            collections.as_in_the_manual().await?;
+            collections.books()?
         }
-        _ => place.fresh().await?,
+        _ => collections.fresh().await?,
     };
     match form {
         Form::Manual => {
             for id in all {
-                place.insert_as_in_the_manual(id, purchases).await?;
+                collections.insert_as_in_the_manual(id, purchases).await?;
             }
         }
-        Form::Unbounded => place.insert_unbounded(all.map(|id| book(id, purchases))).await?,
+        Form::Unbounded => collections.insert_unbounded(all.map(|id| book(id, purchases))).await?,
         _ => {
             for id in all {
                 books.insert(&book(id, purchases)).await?;
             }
         }
     }
-    place.settle().await?;
+    collections.settle().await?;
     Ok(operation(move |n| {
-        let (place, books) = (place.clone(), books.clone());
+        let (collections, books) = (collections.clone(), books.clone());
         async move {
             let (id, user) = ((n % BOOKS) as i32, user(purchases + n / BOOKS));
             match form {
                 Form::Ours => drop(books.push(id, &user).await?),
                 Form::Unique => drop(books.push_unique(id, &user).await?),
-                Form::ByHand => by_hand::push(&place, id, &user).await?,
-                Form::Manual => by_hand::push_as_in_the_manual(&place, id, &user).await?,
-                Form::Unbounded => by_hand::push_unbounded(&place, id, &user).await?,
+                Form::ByHand => by_hand::push(&collections, id, &user).await?,
+                Form::Manual => by_hand::push_as_in_the_manual(&collections, id, &user).await?,
+                Form::Unbounded => by_hand::push_unbounded(&collections, id, &user).await?,
             }
             Ok(())
         }
     }))
 }
 
-/// Whether what is sent by hand is what the repository sends.
+/// Checks that the commands by hand are those of the repository.
 async fn ensure_the_same(bench: &Bench<'_>, purchases: u64) -> Result<()> {
     let mut sent: Vec<Vec<Document>> = Vec::new();
     for form in [Form::Ours, Form::ByHand] {
-        let push = prepare(form, Place::recorded(bench, "push"), purchases).await?;
+        let push = prepare(form, Collections::recorded(bench, "push"), purchases).await?;
         bench.db.recorder().clear();
         push(0).await?;
         let commands = bench.db.recorder().commands();
@@ -124,7 +124,7 @@ async fn ensure_the_same(bench: &Bench<'_>, purchases: u64) -> Result<()> {
     }
     ensure!(
         sent[0] == sent[1],
-        "a push sends other commands now: write them in by_hand.rs"
+        "a push sends other commands than by_hand.rs: change them there"
     );
     Ok(())
 }

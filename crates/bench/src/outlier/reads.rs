@@ -4,10 +4,10 @@ use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use mongodb::bson::{Document, doc};
 
-use super::place::{Book, Place, book, operation};
+use super::collections::{Book, Collections, book, operation};
 use crate::Bench;
 use crate::counts::{bytes_sent, round_trips};
-use crate::measure::{Contestant, Operation, compare, in_tasks};
+use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
 
 const BOOKS: i32 = 100;
@@ -16,9 +16,9 @@ const EVERY: i32 = 5;
 const TYPICAL: u64 = 20;
 
 const TEXT: &str = "\
-One reader reads a hundred books and decodes them: 80 with 20 purchases, and 20 with 20,000. Without the pattern every \
-purchase is in the array of its book; with it, a book has 50 at most. Rows are compared with the same read of unbounded \
-arrays. Where the titles alone are wanted, a projection spares the rest in both forms.";
+One reader reads a hundred books and decodes them: 80 with 20 purchases, and 20 with 20,000. Without the pattern, \
+every purchase is in the array of its book; with it, an array has at most 50. Rows are compared with the same read of \
+unbounded arrays. To read only the titles, both forms use a projection.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Read {
@@ -53,34 +53,34 @@ impl Read {
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let outlier = bench.pick(20_000, 500);
     let book = move |id| book(id, if id % EVERY == 0 { outlier } else { TYPICAL });
-    let unbounded = Place::timed(bench, "reads_unbounded");
+    let unbounded = Collections::timed(bench, "reads_unbounded");
     unbounded.empty().await?;
     unbounded.insert_unbounded((0..BOOKS).map(book)).await?;
-    let ours = Place::timed(bench, "reads");
+    let ours = Collections::timed(bench, "reads");
     let books = ours.fresh().await?;
     for id in 0..BOOKS {
         books.insert(&book(id)).await?;
     }
 
-    let mut contestants = Vec::new();
+    let mut variants = Vec::new();
     for read in Read::ALL {
-        for (is_ours, place) in [(true, &ours), (false, &unbounded)] {
+        for (is_ours, collections) in [(true, &ours), (false, &unbounded)] {
             let operations = bench.pick(read.operations(is_ours), 2);
-            let reading = reading(read, is_ours, place)?;
-            let contestant = Contestant::new(read.name(is_ours), operations, move || {
+            let reading = reading(read, is_ours, collections)?;
+            let variant = Variant::new(read.name(is_ours), operations, move || {
                 let reading = reading.clone();
                 async move { Ok(in_tasks(1, operations, reading)) }
             });
-            let contestant = contestant.against(read.name(false));
-            contestants.push(if is_ours { contestant.ours() } else { contestant });
+            let variant = variant.against(read.name(false));
+            variants.push(if is_ours { variant.ours() } else { variant });
         }
     }
     let title = "A hundred books, 20 of them outliers";
-    let entries = compare(bench, title, contestants).await?;
+    let entries = compare(bench, title, variants).await?;
     let mut comparison = Comparison::new(title, "read", entries).with_server_ratios();
     for read in Read::ALL {
         for (is_ours, name) in [(true, "reads"), (false, "reads_unbounded")] {
-            let reading = reading(read, is_ours, &Place::recorded(bench, name))?;
+            let reading = reading(read, is_ours, &Collections::recorded(bench, name))?;
             let trips = round_trips(bench, 1, reading(0)).await?;
             let bytes = bytes_sent(bench, reading(0)).await?;
             comparison.figure(&read.name(is_ours), "round trips", trips);
@@ -92,13 +92,13 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-/// Reads all books once.
-fn reading(read: Read, ours: bool, place: &Place) -> Result<Operation> {
-    let (place, books) = (place.clone(), place.books()?);
+/// Returns a read of all books.
+fn reading(read: Read, ours: bool, collections: &Collections) -> Result<Operation> {
+    let (collections, books) = (collections.clone(), collections.books()?);
     Ok(operation(move |_| {
-        let (place, books) = (place.clone(), books.clone());
+        let (collections, books) = (collections.clone(), books.clone());
         async move {
-            let sales = place.sales.clone_with_type::<Book>();
+            let sales = collections.sales.clone_with_type::<Book>();
             let mut found = 0;
             match read {
                 Read::All => {
@@ -106,7 +106,7 @@ fn reading(read: Read, ours: bool, place: &Place) -> Result<Operation> {
                     found = books.len();
                 }
                 Read::Titles => {
-                    let find = place.sales.find(doc! {}).projection(doc! { "title": 1 });
+                    let find = collections.sales.find(doc! {}).projection(doc! { "title": 1 });
                     let titles: Vec<Document> = find.await?.try_collect().await?;
                     found = titles.len();
                 }

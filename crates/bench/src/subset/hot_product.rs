@@ -5,17 +5,17 @@ use mongo_patterns_subset::Consistency;
 use mongodb::bson::doc;
 
 use super::by_hand;
-use super::place::{Place, Products, review};
+use super::collections::{Collections, Products, review};
 use crate::Bench;
-use crate::measure::{Contestant, Work, compare, in_tasks, operation};
+use crate::measure::{Variant, Work, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};
 
 const WRITERS: u64 = 16;
 
 const TEXT: &str = "\
-Sixteen writers insert reviews of one product, each newer than those before: as one process, whose writers wait for each \
-other before they send anything, and as four, which lose against each other. A try is a transaction that was started, or a \
-write of the product. Rows are compared with the eventual insert by one process.";
+Sixteen writers insert reviews of one product, each newer than those before. In one process, the writers wait for \
+each other before they send anything; in four processes, they conflict. An attempt is a transaction that was started, \
+or a write of the product. Rows are compared with the eventual insert by one process.";
 
 #[derive(Clone, Copy, Debug)]
 struct Form {
@@ -53,19 +53,19 @@ fn name(consistency: Consistency) -> &'static str {
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let operations = bench.pick(480, 32);
-    let contestants = Form::ALL.map(|form| {
-        let place = Place::timed(bench, "hot");
-        let contestant = Contestant::new(form.name(), operations, move || {
-            prepare(form, place.clone(), operations)
+    let variants = Form::ALL.map(|form| {
+        let collections = Collections::timed(bench, "hot");
+        let variant = Variant::new(form.name(), operations, move || {
+            prepare(form, collections.clone(), operations)
         });
-        contestant.against(Form::ALL[0].name()).ours()
+        variant.against(Form::ALL[0].name()).ours()
     });
     let title = "16 writers on one product";
-    let entries = compare(bench, title, contestants.into()).await?;
+    let entries = compare(bench, title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "review", entries).with_server_ratios();
     for form in Form::ALL {
-        let place = Place::recorded(bench, "hot");
-        let work = prepare(form, place.clone(), operations).await?;
+        let collections = Collections::recorded(bench, "hot");
+        let work = prepare(form, collections.clone(), operations).await?;
         let recorder = bench.db.recorder();
         recorder.clear();
         work.await?;
@@ -77,14 +77,14 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
                 .count(),
             _ => commands.iter().filter(|command| command.name == "update").count(),
         };
-        comparison.figure(&form.name(), "tries", tries as f64 / operations as f64);
+        comparison.figure(&form.name(), "attempts", tries as f64 / operations as f64);
         let trips = commands.len() as f64 / operations as f64;
         comparison.figure(&form.name(), "round trips", trips);
-        let product = place.products.find_one(doc! {}).await?.unwrap_or_default();
+        let product = collections.products.find_one(doc! {}).await?.unwrap_or_default();
         let newest: Vec<i64> = (0..10).map(|n| operations as i64 - 1 - n).collect();
         ensure!(
             by_hand::shown(&product) == newest,
-            "{}: the subset is wrong",
+            "{}: the subset is incorrect",
             form.name()
         );
         recorder.clear();
@@ -94,15 +94,15 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-async fn prepare(form: Form, place: Place, operations: u64) -> Result<Work> {
-    place.filled(1, 0).await?;
+async fn prepare(form: Form, collections: Collections, operations: u64) -> Result<Work> {
+    collections.filled(1, 0).await?;
     let mut repositories: Vec<Products> = Vec::new();
     for _ in 0..form.processes {
-        let repository = place.repository(form.consistency)?;
-        repository.delete(0, -1).await?; // what the first write looks up once
+        let repository = collections.repository(form.consistency)?;
+        repository.delete(0, -1).await?; // checks the indexes, as the first write does once
         repositories.push(repository);
     }
-    place.settle().await?;
+    collections.settle().await?;
     let insert = operation(move |n| {
         let repository = repositories[n as usize % repositories.len()].clone();
         async move {

@@ -8,29 +8,29 @@ use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::{Bson, Document};
 
 use super::by_hand::{self, Versions};
-use super::place::{Place, Products, review};
+use super::collections::{Collections, Products, review};
 use crate::Bench;
 use crate::counts::round_trips;
-use crate::measure::{Contestant, Operation, compare, in_tasks, operation};
+use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};
 
-/// What products have before.
+/// The number of reviews of a product before the run.
 const REVIEWS: i64 = 50;
 
 const TEXT: &str = "\
-Writers insert reviews of products that have fifty each at first, one of each product in a round. The naive form is an \
-insert and a `$push` with `$sort` and `$slice`, awaited one after the other; it cannot be repeated, and the next deletion \
-makes it wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository that \
-alone writes to a product knows its version from the third write on, and spares a find; `at first` is each product's first \
-insert by a new repository. A review that is too old to be shown writes nothing to the product, but with a total it does, \
-and counts all reviews.";
+Writers insert reviews of products that have fifty each at first, one of each product in a round. The naive form is \
+an insert, followed by a `$push` with `$sort` and `$slice`. It is not safe to retry, and the next deletion makes its \
+subset wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository \
+that is the only writer of a product has cached its version from the third write on, and saves a find; `first insert` \
+is each product's first insert by a new repository. A review that is too old for the subset writes nothing to the \
+product, except with a total, for which it counts all reviews.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Naive,
     Eventual,
     ByHand,
-    AtFirst,
+    FirstInsert,
     TooOld,
     Total,
     Transactional,
@@ -42,7 +42,7 @@ impl Form {
         Self::Naive,
         Self::Eventual,
         Self::ByHand,
-        Self::AtFirst,
+        Self::FirstInsert,
         Self::TooOld,
         Self::Total,
         Self::Transactional,
@@ -54,7 +54,7 @@ impl Form {
             Self::Naive => "insert and $push by hand",
             Self::Eventual => "insert, eventual",
             Self::ByHand => "the same commands by hand",
-            Self::AtFirst => "insert, eventual, at first",
+            Self::FirstInsert => "insert, eventual, first insert",
             Self::TooOld => "insert, eventual, too old",
             Self::Total => "insert, eventual, with a total",
             Self::Transactional => "insert, transactional",
@@ -62,13 +62,13 @@ impl Form {
         }
     }
 
-    /// Each has collections of its own, which are made once.
-    fn place(self) -> &'static str {
+    /// Returns the prefix of the collections of this form, which are created once.
+    fn prefix(self) -> &'static str {
         match self {
             Self::Naive => "insert_naive",
             Self::Eventual => "insert_eventual",
             Self::ByHand => "insert_by_hand",
-            Self::AtFirst => "insert_at_first",
+            Self::FirstInsert => "insert_at_first",
             Self::TooOld => "insert_too_old",
             Self::Total => "insert_total",
             Self::Transactional => "insert_transactional",
@@ -91,27 +91,27 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for (title, tasks) in [("One writer", 1), ("Eight writers", 8)] {
         let mut forms = Form::ALL.to_vec();
         forms.retain(|form| *form != Form::ByHand || tasks == 1);
-        let mut contestants = Vec::new();
+        let mut variants = Vec::new();
         for form in forms.iter().copied() {
-            let writer = Writer::of(form, Place::timed(bench, form.place()), products).await?;
-            let contestant = Contestant::new(form.name(), operations, move || {
+            let writer = Writer::of(form, Collections::timed(bench, form.prefix()), products).await?;
+            let variant = Variant::new(form.name(), operations, move || {
                 let insert = writer.insert();
                 async move { Ok(in_tasks(tasks, operations, insert?)) }
             });
-            let contestant = contestant.against(Form::Naive.name());
-            contestants.push(match form {
-                Form::Naive | Form::ByHand => contestant,
-                _ => contestant.ours(),
+            let variant = variant.against(Form::Naive.name());
+            variants.push(match form {
+                Form::Naive | Form::ByHand => variant,
+                _ => variant.ours(),
             });
         }
-        let entries = compare(bench, title, contestants).await?;
+        let entries = compare(bench, title, variants).await?;
         let mut comparison = Comparison::new(title, "review", entries).with_server_ratios();
         if tasks == 1 {
             comparison.also_against(Form::ByHand.name(), "rate ratio to the same by hand");
             comparison.also_client_cpu(Form::ByHand.name(), "client CPU ratio to the same by hand");
         }
         for form in forms {
-            let writer = Writer::of(form, Place::recorded(bench, "insert_counted"), 4).await?;
+            let writer = Writer::of(form, Collections::recorded(bench, "insert_counted"), 4).await?;
             let trips = round_trips(bench, 4, in_tasks(1, 4, writer.insert()?)).await?;
             comparison.figure(form.name(), "round trips", trips);
         }
@@ -121,22 +121,22 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-/// One that inserts, each time for the next product.
+/// A writer that inserts for the next product each time.
 struct Writer {
     form: Form,
-    place: Place,
+    collections: Collections,
     products: i32,
     repository: Products,
     versions: Versions,
-    /// How often it was made to work.
+    /// The number of passes.
     passes: AtomicI64,
 }
 
 impl Writer {
-    /// Makes the products, and as many writes to each as make its version known.
-    async fn of(form: Form, place: Place, products: i32) -> Result<Self> {
-        place.filled(products, REVIEWS).await?;
-        let builder = place.builder().consistency(form.consistency());
+    /// Creates the products, and writes to each until its version is cached.
+    async fn of(form: Form, collections: Collections, products: i32) -> Result<Self> {
+        collections.filled(products, REVIEWS).await?;
+        let builder = collections.builder().consistency(form.consistency());
         let repository = match form {
             Form::Total | Form::TransactionalTotal => builder.total_field("review_count").build()?,
             _ => builder.build()?,
@@ -147,12 +147,12 @@ impl Writer {
             }
         }
         let versions = match form {
-            Form::ByHand => Versions::of(&place).await?,
+            Form::ByHand => Versions::of(&collections).await?,
             _ => Versions::default(),
         };
         Ok(Self {
             form,
-            place,
+            collections,
             products,
             repository,
             versions,
@@ -160,17 +160,17 @@ impl Writer {
         })
     }
 
-    /// Inserts a review for each product.
+    /// Returns an insert of a review for each product.
     fn insert(&self) -> Result<Operation> {
         let (form, products) = (self.form, self.products);
-        let (place, versions) = (self.place.clone(), self.versions.clone());
+        let (collections, versions) = (self.collections.clone(), self.versions.clone());
         let repository = match form {
-            Form::AtFirst => self.place.repository(Consistency::Eventual)?,
+            Form::FirstInsert => self.collections.repository(Consistency::Eventual)?,
             _ => self.repository.clone(),
         };
         let pass = self.passes.fetch_add(1, Ordering::Relaxed);
         Ok(operation(move |n| {
-            let (place, repository, versions) = (place.clone(), repository.clone(), versions.clone());
+            let (collections, repository, versions) = (collections.clone(), repository.clone(), versions.clone());
             async move {
                 let product = (n % products as u64) as i32;
                 let id = match form {
@@ -179,14 +179,11 @@ impl Writer {
                 };
                 let new = review(product, id, id);
                 match form {
-                    Form::Naive => by_hand::insert_and_push(&place, &new).await?,
-                    Form::ByHand => by_hand::insert(&place, &versions, &new).await?,
+                    Form::Naive => by_hand::insert_and_push(&collections, &new).await?,
+                    Form::ByHand => by_hand::insert(&collections, &versions, &new).await?,
                     _ => {
                         let inserted = repository.insert(&new).await?;
-                        ensure!(
-                            inserted.in_subset == (form != Form::TooOld),
-                            "the subset is another one"
-                        );
+                        ensure!(inserted.in_subset == (form != Form::TooOld), "the subset is incorrect");
                     }
                 }
                 Ok(())
@@ -195,12 +192,12 @@ impl Writer {
     }
 }
 
-/// Whether what is sent by hand is what the repository sends.
+/// Checks that the commands by hand are those of the repository.
 async fn ensure_the_same(bench: &Bench<'_>) -> Result<()> {
     let mut sent: Vec<Vec<Document>> = Vec::new();
     for form in [Form::Eventual, Form::ByHand] {
-        let writer = Writer::of(form, Place::recorded(bench, "insert_counted"), 2).await?;
-        // what the first one looks up once
+        let writer = Writer::of(form, Collections::recorded(bench, "insert_counted"), 2).await?;
+        // The first insert checks the indexes.
         let insert = writer.insert()?;
         insert(0).await?;
         bench.db.recorder().clear();
@@ -216,12 +213,12 @@ async fn ensure_the_same(bench: &Bench<'_>) -> Result<()> {
     }
     ensure!(
         sent[0] == sent[1],
-        "an insert sends other commands now: write them in by_hand.rs"
+        "an insert sends other commands than by_hand.rs: change them there"
     );
     Ok(())
 }
 
-/// An insert without the ids that the driver gives.
+/// Removes the ids that the driver generates from an insert.
 fn without_driver_ids(mut command: Document) -> Document {
     if let Ok(documents) = command.get_array_mut("documents") {
         for document in documents.iter_mut().filter_map(Bson::as_document_mut) {

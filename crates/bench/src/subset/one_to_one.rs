@@ -1,23 +1,23 @@
-//! One child a parent, of which the parent has a few fields.
+//! One child per parent, of which the parent has a few fields.
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
 use mongodb::bson::{Document, doc};
 
-use super::place::Place;
+use super::collections::Collections;
 use crate::Bench;
 use crate::bucket::scatter;
 use crate::counts::{bytes_sent, round_trips};
-use crate::measure::{Contestant, Operation, compare, in_tasks, operation};
+use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
-A film has one document of details, some 9 KB, of which a list of films shows two fields. One reader reads films at random: \
-with the subset, of size 1 and these fields; with the details whole in the film; with a second find for the two fields; and \
-with a `$lookup`. Rows are compared with the subset.";
+A film has one document of details, about 9 KB, of which a list of films shows two fields. One reader reads films at \
+random: with a subset of size 1 and these fields; with all details embedded in the film; with a second find for the \
+two fields; and with a `$lookup`. Rows are compared with the subset.";
 
-/// What a film shows of its details.
+/// The fields of the details that a film has.
 const SHOWN: [&str; 2] = ["director", "year"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ impl Form {
         }
     }
 
-    fn place(self) -> &'static str {
+    fn prefix(self) -> &'static str {
         match self {
             Self::Whole => "films_whole",
             _ => "films",
@@ -50,8 +50,8 @@ impl Form {
 
 type Films = SubsetRepository<Document, Document>;
 
-fn films(place: &Place, form: Form) -> Result<Films> {
-    let films = Films::builder(place.products.clone(), place.reviews.clone())
+fn films(collections: &Collections, form: Form) -> Result<Films> {
+    let films = Films::builder(collections.products.clone(), collections.reviews.clone())
         .subset_field("details")
         .parent_field("film_id")
         .child_id_field("_id")
@@ -74,35 +74,31 @@ fn details(film: i32) -> Document {
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let count = bench.pick(1000, 20);
     for form in [Form::Subset, Form::Whole] {
-        let place = Place::timed(bench, form.place());
-        place.empty().await?;
-        let films = films(&place, form)?;
+        let collections = Collections::timed(bench, form.prefix());
+        collections.empty().await?;
+        let films = films(&collections, form)?;
         films.ensure_indexes().await?;
         let new = (0..count).map(|id| doc! { "_id": id, "title": "The Haunted Castle" });
-        place.products.insert_many(new).await?;
-        place.reviews.insert_many((0..count).map(details)).await?;
+        collections.products.insert_many(new).await?;
+        collections.reviews.insert_many((0..count).map(details)).await?;
         films.rebuild_all().await?;
-        place.settle().await?;
+        collections.settle().await?;
     }
     let operations = bench.pick(2000, 20);
-    let contestants = Form::ALL.map(|form| {
-        let place = Place::timed(bench, form.place());
-        let contestant = Contestant::new(form.name(), operations, move || {
-            let reading = reading(form, &place, count);
+    let variants = Form::ALL.map(|form| {
+        let collections = Collections::timed(bench, form.prefix());
+        let variant = Variant::new(form.name(), operations, move || {
+            let reading = reading(form, &collections, count);
             async move { Ok(in_tasks(1, operations, reading?)) }
         });
-        let contestant = contestant.against(Form::Subset.name());
-        if form == Form::Subset {
-            contestant.ours()
-        } else {
-            contestant
-        }
+        let variant = variant.against(Form::Subset.name());
+        if form == Form::Subset { variant.ours() } else { variant }
     });
     let title = "A film with two fields of its details";
-    let entries = compare(bench, title, contestants.into()).await?;
+    let entries = compare(bench, title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "read", entries).with_server_ratios();
     for form in Form::ALL {
-        let reading = reading(form, &Place::recorded(bench, form.place()), count)?;
+        let reading = reading(form, &Collections::recorded(bench, form.prefix()), count)?;
         let trips = round_trips(bench, 1, reading(0)).await?;
         comparison.figure(form.name(), "round trips", trips);
         let bytes = bytes_sent(bench, reading(0)).await?;
@@ -113,28 +109,28 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-fn reading(form: Form, place: &Place, count: i32) -> Result<Operation> {
-    let (place, films) = (place.clone(), films(place, form)?);
+fn reading(form: Form, collections: &Collections, count: i32) -> Result<Operation> {
+    let (collections, films) = (collections.clone(), films(collections, form)?);
     Ok(operation(move |n| {
-        let (place, films) = (place.clone(), films.clone());
+        let (collections, films) = (collections.clone(), films.clone());
         async move {
             let id = (scatter(n) % count as u64) as i32;
             let film = match form {
-                Form::Subset | Form::Whole => films.get(id).await?.context("there is no such film")?,
+                Form::Subset | Form::Whole => films.get(id).await?.context("the film does not exist")?,
                 Form::TwoFinds => {
-                    let find = place.products.find_one(doc! { "_id": id });
+                    let find = collections.products.find_one(doc! { "_id": id });
                     let find = find.projection(doc! { "title": 1 });
-                    let mut film = find.await?.context("there is no such film")?;
-                    let find = place.reviews.find(doc! { "film_id": id });
+                    let mut film = find.await?.context("the film does not exist")?;
+                    let find = collections.reviews.find(doc! { "film_id": id });
                     let find = find.limit(1).projection(doc! { "director": 1, "year": 1 });
                     let details: Vec<Document> = find.await?.try_collect().await?;
                     film.insert("details", details);
                     film
                 }
                 Form::Lookup => {
-                    let stages = lookup(&place, id);
-                    let mut films = place.products.aggregate(stages).await?;
-                    films.try_next().await?.context("there is no such film")?
+                    let stages = lookup(&collections, id);
+                    let mut films = collections.products.aggregate(stages).await?;
+                    films.try_next().await?.context("the film does not exist")?
                 }
             };
             ensure!(film.get_array("details")?.len() == 1, "details are missing");
@@ -143,12 +139,12 @@ fn reading(form: Form, place: &Place, count: i32) -> Result<Operation> {
     }))
 }
 
-fn lookup(place: &Place, id: i32) -> [Document; 3] {
+fn lookup(collections: &Collections, id: i32) -> [Document; 3] {
     let of_film = [
         doc! { "$match": { "$expr": { "$eq": ["$film_id", "$$id"] } } },
         doc! { "$project": { "director": 1, "year": 1 } },
     ];
-    let from = place.reviews.name();
+    let from = collections.reviews.name();
     [
         doc! { "$match": { "_id": id } },
         doc! { "$project": { "title": 1 } },

@@ -5,19 +5,19 @@ use mongo_patterns_subset::Consistency;
 use mongodb::bson::{Document, doc, serialize_to_vec};
 
 use super::by_hand;
-use super::place::{Place, SIZE};
+use super::collections::{Collections, SIZE};
 use crate::Bench;
 use crate::bucket::scatter;
 use crate::counts::{bytes_sent, examined, round_trips};
-use crate::measure::{Contestant, Operation, compare, in_tasks, operation};
+use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
-One reader opens pages of products at random, each with a thousand reviews, of which the ten newest are shown, and decodes \
-them. With the subset this is one find. With all reviews in the product it is one find, too: of the whole document, or of \
-the first ten with `$slice`. Without the pattern it is two finds, the second with an index by product, date and id, or by \
-product alone. Rows are compared with the subset. `KB of documents` is what the server has to have in its cache for a page: \
-the size of the documents that it examines.";
+One reader opens pages of products at random, each with a thousand reviews, and decodes them. A page shows the ten \
+newest reviews. With the subset this is one find. With all reviews in the product it is one find too: of the whole \
+document, or of the first ten reviews with `$slice`. Without the pattern it is two finds, the second with an index by \
+product, date and id, or by product only. Rows are compared with the subset. `KB of documents` is the size of the \
+documents that the server examines, and so must cache, for a page.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
@@ -47,8 +47,8 @@ impl Form {
         }
     }
 
-    /// The collections that it reads.
-    fn place(self) -> &'static str {
+    /// Returns the prefix of the collections that it reads.
+    fn prefix(self) -> &'static str {
         match self {
             Self::Subset | Self::FullIndex => "page",
             Self::AllEmbedded | Self::Sliced => "page_embedded",
@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// Whole documents of a thousand reviews take long.
+    /// Whole documents of a thousand reviews are slow.
     fn operations(self) -> u64 {
         match self {
             Self::AllEmbedded => 100,
@@ -69,36 +69,32 @@ impl Form {
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let (products, reviews) = bench.pick((100, 1000), (5, 40));
     for form in [Form::Subset, Form::AllEmbedded, Form::ProductIndex] {
-        fill(&Place::timed(bench, form.place()), form, products, reviews).await?;
+        fill(&Collections::timed(bench, form.prefix()), form, products, reviews).await?;
     }
-    let contestants = Form::ALL.map(|form| {
-        let place = Place::timed(bench, form.place());
+    let variants = Form::ALL.map(|form| {
+        let collections = Collections::timed(bench, form.prefix());
         let operations = bench.pick(form.operations(), 5);
-        let contestant = Contestant::new(form.name(), operations, move || {
-            let reading = reading(form, &place, products);
+        let variant = Variant::new(form.name(), operations, move || {
+            let reading = reading(form, &collections, products);
             async move { Ok(in_tasks(1, operations, reading?)) }
         });
-        let contestant = contestant.against(Form::Subset.name());
-        if form == Form::Subset {
-            contestant.ours()
-        } else {
-            contestant
-        }
+        let variant = variant.against(Form::Subset.name());
+        if form == Form::Subset { variant.ours() } else { variant }
     });
     let title = "A product with 1000 reviews";
-    let entries = compare(bench, title, contestants.into()).await?;
+    let entries = compare(bench, title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "page", entries).with_server_ratios();
     for form in Form::ALL {
-        let place = Place::recorded(bench, form.place());
-        let reading = reading(form, &place, products)?;
+        let collections = Collections::recorded(bench, form.prefix());
+        let reading = reading(form, &collections, products)?;
         let trips = round_trips(bench, 1, reading(0)).await?;
         comparison.figure(form.name(), "round trips", trips);
         let bytes = bytes_sent(bench, reading(0)).await?;
         comparison.figure(form.name(), "KB sent", bytes / 1000.0);
         let last = examined(bench, reading(0)).await?.documents;
         let (documents, size) = match form {
-            Form::FullIndex | Form::ProductIndex => (last + 1.0, last * size_of_one(&place.reviews).await?),
-            _ => (last, size_of_one(&place.products).await?),
+            Form::FullIndex | Form::ProductIndex => (last + 1.0, last * size_of_one(&collections.reviews).await?),
+            _ => (last, size_of_one(&collections.products).await?),
         };
         comparison.figure(form.name(), "documents examined", documents);
         comparison.figure(form.name(), "KB of documents", size / 1000.0);
@@ -108,51 +104,51 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-async fn fill(place: &Place, form: Form, products: i32, reviews: i64) -> Result<()> {
+async fn fill(collections: &Collections, form: Form, products: i32, reviews: i64) -> Result<()> {
     match form {
         Form::ProductIndex => {
-            place.empty().await?;
-            place.index(doc! { "product_id": 1 }).await?;
-            place.fill(products, reviews).await?;
+            collections.empty().await?;
+            collections.index(doc! { "product_id": 1 }).await?;
+            collections.fill(products, reviews).await?;
         }
         Form::AllEmbedded => {
-            place.filled(products, reviews).await?;
+            collections.filled(products, reviews).await?;
             let all = u32::try_from(reviews)?;
-            let all = place
+            let all = collections
                 .builder()
                 .subset_size(all)
                 .consistency(Consistency::Eventual)
                 .build()?;
             all.rebuild_all().await?;
         }
-        _ => place.filled(products, reviews).await?,
+        _ => collections.filled(products, reviews).await?,
     }
-    place.settle().await
+    collections.settle().await
 }
 
-fn reading(form: Form, place: &Place, products: i32) -> Result<Operation> {
-    let (place, repository) = (place.clone(), place.repository(Consistency::Eventual)?);
+fn reading(form: Form, collections: &Collections, products: i32) -> Result<Operation> {
+    let (collections, repository) = (collections.clone(), collections.repository(Consistency::Eventual)?);
     Ok(operation(move |n| {
-        let (place, repository) = (place.clone(), repository.clone());
+        let (collections, repository) = (collections.clone(), repository.clone());
         async move {
             let id = (scatter(n) % products as u64) as i32;
             match form {
                 Form::Subset => {
-                    let product = repository.get(id).await?.context("there is no such product")?;
+                    let product = repository.get(id).await?.context("the product does not exist")?;
                     anyhow::ensure!(product.reviews.len() == SIZE as usize, "reviews are missing");
                     Ok(())
                 }
                 Form::AllEmbedded | Form::Sliced => {
-                    by_hand::page_of_all_embedded(&place, id, form == Form::Sliced).await
+                    by_hand::page_of_all_embedded(&collections, id, form == Form::Sliced).await
                 }
-                Form::FullIndex | Form::ProductIndex => by_hand::page_by_two_finds(&place, id).await,
+                Form::FullIndex | Form::ProductIndex => by_hand::page_by_two_finds(&collections, id).await,
             }
         }
     }))
 }
 
-/// The size of a document in bytes. They are all alike.
+/// Returns the size of a document in bytes. All have about the same size.
 async fn size_of_one(collection: &mongodb::Collection<Document>) -> Result<f64> {
-    let one = collection.find_one(doc! {}).await?.context("there are no documents")?;
+    let one = collection.find_one(doc! {}).await?.context("the collection is empty")?;
     Ok(serialize_to_vec(&one)?.len() as f64)
 }

@@ -1,20 +1,20 @@
-//! All subsets anew.
+//! Rebuilding all subsets.
 
 use anyhow::{Result, ensure};
 use mongo_patterns_subset::Consistency;
 use mongodb::bson::doc;
 
 use super::by_hand;
-use super::place::Place;
+use super::collections::Collections;
 use crate::Bench;
-use crate::measure::{Contestant, Work, compare};
+use crate::measure::{Variant, Work, compare};
 use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
-Products of a hundred reviews each have lost their subsets, which are made anew on the server. `rebuild_all` looks from the \
-products' side, compares versions when it writes, and looks again afterwards for what is still wrong. By hand it is the \
-same look with a plain `$merge`, or the reviews are grouped, with `$topN`, which needs MongoDB 5.2. Rows are compared with \
-the first by hand.";
+Products of a hundred reviews each have lost their subsets, which the server rebuilds. `rebuild_all` starts from the \
+products, compares versions when it writes, and then checks for subsets that are still stale. By hand, the same \
+`$lookup` runs with a plain `$merge`, or the reviews are grouped with `$topN`, which needs MongoDB 5.2. Rows are \
+compared with the first form by hand.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
@@ -35,50 +35,46 @@ impl Form {
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let (products, reviews) = bench.pick((2000, 100), (20, 15));
-    let place = Place::timed(bench, "rebuild");
-    place.filled(products, reviews).await?;
+    let collections = Collections::timed(bench, "rebuild");
+    collections.filled(products, reviews).await?;
     let mut forms = vec![Form::Ours, Form::Lookup];
     if has_top_n(bench.db.server().version()) {
         forms.push(Form::TopN);
     }
-    let contestants = forms.into_iter().map(|form| {
-        let place = place.clone();
-        let contestant = Contestant::new(form.name(), products as u64, move || prepare(form, place.clone()));
-        let contestant = contestant.against(Form::Lookup.name());
-        if form == Form::Ours {
-            contestant.ours()
-        } else {
-            contestant
-        }
+    let variants = forms.into_iter().map(|form| {
+        let collections = collections.clone();
+        let variant = Variant::new(form.name(), products as u64, move || prepare(form, collections.clone()));
+        let variant = variant.against(Form::Lookup.name());
+        if form == Form::Ours { variant.ours() } else { variant }
     });
     let title = format!("{products} products of {reviews} reviews");
-    let entries = compare(bench, &title, contestants.collect()).await?;
+    let entries = compare(bench, &title, variants.collect()).await?;
     let mut section = Section::new("rebuild", "Rebuild", TEXT);
     section.add(&Comparison::new(title, "product", entries).with_server_ratios());
     Ok(section)
 }
 
-/// `$topN` came with 5.2, of which the next release for use is 6.0.
+/// Returns whether the server has `$topN`: it was added in 5.2, and the next stable release is 6.0.
 fn has_top_n(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next(), parts.next()) >= (Some(5), Some(2))
 }
 
-async fn prepare(form: Form, place: Place) -> Result<Work> {
+async fn prepare(form: Form, collections: Collections) -> Result<Work> {
     let lost = doc! { "$set": { "reviews": [] } };
-    place.products.update_many(doc! {}, lost).await?;
-    place.settle().await?;
-    let repository = place.repository(Consistency::Eventual)?;
+    collections.products.update_many(doc! {}, lost).await?;
+    collections.settle().await?;
+    let repository = collections.repository(Consistency::Eventual)?;
     Ok(Box::pin(async move {
         match form {
             Form::Ours => drop(repository.rebuild_all().await?),
-            _ => by_hand::rebuild_all(&place, form == Form::TopN).await?,
+            _ => by_hand::rebuild_all(&collections, form == Form::TopN).await?,
         }
-        let wrong = place
+        let wrong = collections
             .products
             .count_documents(doc! { "reviews.9": { "$exists": false } })
             .await?;
-        ensure!(wrong == 0, "{}: {wrong} are not rebuilt", form.name());
+        ensure!(wrong == 0, "{}: {wrong} subsets are not rebuilt", form.name());
         Ok(())
     }))
 }

@@ -1,4 +1,4 @@
-//! What is left of writes at the same time.
+//! The result of concurrent writes.
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
@@ -8,23 +8,23 @@ use mongodb::bson::doc;
 use serde_json::json;
 
 use super::by_hand::shown;
+use super::collections::{Collections, Products, review};
 use super::naive::Naive;
-use super::place::{Place, Products, review};
 use crate::Bench;
 use crate::bucket::scatter;
 use crate::measure::{in_tasks, operation};
 use crate::report::{self, Section, Table};
 
 const TEXT: &str = "\
-Writers change the reviews of 40 products: half of the operations insert one, three in ten delete one and two in ten change \
-its text and date, mostly one that is shown. When they have stopped, each product should show its ten newest reviews, as \
-they are stored. The naive forms: `$pull` the review and push those that come up; read the ten newest and `$set` them; push \
-a new one, and write the ten newest by an aggregation with `$merge` for all else. Ours in both consistencies, by one \
-process and by eight, which do not know of each other. A column has the least and the most of all runs. Commands do not \
-count the finds by which the writers choose a review.";
+Writers change the reviews of 40 products: half of the operations insert one, three in ten delete one and two in ten \
+change its text and date, mostly of a review in the subset. In the end, each product should have its ten newest \
+reviews as they are stored. The naive forms: `$pull` the review and `$push` the next ones; read the ten newest and \
+`$set` them; `$push` a new one, and after other changes write the ten newest by an aggregation with `$merge`. Ours \
+runs in both consistencies, in one process and in eight independent ones. A column has the smallest and the largest \
+value of all runs. Commands do not include the finds by which the writers choose a review.";
 
 const WRITERS: [u64; 2] = [16, 64];
-/// At most, as they take long.
+/// The maximum number of runs, which are slow.
 const RUNS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,9 @@ impl Form {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Naive(Naive::PullAndPush) => "$pull, push what comes up",
+            Self::Naive(Naive::PullAndPush) => "$pull, $push the next",
             Self::Naive(Naive::ReadAndSet) => "read the newest, $set them",
-            Self::Naive(Naive::PushAndMerge) => "push new ones, $merge all else",
+            Self::Naive(Naive::PushAndMerge) => "$push new ones, $merge the rest",
             Self::Ours(Consistency::Transactional, _) => "ours, transactional",
             Self::Ours(_, 1) => "ours, eventual",
             Self::Ours(..) => "ours, eventual, eight processes",
@@ -62,18 +62,18 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut columns = vec![String::new()];
     for writers in WRITERS {
         columns.push(format!("wrong, {writers} writers"));
-        columns.push(format!("commands an operation, {writers} writers"));
+        columns.push(format!("commands per operation, {writers} writers"));
         let mut raw = Vec::new();
         for (form, row) in Form::ALL.into_iter().zip(&mut rows) {
             let (mut wrong, mut commands) = (Vec::new(), Vec::new());
             for run in 0..bench.rounds.min(RUNS) {
-                let left = left_of(bench, form, writers, products, operations, run as u64).await?;
-                wrong.push(left.0);
-                commands.push(left.1);
+                let result = run_once(bench, form, writers, products, operations, run as u64).await?;
+                wrong.push(result.0);
+                commands.push(result.1);
             }
             row.push(report::least_and_most(&wrong));
             row.push(report::least_and_most(&commands));
-            let figures = json!({ "wrong": wrong, "commands an operation": commands });
+            let figures = json!({ "wrong": wrong, "commands per operation": commands });
             raw.push(json!({ "name": form.name(), "figures": figures }));
         }
         section
@@ -88,8 +88,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-/// How many subsets are wrong, and how many commands an operation took.
-async fn left_of(
+/// Runs once. Returns the number of incorrect subsets, and the number of commands per operation.
+async fn run_once(
     bench: &Bench<'_>,
     form: Form,
     writers: u64,
@@ -97,7 +97,10 @@ async fn left_of(
     operations: u64,
     run: u64,
 ) -> Result<(f64, f64)> {
-    let (place, plain) = (Place::recorded(bench, "wrong"), Place::timed(bench, "wrong"));
+    let (collections, plain) = (
+        Collections::recorded(bench, "wrong"),
+        Collections::timed(bench, "wrong"),
+    );
     plain.filled(products, 5).await?;
     let processes = match form {
         Form::Ours(_, processes) => processes,
@@ -107,11 +110,11 @@ async fn left_of(
         Form::Ours(consistency, _) => consistency,
         Form::Naive(_) => Consistency::Eventual,
     };
-    let repositories: Result<Vec<Products>> = (0..processes).map(|_| place.repository(consistency)).collect();
+    let repositories: Result<Vec<Products>> = (0..processes).map(|_| collections.repository(consistency)).collect();
     let repositories = repositories?;
-    let looks = plain.clone();
+    let chooser = plain.clone();
     let write = operation(move |n| {
-        let (place, plain) = (place.clone(), looks.clone());
+        let (collections, plain) = (collections.clone(), chooser.clone());
         let ours = repositories[(n % writers) as usize % repositories.len()].clone();
         async move {
             let bits = scatter((run << 32) | n);
@@ -121,7 +124,7 @@ async fn left_of(
             if what < 5 {
                 let new = review(product, 100 + n as i64, minute);
                 return match form {
-                    Form::Naive(naive) => naive.insert(&place, &new).await,
+                    Form::Naive(naive) => naive.insert(&collections, &new).await,
                     Form::Ours(..) => Ok(ours.insert(&new).await.map(|_| ())?),
                 };
             }
@@ -138,14 +141,14 @@ async fn left_of(
             let id = shown[(bits >> 24) as usize % shown.len()];
             if what < 8 {
                 return match form {
-                    Form::Naive(naive) => naive.delete(&place, product, id).await,
+                    Form::Naive(naive) => naive.delete(&collections, product, id).await,
                     Form::Ours(..) => Ok(ours.delete(product, id).await.map(|_| ())?),
                 };
             }
             let new = review(product, id, minute);
             let set = doc! { "published_date": new.published_date, "review_text": format!("edit {n}") };
             match form {
-                Form::Naive(naive) => naive.update(&place, product, id, set).await,
+                Form::Naive(naive) => naive.update(&collections, product, id, set).await,
                 Form::Ours(..) => match ours.update(product, id, set).await {
                     Err(error) if error.kind() != ErrorKind::ChildNotFound => Err(error.into()),
                     _ => Ok(()),
@@ -161,9 +164,9 @@ async fn left_of(
     Ok((wrong(&plain).await? as f64, commands))
 }
 
-/// How many products do not show their newest reviews.
-async fn wrong(place: &Place) -> Result<usize> {
-    let repository = place.repository(Consistency::Eventual)?;
+/// Returns the number of products whose subset is not that of their newest reviews.
+async fn wrong(collections: &Collections) -> Result<usize> {
+    let repository = collections.repository(Consistency::Eventual)?;
     let findings = repository.verify().stream();
     let findings: Vec<_> = findings.try_collect().await.context("verify")?;
     Ok(findings

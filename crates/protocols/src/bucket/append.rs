@@ -1,72 +1,71 @@
 //! `append` and `append_many`.
 //!
-//! Mirrors `Store::run`, `upsert`, `upsert_again`, `is_repeated`, `attempt` and `fill` of `crates/bucket/src/store.rs`, and
-//! `StoreMany::run`, `fill`, `drop_repeated`, `insert` and `look` of `store_many.rs`. An upsert is two steps of the server:
-//! it looks for a bucket, and where it finds none it inserts one, which an index may refuse by then.
+//! Mirrors `write/store.rs` and the batches in `write` of `crates/bucket/src`. An upsert is two steps of the server: it
+//! searches for a bucket, and inserts one if it finds none. An index can refuse that insert.
 
 use super::{Bucket, Buckets, Collision, Form, OPEN, Page, name, names_of};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Append {
     /// The items: one for `append`.
     pub items: Vec<u8>,
-    /// Those that are not stored yet.
+    /// The items that are not stored yet.
     rest: Vec<u8>,
-    /// The next suffix to try for each second, as this process knows it.
-    known: [u8; 2],
-    /// On which indexes it has met others, as bits.
-    met: u8,
+    /// The next suffix to try for each second, as cached by this process.
+    cached: [u8; 2],
+    /// The indexes that have refused a write, as bits.
+    collided: u8,
     at: At,
 }
 
 /// The next command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// The upsert: looks for an open bucket.
+    /// The upsert: searches for an open bucket.
     Upsert,
-    /// Its second half: inserts one.
+    /// The second step of the upsert: inserts a bucket.
     Open,
-    /// After a collision: whether one of the items is stored already.
+    /// After a collision: reads whether one of the items is stored already.
     IsStored(Collision),
-    /// Which suffix is free.
+    /// Reads which suffix is free.
     FreeSuffix,
-    /// A batch: which of its items are stored already.
+    /// A batch: reads which of its items are stored already.
     Drop,
-    /// A batch: the rest in whole buckets, one after the other. Whether some of them are.
+    /// A batch: inserts the rest in whole buckets, one after the other. The flag is set when some of them are inserted.
     Insert(Vec<Page>, bool),
-    /// A batch: which suffixes are free.
-    Look,
+    /// A batch: reads which suffixes are free.
+    ReadSuffixes,
     Ended(Ended),
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// All of it was stored.
+    /// All items were stored.
     Stored,
-    /// It was stored before.
+    /// The item was stored before.
     Repeated,
-    /// With an error, for ever.
+    /// A permanent error.
     Refused,
-    /// With an unknown outcome.
+    /// The outcome is unknown.
     Unknown,
 }
 
 impl Append {
-    /// The call.
+    /// Returns the call.
     pub fn new(items: &[u8]) -> Self {
         Self {
             items: items.to_vec(),
             rest: items.to_vec(),
-            known: [0; 2],
-            met: 0,
+            cached: [0; 2],
+            collided: 0,
             at: At::Upsert,
         }
     }
 
-    /// How it ended.
+    /// Returns the outcome.
     pub fn ended(&self) -> Option<Ended> {
         match self.at {
             At::Ended(ended) => Some(ended),
@@ -74,12 +73,12 @@ impl Append {
         }
     }
 
-    /// Whether it has met another writer.
-    pub fn has_met(&self, collision: Collision) -> bool {
-        self.met & (1 << collision as u8) != 0
+    /// Returns whether an index has refused a write.
+    pub fn has_collided(&self, collision: Collision) -> bool {
+        self.collided & (1 << collision as u8) != 0
     }
 
-    /// Whether it is at its upsert, after some of it was stored.
+    /// Returns whether some of its items are stored, and the call has not ended.
     pub fn is_between(&self) -> bool {
         self.rest.len() < self.items.len() && self.ended().is_none()
     }
@@ -88,12 +87,12 @@ impl Append {
         matches!(self.at, At::Upsert | At::Open | At::Insert(..))
     }
 
-    pub(super) fn is_within(&self) -> bool {
+    pub(super) fn is_mid_command(&self) -> bool {
         matches!(self.at, At::Open | At::Insert(_, true))
     }
 
-    /// With an unknown outcome, the application appends items with ids once more. The manual has none, and it does so
-    /// all the same.
+    /// Returns the call after an unknown outcome: the application retries if items have ids. The manual has no ids, and
+    /// its application retries all the same.
     pub(super) fn unknown(&self, bucket: &Bucket) -> Self {
         let at = match bucket.item_ids || bucket.form == Form::Manual {
             true => At::Upsert,
@@ -101,7 +100,7 @@ impl Append {
         };
         Self {
             rest: self.items.clone(),
-            met: 0,
+            collided: 0,
             at,
             ..self.clone()
         }
@@ -111,13 +110,13 @@ impl Append {
         let is_single = self.items.len() == 1;
         match &mut self.at {
             At::Upsert => {
-                if bucket.open_is_held(buckets) {
+                if bucket.is_open_locked(buckets) {
                     return Ran::Waits;
                 }
                 let offered = self.rest.len().min(bucket.page_size);
                 match bucket.push(buckets, &self.rest[..offered]) {
                     Some(Ok(stored)) => self.stored(bucket, stored),
-                    Some(Err(collision)) => self.met(bucket, collision),
+                    Some(Err(collision)) => self.collided(bucket, collision),
                     None => self.at = At::Open,
                 }
             }
@@ -127,18 +126,18 @@ impl Append {
                     id: self.new_id(bucket),
                     items: self.rest[..offered].to_vec(),
                 };
-                if buckets.transactions.is_held(name(page.id) | OPEN) {
+                if buckets.transactions.is_locked(name(page.id) | OPEN) {
                     return Ran::Waits;
                 }
                 match bucket.insert(buckets, page) {
                     Ok(()) => {
                         let second = usize::from(self.rest[0] / 10);
-                        if self.known[second] > 0 {
-                            self.known[second] += 1;
+                        if self.cached[second] > 0 {
+                            self.cached[second] += 1;
                         }
                         self.stored(bucket, offered);
                     }
-                    Err(collision) => self.met(bucket, collision),
+                    Err(collision) => self.collided(bucket, collision),
                 }
             }
             At::IsStored(collision) => {
@@ -148,13 +147,13 @@ impl Append {
                 match (is_stored, is_single) {
                     (true, true) => self.at = At::Ended(Ended::Repeated),
                     (true, false) => self.at = At::Drop,
-                    (false, _) => self.go_on(collision),
+                    (false, _) => self.retry(collision),
                 }
             }
             At::FreeSuffix => {
                 let second = self.rest[0] / 10;
-                let known = &mut self.known[usize::from(second)];
-                *known = buckets.free_suffix(second).max(*known);
+                let cached = &mut self.cached[usize::from(second)];
+                *cached = buckets.free_suffix(second).max(*cached);
                 self.at = At::Upsert;
             }
             At::Drop => {
@@ -164,16 +163,16 @@ impl Append {
                     false => At::Upsert,
                 };
             }
-            At::Insert(pages, is_within) => {
+            At::Insert(pages, is_mid_command) => {
                 let page = pages[0].clone();
-                if buckets.transactions.is_held(names_of(&page, bucket.page_size)) {
+                if buckets.transactions.is_locked(names_of(&page, bucket.page_size)) {
                     return Ran::Waits;
                 }
                 let items = page.items.len();
                 match bucket.insert(buckets, page) {
                     Ok(()) => {
                         pages.remove(0);
-                        *is_within = true;
+                        *is_mid_command = true;
                         self.rest.drain(..items);
                         if self.rest.is_empty() {
                             self.at = At::Ended(Ended::Stored);
@@ -181,10 +180,10 @@ impl Append {
                     }
                     Err(Collision::Open) => self.at = At::Upsert,
                     Err(Collision::Item) => self.at = At::Drop,
-                    Err(Collision::Id) => self.at = At::Look,
+                    Err(Collision::Id) => self.at = At::ReadSuffixes,
                 }
             }
-            At::Look => {
+            At::ReadSuffixes => {
                 let free = [buckets.free_suffix(0), buckets.free_suffix(1)];
                 self.pack(bucket, free);
             }
@@ -196,22 +195,22 @@ impl Append {
     fn new_id(&self, bucket: &Bucket) -> u8 {
         let second = self.rest[0] / 10;
         match bucket.form {
-            Form::Ours => second * 10 + self.known[usize::from(second)],
+            Form::Ours => second * 10 + self.cached[usize::from(second)],
             Form::Manual => second * 10,
         }
     }
 
-    /// So many items are stored, in the open bucket or in one that was opened for them.
+    /// Drops stored items from the rest, after a write to the open bucket or to one that was opened for them.
     fn stored(&mut self, bucket: &Bucket, items: usize) {
         self.rest.drain(..items);
         if self.rest.is_empty() {
             self.at = At::Ended(Ended::Stored);
         } else {
-            self.pack(bucket, self.known);
+            self.pack(bucket, self.cached);
         }
     }
 
-    /// The rest of a batch into new buckets, named from these suffixes on.
+    /// Packs the rest of a batch into new buckets, with these suffixes and those that follow.
     fn pack(&mut self, bucket: &Bucket, mut free: [u8; 2]) {
         let pages = self.rest.chunks(bucket.page_size).map(|items| {
             let second = items[0] / 10;
@@ -225,24 +224,24 @@ impl Append {
         self.at = At::Insert(pages.collect(), false);
     }
 
-    fn met(&mut self, bucket: &Bucket, collision: Collision) {
+    fn collided(&mut self, bucket: &Bucket, collision: Collision) {
         match bucket.form {
             Form::Manual => self.at = At::Ended(Ended::Refused),
             Form::Ours if bucket.item_ids && collision == Collision::Item && self.items.len() == 1 => {
                 self.at = At::Ended(Ended::Repeated);
             }
             Form::Ours if bucket.item_ids => self.at = At::IsStored(collision),
-            Form::Ours => self.go_on(collision),
+            Form::Ours => self.retry(collision),
         }
     }
 
-    /// After a collision with what is not this call's own item.
-    fn go_on(&mut self, collision: Collision) {
+    /// Retries after a collision with an item or a bucket of another call.
+    fn retry(&mut self, collision: Collision) {
         self.at = At::Upsert;
-        let is_again = self.has_met(collision);
-        self.met |= 1 << collision as u8;
+        let is_again = self.has_collided(collision);
+        self.collided |= 1 << collision as u8;
         if collision == Collision::Id {
-            self.known[usize::from(self.rest[0] / 10)] += 1;
+            self.cached[usize::from(self.rest[0] / 10)] += 1;
             if is_again {
                 self.at = At::FreeSuffix;
             }
@@ -289,13 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn items_are_stored_once() {
-        let found = explore(bucket(Form::Ours, false));
-        found.assert_right(1000);
+    fn each_item_is_stored_exactly_once() {
+        let explored = explore(bucket(Form::Ours, false));
+        explored.assert_holds(1000);
     }
 
     #[test]
-    fn items_with_ids_are_stored_once_however_often_they_are_appended() {
+    fn items_with_ids_are_stored_once_by_any_number_of_appends() {
         let mut bucket = bucket(Form::Ours, true);
         let full = Buckets::of(&[(0, &[0, 1])]);
         let open = Buckets::of(&[(0, &[0, 1]), (1, &[2])]);
@@ -310,17 +309,17 @@ mod tests {
                 (open, calls(&[&[4, 5], &[5, 6], &[6, 4]])),
             ]);
         }
-        explore(bucket).assert_right(1000);
+        explore(bucket).assert_holds(1000);
     }
 
     #[test]
     fn the_manuals_commands_lose_items_and_open_two_buckets() {
-        let found = explore(bucket(Form::Manual, false));
-        found.assert_wrong(&[
+        let explored = explore(bucket(Form::Manual, false));
+        explored.assert_refuted(&[
             "no call is refused",
-            "a key has one open bucket at most",
+            "a key has at most one open bucket",
             "no item is stored twice",
-            "without faults all is stored when all have ended",
+            "without faults, all items are stored when all calls have ended",
         ]);
     }
 }

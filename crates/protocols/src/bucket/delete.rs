@@ -1,31 +1,30 @@
 //! `delete_key`.
 //!
-//! Mirrors `delete` and `has_buckets` of `crates/bucket/src/action/delete_key.rs`. A `deleteMany` is many steps of the
-//! server: one bucket after the other, in the order of their ids. It waits for a transaction that has written a bucket.
-//! When that transaction has deleted the bucket and inserted one with the same id, the server continues after this id,
-//! and so skips the new bucket.
+//! Mirrors `write/delete.rs` of `crates/bucket/src`. A `deleteMany` is many steps of the server: one bucket after the
+//! other, in the order of their ids. It waits for a transaction that has written a bucket. If that transaction has
+//! deleted the bucket and inserted one with the same id, the server continues after this id, and skips the new bucket.
 
 use stateright::Property;
 
 use super::{Bucket, Buckets, Client, Moment, appends, deletions, is_first, name, names_of};
 use crate::world::{Ran, World};
 
-/// When a deletion ends.
+/// The condition under which a deletion ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Passes {
-    /// When a read finds no bucket: this project's.
-    UntilNoneIsLeft,
-    /// When a `deleteMany` has matched nothing.
-    UntilNoneIsDeleted,
+pub enum Until {
+    /// A read finds no bucket: this project's form.
+    NoneIsLeft,
+    /// A `deleteMany` has matched nothing.
+    NoneIsDeleted,
     /// After one `deleteMany`.
-    One,
+    FirstPass,
 }
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Delete {
-    passes: Passes,
-    /// The items that were stored when it was called.
+    until: Until,
+    /// The items that were stored when the call began.
     pub before: Vec<u8>,
     /// Whether it has deleted a bucket.
     pub found: bool,
@@ -43,17 +42,17 @@ enum At {
     /// The next bucket after this id.
     Next(Option<u8>),
     /// A bucket that a transaction has written.
-    Held(u8),
-    /// Reads whether there is a bucket.
+    Locked(u8),
+    /// Reads whether a bucket exists.
     Read,
     Ended,
 }
 
 impl Delete {
-    /// The call.
-    pub fn new(passes: Passes) -> Self {
+    /// Returns the call.
+    pub fn new(until: Until) -> Self {
         Self {
-            passes,
+            until,
             before: Vec::new(),
             found: false,
             in_pass: false,
@@ -62,28 +61,28 @@ impl Delete {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns whether the call has ended.
     pub fn has_ended(&self) -> bool {
         self.at == At::Ended
     }
 
-    /// Whether it has skipped a bucket.
+    /// Returns whether it has skipped a bucket.
     pub fn has_skipped(&self) -> bool {
         self.skipped
     }
 
     pub(super) fn writes(&self) -> bool {
-        matches!(self.at, At::Begin | At::Next(_) | At::Held(_))
+        matches!(self.at, At::Begin | At::Next(_) | At::Locked(_))
     }
 
-    /// Whether some buckets are deleted, and the server has not come to the others.
-    pub(super) fn is_within(&self) -> bool {
-        matches!(self.at, At::Next(Some(_)) | At::Held(_))
+    /// Returns whether the server has deleted some buckets, and has not reached the others.
+    pub(super) fn is_mid_command(&self) -> bool {
+        matches!(self.at, At::Next(Some(_)) | At::Locked(_))
     }
 
-    /// Called again after an unknown outcome.
-    pub(super) fn again(&self) -> Self {
-        Self::new(self.passes)
+    /// Returns the call that is made after an unknown outcome.
+    pub(super) fn retry(&self) -> Self {
+        Self::new(self.until)
     }
 
     pub(super) fn run(&mut self, page_size: usize, buckets: &mut Buckets) -> Ran {
@@ -98,15 +97,15 @@ impl Delete {
                 let next = next.filter(|id| last.is_none_or(|last| *id > last)).min();
                 self.at = match next {
                     None => self.pass_ends(),
-                    Some(id) if buckets.transactions.is_held(name(id)) => {
+                    Some(id) if buckets.transactions.is_locked(name(id)) => {
                         buckets.watched |= name(id);
-                        At::Held(id)
+                        At::Locked(id)
                     }
                     Some(id) => self.delete(page_size, buckets, id),
                 };
             }
-            At::Held(id) => {
-                if buckets.transactions.is_held(name(id)) {
+            At::Locked(id) => {
+                if buckets.transactions.is_locked(name(id)) {
                     return Ran::Waits;
                 }
                 let is_replaced = buckets.replaced & name(id) != 0;
@@ -134,7 +133,7 @@ impl Delete {
     fn delete(&mut self, page_size: usize, buckets: &mut Buckets, id: u8) -> At {
         if let Some(at) = buckets.pages.iter().position(|page| page.id == id) {
             let page = buckets.pages.remove(at);
-            buckets.is_gone(id);
+            buckets.deleted(id);
             buckets.transactions.wrote(names_of(&page, page_size));
             self.found = true;
             self.in_pass = true;
@@ -144,21 +143,21 @@ impl Delete {
 
     fn pass_ends(&mut self) -> At {
         let in_pass = std::mem::take(&mut self.in_pass);
-        match self.passes {
-            Passes::UntilNoneIsLeft => At::Read,
-            Passes::UntilNoneIsDeleted if in_pass => At::Next(None),
-            Passes::UntilNoneIsDeleted | Passes::One => At::Ended,
+        match self.until {
+            Until::NoneIsLeft => At::Read,
+            Until::NoneIsDeleted if in_pass => At::Next(None),
+            Until::NoneIsDeleted | Until::FirstPass => At::Ended,
         }
     }
 }
 
-/// What must hold of a deletion, and what must be seen.
+/// Returns the invariants of a deletion, and the situations that some state must reach.
 pub(super) fn properties() -> Vec<Property<World<Bucket>>> {
     vec![
         Property::always(
-            "what was there when a deletion began is gone when it ends",
+            "the items at the start of a deletion are deleted when it ends",
             |world, state: &Moment| {
-                // An item that several calls append may be stored after it was deleted.
+                // If several calls append an item, it can be stored again after it was deleted.
                 let counts = |item: &&u8| {
                     let calls = appends(state).filter(|call| call.items.contains(item)).count();
                     is_first(**item) || calls == 1 && state.is_without_faults(world.faults)
@@ -170,7 +169,7 @@ pub(super) fn properties() -> Vec<Property<World<Bucket>>> {
                 })
             },
         ),
-        Property::always("a deletion that finds nothing leaves nothing", |_, state: &Moment| {
+        Property::always("a deletion that finds no bucket leaves none", |_, state: &Moment| {
             let mut ended = deletions(state).filter(|call| call.has_ended() && !call.found);
             ended.all(|call| {
                 call.before
@@ -189,15 +188,18 @@ pub(super) fn properties() -> Vec<Property<World<Bucket>>> {
                     state.is_dead(at) && matches!(client, Client::Delete(call) if call.found && !call.has_ended())
                 })
         }),
-        Property::sometimes("an item is stored while its key is deleted", |world, state: &Moment| {
-            !world.protocol.has_deletions()
-                || deletions(state).any(|call| {
-                    let is_new = |item: &u8| !call.before.contains(item);
-                    call.found
-                        && call.has_ended()
-                        && state.documents.pages.iter().any(|page| page.items.iter().any(is_new))
-                })
-        }),
+        Property::sometimes(
+            "an item is stored during the deletion of its key",
+            |world, state: &Moment| {
+                !world.protocol.has_deletions()
+                    || deletions(state).any(|call| {
+                        let is_new = |item: &u8| !call.before.contains(item);
+                        call.found
+                            && call.has_ended()
+                            && state.documents.pages.iter().any(|page| page.items.iter().any(is_new))
+                    })
+            },
+        ),
     ]
 }
 
@@ -217,9 +219,10 @@ mod tests {
         Client::Remove(Remove::new(item))
     }
 
-    /// Next to appends and batches, and next to removals, whose transactions move items to other buckets.
-    fn bucket(passes: Passes, item_ids: bool) -> Bucket {
-        let delete = || Client::Delete(Delete::new(passes));
+    /// Deletions with concurrent appends and batches, and with concurrent removals, whose transactions migrate items to
+    /// other buckets.
+    fn bucket(until: Until, item_ids: bool) -> Bucket {
+        let delete = || Client::Delete(Delete::new(until));
         let (one, full) = (Buckets::of(&[(0, &[0, 1])]), Buckets::of(&[(0, &[0, 1]), (1, &[2, 3])]));
         let open = Buckets::of(&[(0, &[0, 1]), (1, &[2])]);
         let late = Buckets::of(&[(10, &[10, 11]), (11, &[12])]);
@@ -260,26 +263,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_when_a_deletion_begins_is_gone_when_it_ends() {
-        explore(bucket(Passes::UntilNoneIsLeft, false)).assert_right(1000);
+    fn a_deletion_deletes_all_items_that_are_stored_when_it_begins() {
+        explore(bucket(Until::NoneIsLeft, false)).assert_holds(1000);
     }
 
     #[test]
-    fn items_that_another_process_moves_are_gone_too() {
-        explore(bucket(Passes::UntilNoneIsLeft, true)).assert_right(1000);
+    fn a_deletion_deletes_items_that_another_process_migrates_to_other_buckets() {
+        explore(bucket(Until::NoneIsLeft, true)).assert_holds(1000);
     }
 
     #[test]
-    fn one_pass_skips_a_bucket_that_is_written_again() {
-        explore(bucket(Passes::One, true)).assert_wrong(&[GONE, FOUND]);
+    fn one_pass_skips_a_bucket_that_is_deleted_and_inserted_again() {
+        explore(bucket(Until::FirstPass, true)).assert_refuted(&[DELETED, EMPTY]);
     }
 
-    /// Where all that is left is skipped, nothing is deleted.
+    /// If it skips all remaining buckets, the last pass deletes nothing.
     #[test]
-    fn so_do_passes_until_one_deletes_nothing() {
-        explore(bucket(Passes::UntilNoneIsDeleted, true)).assert_wrong(&[GONE, FOUND]);
+    fn passes_until_one_deletes_nothing_skip_it_too() {
+        explore(bucket(Until::NoneIsDeleted, true)).assert_refuted(&[DELETED, EMPTY]);
     }
 
-    const GONE: &str = "what was there when a deletion began is gone when it ends";
-    const FOUND: &str = "a deletion that finds nothing leaves nothing";
+    const DELETED: &str = "the items at the start of a deletion are deleted when it ends";
+    const EMPTY: &str = "a deletion that finds no bucket leaves none";
 }

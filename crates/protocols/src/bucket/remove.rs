@@ -1,13 +1,12 @@
-//! `remove_item`: from the open bucket by one command, and from a full one in a transaction, in which the items after it
-//! move up.
+//! `remove_item`: one command for the open bucket, and a transaction for a full one, which shifts the items after it.
 //!
-//! Mirrors `Removal` of `crates/bucket/src/action/remove_item.rs`, `Chain::load`, `plan` and `changes` of `rewrite.rs`,
-//! `lay_out` of `layout.rs`, and `Changes::apply` and `transaction::run` of `crates/core`.
+//! Mirrors `write/removal.rs`, `form/chain.rs` and `form/layout.rs` of `crates/bucket/src`, and the rewrites and
+//! transactions of `crates/core`.
 
 use super::{Bucket, Buckets, Form, OPEN, Page, name, names_of};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Remove {
     /// The item.
@@ -18,23 +17,23 @@ pub struct Remove {
 /// The next command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// Looks for the item.
+    /// Searches for the item.
     Find,
-    /// Takes it out of this bucket, while that has so many items.
+    /// Removes it from this bucket if the bucket still has this number of items.
     Take {
         id: u8,
         count: usize,
     },
-    /// A transaction, whether it was run before: then it holds the open bucket first.
+    /// Begins the transaction. A retried one locks the open bucket first.
     Begin {
-        is_again: bool,
+        is_retry: bool,
     },
-    /// Reads the buckets, all at the moment of its snapshot, and deletes what goes away or is written anew.
+    /// Reads the buckets as of its snapshot, and deletes those that are removed or rewritten.
     Delete(Changes),
-    /// Inserts what is written.
+    /// Inserts the rewritten buckets.
     Insert(Changes),
     Commit(Changes),
-    /// There is no such item any more.
+    /// The item is not stored any more.
     Ended,
 }
 
@@ -45,22 +44,22 @@ struct Changes {
 }
 
 impl Remove {
-    /// The call.
+    /// Returns the call.
     pub fn new(item: u8) -> Self {
         Self { item, at: At::Find }
     }
 
-    /// Whether it has ended, so that the item is gone.
+    /// Returns whether the call has ended, so that the item is removed.
     pub fn has_ended(&self) -> bool {
         self.at == At::Ended
     }
 
-    /// Whether it is in a transaction that was run before.
-    pub fn has_lost(&self) -> bool {
-        self.at == At::Begin { is_again: true }
+    /// Returns whether it is in a retried transaction.
+    pub fn is_retried(&self) -> bool {
+        self.at == At::Begin { is_retry: true }
     }
 
-    /// Whether it is about to commit.
+    /// Returns whether its next command is the commit.
     pub fn commits(&self) -> bool {
         matches!(self.at, At::Commit(_))
     }
@@ -69,8 +68,8 @@ impl Remove {
         matches!(self.at, At::Take { .. })
     }
 
-    /// Called again after an unknown outcome.
-    pub(super) fn again(&self) -> Self {
+    /// Returns the call that is made after an unknown outcome.
+    pub(super) fn retry(&self) -> Self {
         Self::new(self.item)
     }
 
@@ -84,29 +83,29 @@ impl Remove {
                         let (id, count) = (*id, items.len());
                         match count < bucket.page_size || bucket.page_size == 1 || bucket.form == Form::Manual {
                             true => At::Take { id, count },
-                            false => At::Begin { is_again: false },
+                            false => At::Begin { is_retry: false },
                         }
                     }
                 }
             }
             At::Take { id, count } => {
                 let (id, count) = (*id, *count);
-                if buckets.transactions.is_held(name(id)) {
+                if buckets.transactions.is_locked(name(id)) {
                     return Ran::Waits;
                 }
                 let is_taken = self.take(bucket, buckets, id, count);
                 self.at = match is_taken || bucket.form == Form::Manual {
                     true => At::Ended,
-                    false => At::Begin { is_again: false },
+                    false => At::Begin { is_retry: false },
                 };
             }
-            At::Begin { is_again } => {
+            At::Begin { is_retry } => {
                 buckets.transactions.begin(me);
                 let open = buckets.pages.iter().find(|page| page.items.len() < bucket.page_size);
-                if let Some(open) = open.filter(|_| *is_again)
+                if let Some(open) = open.filter(|_| *is_retry)
                     && !buckets.transactions.write(me, name(open.id))
                 {
-                    return Ran::Done; // it is run again
+                    return Ran::Done; // it is retried
                 }
                 self.at = match self.plan(bucket, buckets) {
                     Some(changes) => At::Delete(changes),
@@ -120,33 +119,33 @@ impl Remove {
                 let names = changes.removed.iter().fold(0, |names, id| names | name(*id));
                 self.at = match buckets.transactions.write(me, names) {
                     true => At::Insert(std::mem::take(changes)),
-                    false => At::Begin { is_again: true },
+                    false => At::Begin { is_retry: true },
                 };
             }
             At::Insert(changes) => {
                 let names = changes.written.iter();
                 let names = names.fold(0, |names, page| names | names_of(page, bucket.page_size));
-                // What a page that goes away has had in the index is no other writer's.
+                // An index entry of a removed page belongs to no other writer.
                 let is_taken = names & OPEN != 0
                     && buckets
                         .pages
                         .iter()
                         .any(|page| page.items.len() < bucket.page_size && !changes.removed.contains(&page.id));
                 if is_taken && !buckets.transactions.has_changed(me, OPEN) {
-                    // A duplicate key, for which our own loop runs it again.
+                    // A duplicate key, for which our own loop retries the transaction.
                     buckets.transactions.abort(me);
-                    self.at = At::Begin { is_again: true };
+                    self.at = At::Begin { is_retry: true };
                     return Ran::Done;
                 }
                 self.at = match buckets.transactions.write(me, names) {
                     true => At::Commit(std::mem::take(changes)),
-                    false => At::Begin { is_again: true },
+                    false => At::Begin { is_retry: true },
                 };
             }
             At::Commit(changes) => {
                 let changes = std::mem::take(changes);
                 buckets.pages.retain(|page| !changes.removed.contains(&page.id));
-                changes.removed.iter().for_each(|id| buckets.is_gone(*id));
+                changes.removed.iter().for_each(|id| buckets.deleted(*id));
                 buckets.pages.extend(changes.written);
                 buckets.pages.sort_unstable_by_key(|page| page.id);
                 buckets.transactions.commit(me);
@@ -157,7 +156,7 @@ impl Remove {
         Ran::Done
     }
 
-    /// Takes it out of a bucket that is still as it was seen. The manual's `$pull` asks for nothing.
+    /// Removes it from a bucket that is still as it was read. The manual's `$pull` has no such condition.
     fn take(&self, bucket: &Bucket, buckets: &mut Buckets, id: u8, count: usize) -> bool {
         let Some(at) = buckets.pages.iter().position(|page| page.id == id) else {
             return false;
@@ -175,13 +174,13 @@ impl Remove {
         page.items.retain(|item| *item != self.item);
         if page.items.is_empty() && bucket.form == Form::Ours {
             buckets.pages.remove(at);
-            buckets.is_gone(id);
+            buckets.deleted(id);
         }
         buckets.transactions.wrote(name(id));
         true
     }
 
-    /// What must be written for the pages from the item's on, or from the open one where that is before it.
+    /// Returns the changes of the pages from the item's on, or from the open page if that precedes it.
     fn plan(&self, bucket: &Bucket, buckets: &Buckets) -> Option<Changes> {
         let of_item = buckets.page_of(self.item)?;
         let open = buckets
@@ -248,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn pages_move_up_and_nothing_is_lost() {
-        explore(bucket(Form::Ours)).assert_right(1000);
+    fn a_removal_shifts_later_pages_of_two_and_loses_nothing() {
+        explore(bucket(Form::Ours)).assert_holds(1000);
     }
 
     #[test]
-    fn pages_of_three_move_up_and_nothing_is_lost() {
+    fn a_removal_shifts_later_pages_of_three_and_loses_nothing() {
         let open = Buckets::of(&[(0, &[0, 1, 2]), (1, &[3, 10])]);
         let explored = explore(Bucket {
             page_size: 3,
@@ -264,11 +263,11 @@ mod tests {
             ],
             ..bucket(Form::Ours)
         });
-        explored.assert_right(1000);
+        explored.assert_holds(1000);
     }
 
     #[test]
-    fn the_manuals_pull_leaves_holes() {
-        explore(bucket(Form::Manual)).assert_wrong(&["a key has one open bucket at most"]);
+    fn the_manuals_pull_leaves_several_open_buckets() {
+        explore(bucket(Form::Manual)).assert_refuted(&["a key has at most one open bucket"]);
     }
 }

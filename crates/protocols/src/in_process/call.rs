@@ -1,17 +1,17 @@
-//! The calls, await by await.
+//! The calls, split at each `await`.
 
 use super::lock::Kind::{Keys, Openers, Pushes};
 use super::lock::Lock;
 use super::{Document, Dropped, Moment, Process};
 
-/// A call, with the number of its document.
+/// A call, with the index of its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// `push`, `push_many`, `push_unique`.
     Push(usize),
     /// A push by the reader of the stream of [`Verify`](Self::Verify), between two findings.
     PushOfReader(usize),
-    /// `insert` of a document that is over the threshold.
+    /// `insert` of a document that exceeds the threshold.
     Insert(usize),
     /// `delete`.
     Delete(usize),
@@ -28,24 +28,24 @@ pub enum Call {
     },
 }
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Task {
     call: Call,
     at: At,
 }
 
-/// What it does next. It has, or waits for, all the locks that it takes before.
+/// The next step. The task has, or waits for, all locks of this step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
     Start,
     LockKey,
     /// A push: sets the flag of the document, which is full.
     Main,
-    /// To the newest overflow document.
+    /// Pushes to the newest overflow document.
     Fill,
     Opener,
-    /// Another task opened overflow documents.
+    /// Continues after another task has opened overflow documents.
     Waited,
     LockToOpen,
     Relock,
@@ -56,13 +56,13 @@ enum At {
     /// On a standalone: opens an overflow document.
     OpenAlone,
     FlagAgain,
-    /// On a standalone, an insert after its transaction failed.
+    /// On a standalone: an insert whose transaction failed takes the lock again.
     LockAgain,
     InsertMain,
     DeleteMain,
     DeleteExtras,
     FlagIfExtras,
-    Look,
+    Read,
     LockToRepair,
     ClearFlag,
     Finish,
@@ -102,7 +102,7 @@ impl Task {
         self.at == At::Aborting
     }
 
-    /// Whether it is between the flag and the overflow documents.
+    /// Returns whether it is between the flag and the overflow documents.
     fn is_between(&self, document: usize) -> bool {
         let before_end = matches!(
             self.at,
@@ -122,7 +122,7 @@ impl Task {
 }
 
 impl Process {
-    /// Whether a task is polled: not the tasks of a stream, while its reader awaits something else.
+    /// Returns whether a task is polled. The tasks of a stream are not, while its reader awaits something else.
     pub(super) fn is_polled(&self, now: &Moment, at: usize) -> bool {
         let is_reader = |task: &&Task| matches!(task.call, Call::PushOfReader(_));
         let Some(reader) = now.tasks.iter().find(is_reader) else {
@@ -140,7 +140,7 @@ impl Process {
         }
     }
 
-    /// Up to the next `await`.
+    /// Runs a task up to its next `await`.
     pub(super) fn run(&self, now: &mut Moment, me: usize) {
         let Task { call, at } = now.tasks[me];
         let (form, document) = (self.form, call.document());
@@ -188,17 +188,17 @@ impl Process {
                 }
                 _ => {
                     locks.lock(me, key, true);
-                    At::Look
+                    At::Read
                 }
             },
             At::Main if !stored.exists => At::Finish,
             At::Main => {
-                now.has_met |= stored.write(me, |stored| stored.flag = true);
+                now.has_collided |= stored.write(me, |stored| stored.flag = true);
                 At::Fill
             }
             At::Fill if stored.has_extras && stored.room > 0 => {
-                now.has_met |= stored.write(me, |stored| stored.room -= 1);
-                now.unseen |= stored.exists && !stored.flag;
+                now.has_collided |= stored.write(me, |stored| stored.room -= 1);
+                now.hidden |= stored.exists && !stored.flag;
                 At::Finish
             }
             At::Fill if call.is_push() => {
@@ -235,10 +235,10 @@ impl Process {
                 locks.unlock(me, opener);
                 At::RelockAlone
             }
-            // There is one already, or none any more.
+            // An insert whose document exists, or another write whose document does not.
             At::Begin if stored.exists == matches!(call, Call::Insert(_)) => At::Finish,
             At::Begin => {
-                now.has_met |= stored.write(me, |stored| stored.transaction = Some(me));
+                now.has_collided |= stored.write(me, |stored| stored.transaction = Some(me));
                 At::Commit
             }
             At::Commit => {
@@ -254,7 +254,7 @@ impl Process {
                 }
             }
             At::OpenAlone => {
-                now.has_met |= stored.write(me, Document::open);
+                now.has_collided |= stored.write(me, Document::open);
                 At::FlagAgain
             }
             At::FlagAgain => {
@@ -274,7 +274,7 @@ impl Process {
                 At::Fill
             }
             At::DeleteMain => {
-                now.has_met |= stored.write(me, |stored| {
+                now.has_collided |= stored.write(me, |stored| {
                     stored.exists = false;
                     stored.flag = false;
                 });
@@ -289,13 +289,13 @@ impl Process {
                 stored.flag |= stored.exists && stored.has_extras;
                 At::Finish
             }
-            At::Look => {
-                let is_wrong = stored.exists && stored.flag != stored.has_extras;
+            At::Read => {
+                let is_inconsistent = stored.exists && stored.flag != stored.has_extras;
                 now.read_between |= now.tasks.iter().any(|task| task.is_between(document));
                 locks.unlock(me, key);
                 locks.unlock(me, pushes);
                 match call {
-                    Call::RepairInSteps(_) if is_wrong => {
+                    Call::RepairInSteps(_) if is_inconsistent => {
                         if !form.repair_ignores_pushes {
                             locks.lock(me, pushes, true);
                         }
@@ -309,7 +309,7 @@ impl Process {
                 At::ClearFlag
             }
             At::ClearFlag => {
-                now.has_met |= stored.write(me, |stored| stored.flag = false);
+                now.has_collided |= stored.write(me, |stored| stored.flag = false);
                 At::FlagIfExtras
             }
             At::Finish => {
@@ -320,14 +320,15 @@ impl Process {
         };
     }
 
-    /// The future of a task is dropped.
+    /// Drops the future of a task.
     pub(super) fn drop_task(&self, now: &mut Moment, me: usize) {
         let Task { call, at } = now.tasks[me];
         let document = call.document();
         let is_in_transaction = now.documents[document].transaction == Some(me) && at == At::Commit;
         now.tasks[me].at = match self.form.dropped {
             Dropped::AbortsThenUnlocks if is_in_transaction => {
-                // The keys stay locked with the command on its way. What the future itself has is unlocked.
+                // The keys stay locked until the command on its way has a reply. The locks of the future itself are
+                // released.
                 now.locks.unlock(me, (Pushes, self.stripes[document]));
                 At::Aborting
             }
@@ -342,7 +343,7 @@ impl Process {
         };
     }
 
-    /// The transaction of a dropped future is aborted.
+    /// Aborts the transaction of a dropped future.
     pub(super) fn end(&self, now: &mut Moment, me: usize) {
         let document = now.tasks[me].call.document();
         now.documents[document].transaction = None;
@@ -354,12 +355,12 @@ impl Process {
 impl Document {
     /// Writes, and returns whether it met the transaction of another task.
     fn write(&mut self, me: usize, write: impl FnOnce(&mut Self)) -> bool {
-        let has_met = self.transaction.is_some_and(|other| other != me);
+        let has_collided = self.transaction.is_some_and(|other| other != me);
         write(self);
-        has_met
+        has_collided
     }
 
-    /// An element to a new overflow document, or to one that another task opened at the same position.
+    /// Pushes an element to a new overflow document, or to one that another task opened at the same position.
     fn open(&mut self) {
         let is_filled = self.has_extras && self.room > 0;
         self.room = if is_filled { self.room - 1 } else { 1 };

@@ -1,6 +1,7 @@
-//! Fair locks, as tokio's `RwLock` is one: who waits first is next, and a writer that waits keeps new readers out.
+//! Fair locks like tokio's `RwLock`: tasks get the lock in the order in which they wait, and a waiting writer keeps new
+//! readers out.
 
-/// The three kinds of locks, of which each stripe has one.
+/// The three kinds of locks. Each stripe has one lock of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `pushes`.
@@ -35,7 +36,7 @@ impl State {
         self.holders.is_empty() || !is_exclusive && self.holders.iter().all(|holder| !holder.is_exclusive)
     }
 
-    /// Those who wait get the lock in their order, also where their task is not polled.
+    /// Grants the lock to the waiting tasks in their order, also to tasks that are not polled.
     fn hand_over(&mut self) {
         while let Some(next) = self.waiting.first().copied()
             && self.is_free_for(next.is_exclusive)
@@ -69,7 +70,7 @@ impl Locks {
         is_free
     }
 
-    /// Unlocks, or waits no more.
+    /// Releases a lock, or stops waiting for it.
     pub fn unlock(&mut self, task: usize, lock: Lock) {
         let state = self.state(lock);
         state.holders.retain(|holder| holder.task != task);
@@ -77,7 +78,7 @@ impl Locks {
         state.hand_over();
     }
 
-    /// Unlocks all of a task.
+    /// Releases all locks of a task.
     pub fn unlock_all(&mut self, task: usize) {
         for kind in [Kind::Keys, Kind::Openers, Kind::Pushes] {
             for stripe in 0..2 {
@@ -86,13 +87,13 @@ impl Locks {
         }
     }
 
-    /// Whether a task waits for a lock.
+    /// Returns whether a task waits for a lock.
     pub fn is_waiting(&self, task: usize) -> bool {
         let mut waiting = self.0.iter().flat_map(|state| &state.waiting);
         waiting.any(|waiting| waiting.task == task)
     }
 
-    /// Whether a task has or waits for a lock.
+    /// Returns whether a task has or waits for a lock.
     pub fn has_any(&self, task: usize) -> bool {
         let mut holders = self.0.iter().flat_map(|state| &state.holders);
         self.is_waiting(task) || holders.any(|holder| holder.task == task)
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_writer_that_waits_keeps_new_readers_out() {
+    fn a_waiting_writer_keeps_new_readers_out() {
         let (mut locks, lock) = (Locks::default(), (Kind::Keys, 1));
         locks.lock(0, lock, false);
         locks.lock(1, lock, true);

@@ -1,18 +1,17 @@
 //! `push`, `push_many` and `push_unique`.
 //!
-//! Mirrors `Store::main`, `extras`, `fill`, `check_once` of `crates/outlier/src/store.rs`, and `open_with_flag`, `open_in`
-//! and `hold_and_flag` of `open.rs`. A command that changes nothing, such as a push to a flagged array, writes nothing, and
-//! does not wait for a transaction either.
+//! Mirrors `push.rs` and `overflow.rs` of `crates/outlier/src/write`. A command that changes nothing, such as a push to
+//! a flagged array, writes nothing, and does not wait for a transaction.
 
-use super::{CAP, Documents, Extra, Form, MAIN, Outlier, THRESHOLD, entries, place};
+use super::{CAP, Documents, Extra, Form, MAIN, Outlier, THRESHOLD, entries, position_bit};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Push {
     /// The elements: one for `push`.
     pub elements: Vec<u8>,
-    /// Those that are not stored yet.
+    /// The elements that are not stored yet.
     rest: Vec<u8>,
     at: At,
 }
@@ -20,45 +19,45 @@ pub struct Push {
 /// The next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// To the array, with the flag where some are left.
+    /// Pushes to the array, and sets the flag if elements are left.
     Main,
-    /// To the newest of the extras.
+    /// Pushes to the newest overflow document.
     Fill,
-    /// A transaction: writes the flag.
+    /// Begins a transaction, and writes the flag.
     Begin(u8),
-    /// Inserts the extras from a place on.
+    /// Inserts overflow documents from a position on.
     Insert(u8),
     Commit(u8),
-    /// Once: whether the array has it by now.
-    CheckOnce,
-    /// Then it goes from the extras.
+    /// Unique elements: reads whether the array has the element by now.
+    CheckUnique,
+    /// Unique elements: removes it from the overflow documents in that case.
     Pull,
-    /// The manual's: reads the flag.
+    /// The manual's form: reads the flag.
     ReadFlag,
-    /// The manual's: to the array.
+    /// The manual's form: pushes to the array.
     PushInline,
-    /// The manual's: to the extras, or whether there are none.
+    /// The manual's form: pushes to an overflow document, or finds none.
     Upsert,
-    /// The manual's: the second half of the upsert.
+    /// The manual's form: the insert of the upsert.
     InsertOne,
     /// Sets the flag.
     SetFlag,
     Ended(Ended),
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// All of it was stored.
+    /// All elements were stored.
     Stored,
-    /// It was there.
-    IsThere,
-    /// With an unknown outcome.
+    /// The element was stored before.
+    Exists,
+    /// The outcome is unknown.
     Unknown,
 }
 
 impl Push {
-    /// The call.
+    /// Returns the call.
     pub fn new(form: Form, elements: &[u8]) -> Self {
         Self {
             elements: elements.to_vec(),
@@ -70,7 +69,7 @@ impl Push {
         }
     }
 
-    /// How it ended.
+    /// Returns the outcome.
     pub fn ended(&self) -> Option<Ended> {
         match self.at {
             At::Ended(ended) => Some(ended),
@@ -78,12 +77,12 @@ impl Push {
         }
     }
 
-    /// Whether it opens extras.
+    /// Returns whether it opens overflow documents.
     pub fn opens(&self) -> bool {
         matches!(self.at, At::Begin(_) | At::Insert(_) | At::Commit(_) | At::InsertOne)
     }
 
-    /// Whether it has done something, and has not ended.
+    /// Returns whether it has written something, and has not ended.
     pub fn is_between(&self) -> bool {
         matches!(self.at, At::Fill) || self.opens()
     }
@@ -95,7 +94,7 @@ impl Push {
         )
     }
 
-    /// With an unknown outcome, the application pushes once more what is to be there once.
+    /// Returns the call after an unknown outcome: the application retries if elements are unique.
     pub(super) fn unknown(&self, outlier: &Outlier) -> Self {
         match outlier.unique {
             true => Self::new(outlier.form, &self.elements),
@@ -111,9 +110,9 @@ impl Push {
             At::Main => return self.main(outlier.unique, documents),
             At::Fill => return self.fill(outlier, documents),
             At::Begin(seq) if outlier.form == Form::FlagLast => {
-                // One command: the unique index decides.
+                // One command, without a transaction: the unique index decides.
                 let extras = self.extras(seq);
-                if documents.transactions.is_held(places(&extras)) {
+                if documents.transactions.is_locked(position_bits(&extras)) {
                     return Ran::Waits;
                 }
                 if extras
@@ -122,7 +121,7 @@ impl Push {
                 {
                     self.at = At::Fill;
                 } else {
-                    documents.transactions.wrote(places(&extras));
+                    documents.transactions.wrote(position_bits(&extras));
                     insert(documents, extras);
                     self.rest.clear();
                     self.at = At::SetFlag;
@@ -132,7 +131,7 @@ impl Push {
                 documents.transactions.begin(me);
                 if documents.transactions.write(me, MAIN) {
                     self.at = At::Insert(seq);
-                } // or it is run again
+                } // otherwise it is retried
             }
             At::Insert(seq) => self.insert_in_transaction(outlier.unique, documents, me, seq),
             At::Commit(seq) => {
@@ -142,7 +141,7 @@ impl Push {
                 self.rest.clear();
                 self.stored_in_extras(outlier.unique);
             }
-            At::CheckOnce => {
+            At::CheckUnique => {
                 self.at = match documents.inline.contains(&self.elements[0]) {
                     true => At::Pull,
                     false => At::Ended(Ended::Stored),
@@ -154,19 +153,19 @@ impl Push {
                     .extras
                     .iter()
                     .filter(|extra| extra.elements.contains(&element));
-                let names = having.fold(0, |names, extra| names | place(extra.seq));
-                if documents.transactions.is_held(names) {
+                let names = having.fold(0, |names, extra| names | position_bit(extra.seq));
+                if documents.transactions.is_locked(names) {
                     return Ran::Waits;
                 }
                 documents.transactions.wrote(names);
                 for extra in &mut documents.extras {
                     extra.elements.retain(|other| *other != element);
                 }
-                self.at = At::Ended(Ended::IsThere);
+                self.at = At::Ended(Ended::Exists);
             }
             At::SetFlag => {
                 if !documents.flag {
-                    if documents.transactions.is_held(MAIN) {
+                    if documents.transactions.is_locked(MAIN) {
                         return Ran::Waits;
                     }
                     documents.flag = true;
@@ -180,13 +179,13 @@ impl Push {
         Ran::Done
     }
 
-    fn main(&mut self, once: bool, documents: &mut Documents) -> Ran {
-        if once && documents.inline.contains(&self.rest[0]) {
-            self.at = At::Ended(Ended::IsThere);
+    fn main(&mut self, unique: bool, documents: &mut Documents) -> Ran {
+        if unique && documents.inline.contains(&self.rest[0]) {
+            self.at = At::Ended(Ended::Exists);
             return Ran::Done;
         }
         if !documents.flag {
-            if documents.transactions.is_held(MAIN) {
+            if documents.transactions.is_locked(MAIN) {
                 return Ran::Waits;
             }
             let room = THRESHOLD.saturating_sub(documents.inline.len());
@@ -210,17 +209,17 @@ impl Push {
         let Extra { seq, elements } = &documents.extras[newest];
         let (seq, room) = (*seq, CAP.saturating_sub(elements.len()));
         if outlier.unique && elements.contains(&self.rest[0]) {
-            self.at = At::Ended(Ended::IsThere);
+            self.at = At::Ended(Ended::Exists);
             return Ran::Done;
         }
         if room > 0 {
             let taken = &self.rest[..room.min(self.rest.len())];
-            let names = place(seq) | entries(outlier.unique, taken);
-            if documents.transactions.is_held(names) {
+            let names = position_bit(seq) | entries(outlier.unique, taken);
+            if documents.transactions.is_locked(names) {
                 return Ran::Waits;
             }
             if outlier.unique && documents.extras_have(self.rest[0]) {
-                self.at = At::Ended(Ended::IsThere); // by the unique index
+                self.at = At::Ended(Ended::Exists); // the unique index refused it
                 return Ran::Done;
             }
             let taken = taken.len();
@@ -236,35 +235,35 @@ impl Push {
 
     fn insert_in_transaction(&mut self, unique: bool, documents: &mut Documents, me: usize, seq: u8) {
         let extras = self.extras(seq);
-        let (places, entries) = (places(&extras), entries(unique, &self.rest));
+        let (position_bits, entries) = (position_bits(&extras), entries(unique, &self.rest));
         let is_taken = extras
             .iter()
             .any(|extra| documents.extras.iter().any(|other| other.seq == extra.seq));
-        let is_there = unique && self.rest.iter().any(|element| documents.extras_have(*element));
-        let changed = documents.transactions.has_changed(me, places | entries);
-        if !changed && (is_taken || is_there) {
-            // A duplicate key that the snapshot sees.
+        let exists = unique && self.rest.iter().any(|element| documents.extras_have(*element));
+        let changed = documents.transactions.has_changed(me, position_bits | entries);
+        if !changed && (is_taken || exists) {
+            // A duplicate key that the snapshot has too.
             documents.transactions.abort(me);
             self.at = match is_taken {
                 true => At::Fill,
-                false => At::Ended(Ended::IsThere),
+                false => At::Ended(Ended::Exists),
             };
             return;
         }
-        self.at = match documents.transactions.write(me, places | entries) {
+        self.at = match documents.transactions.write(me, position_bits | entries) {
             true => At::Commit(seq),
             false => At::Begin(seq),
         };
     }
 
-    fn stored_in_extras(&mut self, once: bool) {
-        self.at = match once {
-            true => At::CheckOnce,
+    fn stored_in_extras(&mut self, unique: bool) {
+        self.at = match unique {
+            true => At::CheckUnique,
             false => At::Ended(Ended::Stored),
         };
     }
 
-    /// The extras that the rest makes, from a place on.
+    /// Returns the overflow documents of the rest, from a position on.
     fn extras(&self, seq: u8) -> Vec<Extra> {
         let documents = self.rest.chunks(CAP).zip(seq..);
         documents
@@ -275,8 +274,8 @@ impl Push {
             .collect()
     }
 
-    /// The manual: "Check whether `has_extras` is true. If it is missing or false, add to the array; if that has more
-    /// elements than the threshold then, set `has_extras`. If it is true, add to the extras."
+    /// Follows the manual: "Check whether `has_extras` is true. If it is missing or false, add to the array; if that
+    /// has more elements than the threshold then, set `has_extras`. If it is true, add to the extras."
     fn manual(&mut self, documents: &mut Documents) {
         self.at = match self.at {
             At::ReadFlag if documents.flag => At::Upsert,
@@ -304,8 +303,8 @@ impl Push {
     }
 }
 
-fn places(extras: &[Extra]) -> u64 {
-    extras.iter().fold(0, |names, extra| names | place(extra.seq))
+fn position_bits(extras: &[Extra]) -> u64 {
+    extras.iter().fold(0, |names, extra| names | position_bit(extra.seq))
 }
 
 fn insert(documents: &mut Documents, extras: Vec<Extra>) {

@@ -1,45 +1,45 @@
-//! `rebalance`, which is also what `repair` does.
+//! `rebalance`, and `repair`, which does the same.
 //!
-//! Mirrors `rewrite` and `Work` of `crates/outlier/src/rewrite.rs`, `plan` of `mend.rs` and `lay_out` of `layout.rs`: what
-//! is read at the snapshot, what is written in which order, the place after the newest extras that is claimed, and the look
-//! for extras after the flag was cleared.
+//! Mirrors `rewrite.rs` and `fix.rs` of `crates/outlier/src/repair`, and `form/layout.rs`: what it reads from the
+//! snapshot, and the order of its writes. It also claims the position after the newest overflow document. After it clears
+//! the flag, it reads whether overflow documents exist.
 
 use std::collections::BTreeSet;
 
-use super::{CAP, Documents, Extra, MAIN, THRESHOLD, entries, place};
+use super::{CAP, Documents, Extra, MAIN, THRESHOLD, entries, position_bit};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rebalance {
     at: At,
-    /// Whether its transaction was run before, and others were faster.
-    is_again: bool,
+    /// Whether its transaction is retried after a conflict.
+    is_retry: bool,
 }
 
 /// The next command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum At {
-    /// A transaction: reads, or, where it was run before, holds the newest of the extras.
+    /// Begins a transaction, and reads. A retried one locks the newest overflow document.
     #[default]
     Begin,
-    /// Holds the main document.
-    Hold(Option<Plan>),
+    /// Locks the main document.
+    Lock(Option<Plan>),
     /// Writes the main document.
     Main(Plan),
-    /// Takes the place after the newest extras, and gives it back.
+    /// Claims the position after the newest overflow document, and releases it.
     Claim(Plan),
-    /// Deletes what goes away or is written anew.
+    /// Deletes overflow documents that are removed or rewritten.
     Delete(Plan),
     Insert(Plan),
     Commit(Plan),
-    /// After the flag was cleared: whether there are extras.
+    /// After the flag is cleared: reads whether overflow documents exist.
     FlagIfExtras,
     SetFlag,
     Ended,
 }
 
-/// What is written.
+/// The planned writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Plan {
     inline: Vec<u8>,
@@ -59,8 +59,8 @@ impl Rebalance {
         self.at == At::FlagIfExtras
     }
 
-    pub(super) fn has_lost(&self) -> bool {
-        self.is_again
+    pub(super) fn is_retried(&self) -> bool {
+        self.is_retry
     }
 
     pub(super) fn writes(&self) -> bool {
@@ -75,15 +75,15 @@ impl Rebalance {
                 let newest = documents
                     .extras
                     .last()
-                    .filter(|_| self.is_again)
-                    .map(|extra| place(extra.seq));
+                    .filter(|_| self.is_retry)
+                    .map(|extra| position_bit(extra.seq));
                 self.at = match newest {
-                    Some(newest) => self.wrote(documents, me, newest, At::Hold(plan)),
-                    None if self.is_again => At::Hold(plan),
+                    Some(newest) => self.wrote(documents, me, newest, At::Lock(plan)),
+                    None if self.is_retry => At::Lock(plan),
                     None => Self::planned(documents, me, plan),
                 };
             }
-            At::Hold(plan) => {
+            At::Lock(plan) => {
                 self.at = match documents.transactions.write(me, MAIN) {
                     true => Self::planned(documents, me, plan),
                     false => At::Begin,
@@ -91,7 +91,7 @@ impl Rebalance {
             }
             At::Main(plan) => self.at = self.wrote(documents, me, MAIN, At::Claim(plan)),
             At::Claim(plan) => {
-                let claim = plan.claim.map_or(0, place);
+                let claim = plan.claim.map_or(0, position_bit);
                 self.at = self.wrote(documents, me, claim, At::Delete(plan));
             }
             At::Delete(plan) => {
@@ -100,14 +100,14 @@ impl Rebalance {
                     .iter()
                     .filter(|extra| plan.removed.contains(&extra.seq));
                 let names = of_removed.fold(0, |names, extra| {
-                    names | place(extra.seq) | entries(unique, &extra.elements)
+                    names | position_bit(extra.seq) | entries(unique, &extra.elements)
                 });
-                let names = plan.removed.iter().fold(names, |names, seq| names | place(*seq));
+                let names = plan.removed.iter().fold(names, |names, seq| names | position_bit(*seq));
                 self.at = self.wrote(documents, me, names, At::Insert(plan));
             }
             At::Insert(plan) => {
                 let names = plan.written.iter().fold(0, |names, extra| {
-                    names | place(extra.seq) | entries(unique, &extra.elements)
+                    names | position_bit(extra.seq) | entries(unique, &extra.elements)
                 });
                 self.at = self.wrote(documents, me, names, At::Commit(plan));
             }
@@ -127,7 +127,7 @@ impl Rebalance {
             }
             At::SetFlag => {
                 if !documents.flag {
-                    if documents.transactions.is_held(MAIN) {
+                    if documents.transactions.is_locked(MAIN) {
                         self.at = At::SetFlag;
                         return Ran::Waits;
                     }
@@ -141,12 +141,12 @@ impl Rebalance {
         Ran::Done
     }
 
-    /// Its transaction writes, and goes on, or is run again.
+    /// Writes in the transaction: returns the next command, or the begin of a retry after a conflict.
     fn wrote(&mut self, documents: &mut Documents, me: usize, names: u64, next: At) -> At {
         match documents.transactions.write(me, names) {
             true => next,
             false => {
-                self.is_again = true;
+                self.is_retry = true;
                 At::Begin
             }
         }
@@ -163,7 +163,7 @@ impl Rebalance {
     }
 }
 
-/// What must be written; `None` where all is as it should be.
+/// Returns the planned writes, or `None` if the documents are correct.
 fn plan(unique: bool, documents: &Documents) -> Option<Plan> {
     let mut seen = BTreeSet::new();
     let items: Vec<u8> = documents
@@ -180,26 +180,26 @@ fn plan(unique: bool, documents: &Documents) -> Option<Plan> {
         removed: Vec::new(),
         written: Vec::new(),
     };
-    let mut places = 0;
+    let mut positions = 0;
     for elements in overflow.chunks(CAP) {
-        let old = documents.extras.get(usize::from(places));
+        let old = documents.extras.get(usize::from(positions));
         let new = Extra {
-            seq: places,
+            seq: positions,
             elements: elements.to_vec(),
         };
-        places += 1;
+        positions += 1;
         if old != Some(&new) {
             plan.removed.extend(old.map(|old| old.seq));
             plan.written.push(new);
         }
     }
-    let gone = documents.extras.iter().skip(usize::from(places));
-    plan.removed.extend(gone.map(|extra| extra.seq));
+    let surplus = documents.extras.iter().skip(usize::from(positions));
+    plan.removed.extend(surplus.map(|extra| extra.seq));
     if plan.inline == documents.inline && flag == documents.flag && plan.removed.is_empty() && plan.written.is_empty() {
         return None;
     }
     let next = documents.extras.last().map_or(0, |newest| newest.seq + 1);
-    if plan.clears_flag || documents.extras.len() > usize::from(places) || places < next {
+    if plan.clears_flag || documents.extras.len() > usize::from(positions) || positions < next {
         plan.claim = Some(next);
     }
     Some(plan)
@@ -213,25 +213,25 @@ fn apply(documents: &mut Documents, plan: &Plan) {
     documents.extras.sort_by_key(|extra| extra.seq);
 }
 
-/// What a rebalance leaves that nobody meets.
-pub(super) fn at_once(unique: bool, documents: &mut Documents) {
+/// Applies a rebalance that has no concurrent clients.
+pub(super) fn apply_now(unique: bool, documents: &mut Documents) {
     if let Some(plan) = plan(unique, documents) {
         apply(documents, &plan);
     }
 }
 
-/// Whether all is where it belongs: the array full where there are extras, all of them full but the last, and the flag
-/// only where there are any.
-pub(super) fn is_right(documents: &Documents) -> bool {
+/// Returns whether the documents are balanced: the array is full if overflow documents exist, all of these are full
+/// except the last, and the flag is set only if they exist.
+pub(super) fn is_correct(documents: &Documents) -> bool {
     let Documents {
         inline, flag, extras, ..
     } = documents;
     let last = extras.len().saturating_sub(1);
     *flag != extras.is_empty()
         && (extras.is_empty() || inline.len() == THRESHOLD)
-        && extras.iter().zip(0..).all(|(extra, place)| {
+        && extras.iter().zip(0..).all(|(extra, position)| {
             let is_full = extra.elements.len() == CAP;
-            usize::from(extra.seq) == place && (is_full || place == last && !extra.elements.is_empty())
+            usize::from(extra.seq) == position && (is_full || position == last && !extra.elements.is_empty())
         })
 }
 
@@ -286,12 +286,12 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_stored_once_and_found_by_the_flag() {
-        explore(outlier(Form::Ours)).assert_right(1000);
+    fn elements_are_stored_once_and_found_by_following_the_flag() {
+        explore(outlier(Form::Ours)).assert_holds(1000);
     }
 
     #[test]
-    fn unique_elements_are_stored_once_by_whomever_they_are_pushed() {
+    fn unique_elements_are_stored_once_by_any_number_of_clients() {
         let form = Form::Ours;
         let (full, one_extra) = (Documents::of(&[0, 1], &[]), Documents::of(&[0, 1], &[&[2]]));
         let after_removals = Documents::of(&[0], &[&[1, 2], &[3]]);
@@ -311,23 +311,24 @@ mod tests {
             starts,
             ..outlier(form)
         };
-        explore(unique).assert_right(1000);
+        explore(unique).assert_holds(1000);
     }
 
     #[test]
-    fn the_manuals_logic_passes_the_threshold_and_opens_extras_twice() {
+    fn the_manuals_logic_exceeds_the_threshold_and_opens_overflow_documents_twice() {
         let mut manual = outlier(Form::Manual);
         for (_, clients) in &mut manual.starts {
             clients.retain(|client| matches!(client, Client::Push(_)));
         }
-        explore(manual).assert_wrong(&[
-            "the array has a threshold of elements at most",
-            "extras have their cap of elements at most, and a place each",
+        explore(manual).assert_refuted(&[
+            "the array does not exceed the threshold",
+            "overflow documents do not exceed their cap, and have distinct positions",
         ]);
     }
 
     #[test]
-    fn with_the_flag_after_the_extras_an_acknowledged_element_is_not_seen() {
-        explore(outlier(Form::FlagLast)).assert_wrong(&["an acknowledged element is seen by who follows the flag"]);
+    fn setting_the_flag_after_the_overflow_documents_hides_an_acknowledged_element() {
+        explore(outlier(Form::FlagLast))
+            .assert_refuted(&["a reader who follows the flag finds each acknowledged element"]);
     }
 }

@@ -1,12 +1,13 @@
 //! `remove`.
 //!
-//! Mirrors `crates/outlier/src/action/remove.rs`: the array, then the extras where there is a flag, and where neither had
-//! it a look at one moment, since a rebalance may have moved it from behind to before.
+//! Mirrors `crates/outlier/src/write/remove.rs`: the array, then the overflow documents if the flag is set. If neither
+//! had the element, it reads both from one snapshot, because a concurrent rebalance can have migrated it from the
+//! overflow documents to the array.
 
-use super::{Documents, MAIN, place};
+use super::{Documents, MAIN, position_bit};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Remove {
     /// The element.
@@ -17,22 +18,22 @@ pub struct Remove {
 /// The next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// From the array.
+    /// Removes it from the array.
     Main,
-    /// From the extras; whether the array had it.
+    /// Removes it from the overflow documents. The flag is set if the array had it.
     Extras(bool),
-    /// A snapshot: whether it is anywhere.
-    IsThere,
+    /// Reads from a snapshot whether it is stored anywhere.
+    IsStored,
     Ended,
 }
 
 impl Remove {
-    /// The call.
+    /// Returns the call.
     pub fn new(element: u8) -> Self {
         Self { element, at: At::Main }
     }
 
-    /// Whether it has ended, so that the element is gone.
+    /// Returns whether the call has ended, so that the element is removed.
     pub fn has_ended(&self) -> bool {
         self.at == At::Ended
     }
@@ -46,7 +47,7 @@ impl Remove {
             At::Main => {
                 let has = documents.inline.contains(&self.element);
                 if has {
-                    if documents.transactions.is_held(MAIN) {
+                    if documents.transactions.is_locked(MAIN) {
                         return Ran::Waits;
                     }
                     documents.inline.retain(|element| *element != self.element);
@@ -62,8 +63,8 @@ impl Remove {
                     .extras
                     .iter()
                     .filter(|extra| extra.elements.contains(&self.element));
-                let names = having.fold(0, |names, extra| names | place(extra.seq));
-                if documents.transactions.is_held(names) {
+                let names = having.fold(0, |names, extra| names | position_bit(extra.seq));
+                if documents.transactions.is_locked(names) {
                     return Ran::Waits;
                 }
                 documents.transactions.wrote(names);
@@ -72,10 +73,10 @@ impl Remove {
                 }
                 self.at = match was_inline || names != 0 {
                     true => At::Ended,
-                    false => At::IsThere,
+                    false => At::IsStored,
                 };
             }
-            At::IsThere => {
+            At::IsStored => {
                 self.at = match documents.count(self.element) > 0 {
                     true => At::Main,
                     false => At::Ended,

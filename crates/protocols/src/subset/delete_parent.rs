@@ -1,17 +1,18 @@
 //! `delete_parent`, without a transaction: the parent, then its children.
 //!
-//! Mirrors `delete` of `crates/subset/src/action/delete_parent.rs`. The server deletes many documents one after the other, in
-//! the order of an index; what is inserted behind that place meanwhile stays. So it deletes until there are none.
+//! Mirrors `crates/subset/src/write/delete_parent.rs`. The server deletes many documents one after the other, in the
+//! order of an index. A concurrent insert behind the index position that it has passed stays. So the call repeats
+//! `deleteMany` until it matches nothing.
 
 use super::{Documents, PARENT, name};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeleteParent {
     /// Whether it deletes the children only once: the naive form.
     is_naive: bool,
-    /// Whether it has deleted some since it began to look for them.
+    /// Whether this pass has deleted a child.
     has_deleted: bool,
     at: At,
 }
@@ -22,7 +23,7 @@ enum At {
     /// Deletes the parent.
     #[default]
     Parent,
-    /// Finds the next child from an id on; whether it has begun.
+    /// Finds the next child from an id on. The flag is set when the pass has begun.
     Find(u8, bool),
     /// Deletes the child that was found.
     Child(u8),
@@ -30,7 +31,7 @@ enum At {
 }
 
 impl DeleteParent {
-    /// The form that deletes the children only once.
+    /// Returns the form that deletes the children only once.
     pub fn naive() -> Self {
         Self {
             is_naive: true,
@@ -38,8 +39,8 @@ impl DeleteParent {
         }
     }
 
-    /// Called again after an unknown outcome.
-    pub(super) fn again(&self) -> Self {
+    /// Returns the call that is made after an unknown outcome.
+    pub(super) fn retry(&self) -> Self {
         Self {
             is_naive: self.is_naive,
             ..Self::default()
@@ -50,14 +51,14 @@ impl DeleteParent {
         self.at == At::Ended
     }
 
-    pub(super) fn is_within(&self) -> bool {
+    pub(super) fn is_mid_command(&self) -> bool {
         matches!(self.at, At::Find(_, true) | At::Child(_))
     }
 
     pub(super) fn run(&mut self, documents: &mut Documents) -> Ran {
         match self.at {
             At::Parent => {
-                if documents.transactions.is_held(PARENT) {
+                if documents.transactions.is_locked(PARENT) {
                     return Ran::Waits;
                 }
                 if documents.parent.take().is_some() {
@@ -77,7 +78,7 @@ impl DeleteParent {
                 };
             }
             At::Child(id) => {
-                if documents.transactions.is_held(name(id)) {
+                if documents.transactions.is_locked(name(id)) {
                     return Ran::Waits;
                 }
                 if documents.has(id) {

@@ -7,11 +7,11 @@ fn of(form: Form, mode: Mode) -> impl Fn(Change) -> Client {
     move |change| Client::Write(Write::new(form, mode, change))
 }
 
-fn guessing(change: Change) -> Client {
-    Client::Write(Write::new(Form::Ours, Mode::Eventual, change).guessing(1))
+fn cached(change: Change) -> Client {
+    Client::Write(Write::new(Form::Ours, Mode::Eventual, change).with_cached_version(1))
 }
 
-/// Children 0 and 1 are shown, and 2 is not.
+/// The subset has children 0 and 1, but not 2.
 const CHILDREN: [Child; 3] = [(0, 9), (1, 8), (2, 5)];
 
 fn writes(write: &impl Fn(Change) -> Client, total: bool) -> Vec<(Documents, Vec<Client>)> {
@@ -34,15 +34,15 @@ fn writes(write: &impl Fn(Change) -> Client, total: bool) -> Vec<(Documents, Vec
 }
 
 #[test]
-fn eventually_the_parent_is_right() {
+fn the_parent_is_eventually_correct() {
     use Change::{Delete, Insert, Update};
     let write = of(Form::Ours, Mode::Eventual);
     let mut starts = writes(&write, false);
     let three = Documents::of(&CHILDREN, false);
     let mut stale = three.clone();
-    stale.children.remove(0); // who deleted it died
+    stale.children.remove(0); // its deleter died
     let unmoved = Documents::embedded(&CHILDREN);
-    let unwritten = Documents {
+    let unmanaged = Documents {
         children: CHILDREN.to_vec(),
         ..unmoved.clone()
     };
@@ -51,27 +51,27 @@ fn eventually_the_parent_is_right() {
     starts.extend([
         (
             three.clone(),
-            vec![guessing(Insert((3, 7))), guessing(Insert((4, 1))), write(Delete(0))],
+            vec![cached(Insert((3, 7))), cached(Insert((4, 1))), write(Delete(0))],
         ),
         (stale.clone(), vec![write(Insert((3, 1)))]),
-        (stale, vec![guessing(Insert((3, 1))), write(Insert((4, 2)))]),
+        (stale, vec![cached(Insert((3, 1))), write(Insert((4, 2)))]),
         (unmoved.clone(), vec![write(Insert((3, 7))), write(Delete(0))]),
-        (unwritten.clone(), vec![write(Insert((3, 7))), write(Delete(0))]),
+        (unmanaged.clone(), vec![write(Insert((3, 7))), write(Delete(0))]),
         (three.clone(), vec![write(Insert((3, 1))), deletes.clone()]),
-        (three.clone(), vec![guessing(Insert((4, 1))), deletes.clone()]),
+        (three.clone(), vec![cached(Insert((4, 1))), deletes.clone()]),
         (later_ids, vec![write(Insert((0, 1))), deletes.clone()]),
     ]);
     if is_long() {
         starts.extend([
             (
                 three.clone(),
-                vec![guessing(Insert((3, 10))), write(Update((1, 1))), write(Delete(2))],
+                vec![cached(Insert((3, 10))), write(Update((1, 1))), write(Delete(2))],
             ),
             (
-                unwritten,
+                unmanaged,
                 vec![write(Insert((3, 7))), write(Delete(0)), write(Update((1, 1)))],
             ),
-            (three, vec![write(Insert((3, 10))), guessing(Insert((4, 1))), deletes]),
+            (three, vec![write(Insert((3, 10))), cached(Insert((4, 1))), deletes]),
         ]);
     }
     let subset = Subset {
@@ -79,11 +79,11 @@ fn eventually_the_parent_is_right() {
         total: false,
         starts,
     };
-    explore(subset).assert_right(10_000);
+    explore(subset).assert_holds(10_000);
 }
 
 #[test]
-fn a_parent_whose_children_are_deleted_only_once_leaves_some() {
+fn deleting_the_children_only_once_leaves_some() {
     let three = Documents::of(&[(1, 9), (2, 8), (3, 5)], false);
     let insert = of(Form::Ours, Mode::Eventual)(Change::Insert((0, 1)));
     let subset = Subset {
@@ -91,11 +91,11 @@ fn a_parent_whose_children_are_deleted_only_once_leaves_some() {
         total: false,
         starts: vec![(three, vec![insert, Client::DeleteParent(DeleteParent::naive())])],
     };
-    explore(subset).assert_wrong(&["when all calls have returned, no child is left without its parent"]);
+    explore(subset).assert_refuted(&["when all calls have returned, no child is without its parent"]);
 }
 
 #[test]
-fn eventually_the_total_is_right() {
+fn the_total_is_eventually_correct() {
     let mut starts = writes(&of(Form::Ours, Mode::Eventual), true);
     if !is_long() {
         starts.iter_mut().for_each(|(_, clients)| clients.truncate(2));
@@ -105,23 +105,23 @@ fn eventually_the_total_is_right() {
         total: true,
         starts,
     };
-    explore(subset).assert_right(1000);
+    explore(subset).assert_holds(1000);
 }
 
 #[test]
-fn in_transactions_the_parent_is_always_right() {
+fn with_transactions_the_parent_is_always_correct() {
     for total in [false, true] {
         let subset = Subset {
             form: Form::Ours,
             total,
             starts: writes(&of(Form::Ours, Mode::Transactional), total),
         };
-        explore(subset).assert_right(1000);
+        explore(subset).assert_holds(1000);
     }
 }
 
 #[test]
-fn writers_of_both_consistencies_go_together() {
+fn eventual_and_transactional_writers_are_compatible() {
     use Change::{Delete, Insert, Update};
     let (eventual, transactional) = (of(Form::Ours, Mode::Eventual), of(Form::Ours, Mode::Transactional));
     let three = Documents::of(&CHILDREN, false);
@@ -147,17 +147,17 @@ fn writers_of_both_consistencies_go_together() {
             ),
         ],
     };
-    explore(subset).assert_right(10_000);
+    explore(subset).assert_holds(10_000);
 }
 
 #[test]
-fn naive_writers_leave_the_parent_wrong() {
+fn naive_writers_leave_an_incorrect_parent() {
     for form in [Form::ReadAndSet, Form::PushAndPull] {
         let subset = Subset {
             form,
             total: false,
             starts: writes(&of(form, Mode::Eventual), false),
         };
-        explore(subset).assert_wrong(&["when all calls have returned, the parent is right"]);
+        explore(subset).assert_refuted(&["when all calls have returned, the parent is correct"]);
     }
 }

@@ -1,72 +1,72 @@
 //! `insert`, `update`, `delete` and `rebuild`.
 //!
-//! Mirrors `Write` of `crates/subset/src/write.rs`, `refresh` of `refresh.rs`, and `check`, `write_first` and `count_first`
-//! of `unwritten.rs`.
+//! Mirrors `crates/subset/src/write`: the change of a child, the refresh of its parent, and the first write to an
+//! unmanaged parent.
 
 use super::{Child, Documents, Form, PARENT, Parent, name, top};
 use crate::world::Ran;
 
-/// A call, and how far it is.
+/// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// What it does.
+    /// The change of a child.
     pub change: Change,
-    /// How.
+    /// The consistency.
     pub mode: Mode,
-    /// The version in which this process left the parent, where it guesses.
-    guess: Option<u8>,
+    /// The cached version of the parent, if this process has one.
+    cached: Option<u8>,
     refresh: Refresh,
     has_conflicted: bool,
     at: At,
 }
 
-/// What happens to a child.
+/// The change of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// A new one.
+    /// Inserts it.
     Insert(Child),
-    /// Another rank.
+    /// Sets another rank.
     Update(Child),
-    /// It goes away.
+    /// Deletes it.
     Delete(u8),
-    /// The parent is written anew.
+    /// Changes no child, and rebuilds the parent.
     Nothing,
 }
 
-/// What is promised of the parent.
+/// The consistency of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It is right when all calls have returned.
+    /// The parent is correct when all calls have returned.
     Eventual,
-    /// It is always right.
+    /// The parent is always correct.
     Transactional,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// It was done.
+    /// It took effect.
     Done,
-    /// There is such a child already.
+    /// The child exists already.
     Exists,
-    /// There is no such child, or no parent.
+    /// The child or the parent does not exist.
     NotFound,
-    /// The parent holds children that were never moved.
+    /// The parent has embedded children that were not migrated.
     NotMigrated,
 }
 
-/// The refresh that is under way.
+/// The active refresh.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Refresh {
-    /// The version that it saw first, of those that count.
+    /// The first version that it read and that counts.
     first: Option<u8>,
-    /// The parent as it was seen, or guessed.
-    seen: Parent,
+    /// The parent as it was read, or assumed by its cached version.
+    read: Parent,
     top: Vec<Child>,
     total: Option<u8>,
     /// Whether it is the parent's first write, before any change of its children.
     is_first_write: bool,
-    /// Whether the child was there, or not, so that the call ends so.
+    /// The outcome of the call that the child already determines: it exists, or does not.
     ends: Option<Ended>,
     has_lost_to_two: bool,
 }
@@ -74,46 +74,46 @@ struct Refresh {
 /// The next command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// Reads the parent, before anything.
+    /// Reads the parent, before anything else.
     Find,
-    /// The child.
+    /// Writes the child.
     Apply,
-    /// A refresh: reads the parent.
-    Look,
-    /// ... whether all that is embedded is in the collection.
+    /// The refresh: reads the parent.
+    Read,
+    /// The refresh: reads whether the collection has all embedded children.
     Check,
-    /// ... the first children.
+    /// The refresh: reads the first children.
     Top,
-    /// ... the parent that was guessed.
-    LookAgain,
-    /// ... how many there are.
+    /// The refresh: reads the parent whose version was cached.
+    ReadAgain,
+    /// The refresh: reads the number of children.
     Total,
-    /// ... writes the parent if it is as it was seen.
+    /// The refresh: writes the parent if it is as it was read.
     Swap,
-    /// Takes back what was inserted for a parent that is gone.
+    /// Deletes an inserted child whose parent does not exist any more.
     Orphaned,
-    /// A transaction: counts the version.
+    /// The transaction: begins, and increments the version.
     Begin,
-    /// ... the child. With the children as the snapshot has them.
+    /// The transaction: writes the child. It has the children of the snapshot.
     ApplyIn(Vec<Child>),
-    /// ... reads the first children, writes the parent, and commits.
+    /// The transaction: reads the first children, writes the parent, and commits.
     Commit(Vec<Child>),
-    /// The naive forms: pushes the child, or pulls it.
+    /// The naive forms: pushes or pulls the child.
     PushOrPull,
-    /// Reads the first children.
+    /// The naive forms: reads the first children.
     ReadNext,
-    /// Sets them, or pushes the last of them.
+    /// The naive forms: sets them, or pushes the last of them.
     SetOrPush,
     Ended(Ended),
 }
 
 impl Write {
-    /// The call.
+    /// Returns the call.
     pub fn new(form: Form, mode: Mode, change: Change) -> Self {
         Self {
             change,
             mode,
-            guess: None,
+            cached: None,
             refresh: Refresh::default(),
             has_conflicted: false,
             at: match (form, mode) {
@@ -124,14 +124,14 @@ impl Write {
         }
     }
 
-    /// The same, by a process that remembers the version of the parent.
+    /// Returns the call of a process that has cached the version of the parent.
     #[must_use]
-    pub fn guessing(mut self, version: u8) -> Self {
-        self.guess = Some(version);
+    pub fn with_cached_version(mut self, version: u8) -> Self {
+        self.cached = Some(version);
         self
     }
 
-    /// How it ended.
+    /// Returns the outcome.
     pub fn ended(&self) -> Option<Ended> {
         match self.at {
             At::Ended(ended) => Some(ended),
@@ -139,17 +139,17 @@ impl Write {
         }
     }
 
-    /// Whether the child is written, and the parent is not.
+    /// Returns whether the child is written, and the parent is not.
     pub fn is_between(&self) -> bool {
-        matches!(self.at, At::Look | At::Top | At::LookAgain | At::Total | At::Swap) && !self.refresh.is_first_write
+        matches!(self.at, At::Read | At::Top | At::ReadAgain | At::Total | At::Swap) && !self.refresh.is_first_write
     }
 
-    /// Whether its refresh gave up since two others were written.
+    /// Returns whether its refresh ended because two others were written.
     pub fn has_lost_to_two(&self) -> bool {
         self.refresh.has_lost_to_two
     }
 
-    /// Whether its transaction was run again.
+    /// Returns whether its transaction was retried.
     pub fn has_conflicted(&self) -> bool {
         self.has_conflicted
     }
@@ -161,8 +161,8 @@ impl Write {
         )
     }
 
-    /// Called again after an unknown outcome, by a process that guesses no more.
-    pub(crate) fn again(&self, form: Form) -> Self {
+    /// Returns the call that is made after an unknown outcome, by a process without a cached version.
+    pub(crate) fn retry(&self, form: Form) -> Self {
         Self::new(form, self.mode, self.change)
     }
 
@@ -170,22 +170,22 @@ impl Write {
         match &self.at {
             At::Find => self.find(documents),
             At::Apply => return self.apply(form, documents),
-            At::Look => match documents.parent.clone() {
+            At::Read => match documents.parent.clone() {
                 None => self.no_parent(),
-                Some(seen) => {
-                    let version = seen.version.unwrap_or(0);
+                Some(read) => {
+                    let version = read.version.unwrap_or(0);
                     let first = *self.refresh.first.get_or_insert(version);
                     if version - first >= 2 {
                         self.refresh.has_lost_to_two = true;
                         self.refreshed();
                     } else {
-                        self.seen(seen);
+                        self.read(read);
                     }
                 }
             },
             At::Check => {
-                let is_moved = self.refresh.seen.ids().iter().all(|id| documents.has(*id));
-                self.at = match is_moved {
+                let is_migrated = self.refresh.read.ids().iter().all(|id| documents.has(*id));
+                self.at = match is_migrated {
                     true => At::Top,
                     false => At::Ended(Ended::NotMigrated),
                 };
@@ -197,16 +197,16 @@ impl Write {
                     && !total
                     && self.refresh.ends.is_none()
                     && !self.refresh.is_first_write;
-                let is_guess = self.guess.is_some();
-                if is_new_and_out && is_guess {
-                    self.at = At::LookAgain;
-                } else if is_new_and_out && self.refresh.seen.subset == self.refresh.top {
+                let is_cached = self.cached.is_some();
+                if is_new_and_out && is_cached {
+                    self.at = At::ReadAgain;
+                } else if is_new_and_out && self.refresh.read.subset == self.refresh.top {
                     self.refreshed();
                 } else {
                     self.at = if total { At::Total } else { At::Swap };
                 }
             }
-            At::LookAgain => match &documents.parent {
+            At::ReadAgain => match &documents.parent {
                 None => self.no_parent(),
                 Some(parent) if parent.subset == self.refresh.top => self.refreshed(),
                 Some(_) => self.at = At::Swap,
@@ -218,7 +218,7 @@ impl Write {
             At::Swap => return self.swap(documents),
             At::Orphaned => {
                 if let Change::Insert((id, _)) = self.change {
-                    if documents.transactions.is_held(name(id)) {
+                    if documents.transactions.is_locked(name(id)) {
                         return Ran::Waits;
                     }
                     documents.children.retain(|(child, _)| *child != id);
@@ -242,21 +242,21 @@ impl Write {
     }
 
     fn find(&mut self, documents: &Documents) {
-        if let Some(version) = self.guess.filter(|_| matches!(self.change, Change::Insert(_))) {
-            self.refresh.seen.version = Some(version);
+        if let Some(version) = self.cached.filter(|_| matches!(self.change, Change::Insert(_))) {
+            self.refresh.read.version = Some(version);
             self.at = At::Apply;
             return;
         }
-        self.guess = None;
+        self.cached = None;
         match documents.parent.clone() {
             None => self.at = At::Ended(Ended::NotFound),
-            Some(parent) if parent.is_unwritten() => {
+            Some(parent) if parent.is_unmanaged() => {
                 self.refresh.is_first_write = true;
-                self.seen(parent);
+                self.read(parent);
             }
             Some(parent) => {
                 self.refresh = Refresh {
-                    seen: parent,
+                    read: parent,
                     ..Refresh::default()
                 };
                 self.at = At::Apply;
@@ -264,7 +264,7 @@ impl Write {
         }
     }
 
-    /// The child, without a transaction.
+    /// Writes the child, without a transaction.
     fn apply(&mut self, form: Form, documents: &mut Documents) -> Ran {
         let next = match form {
             Form::Ours => None,
@@ -275,7 +275,7 @@ impl Write {
             self.after_child(documents, next);
             return Ran::Done;
         };
-        if documents.transactions.is_held(name(id)) {
+        if documents.transactions.is_locked(name(id)) {
             return Ran::Waits;
         }
         let has = documents.has(id);
@@ -294,38 +294,38 @@ impl Write {
         Ran::Done
     }
 
-    /// Then the parent, as it was seen before the child, which does not count.
+    /// Continues with the parent as it was read before the child was written. That read does not count.
     fn after_child(&mut self, documents: &Documents, naive: Option<At>) {
         match naive {
             Some(next) if documents.parent.is_some() => self.at = next,
             Some(_) => self.at = At::Ended(Ended::NotFound),
-            None => self.go_on(),
+            None => self.continue_refresh(),
         }
     }
 
-    fn seen(&mut self, parent: Parent) {
-        self.guess = None;
-        self.refresh.seen = parent;
-        self.go_on();
+    fn read(&mut self, parent: Parent) {
+        self.cached = None;
+        self.refresh.read = parent;
+        self.continue_refresh();
     }
 
-    fn go_on(&mut self) {
-        let must_check = self.guess.is_none() && self.refresh.seen.is_unwritten();
+    fn continue_refresh(&mut self) {
+        let must_check = self.cached.is_none() && self.refresh.read.is_unmanaged();
         self.at = if must_check { At::Check } else { At::Top };
     }
 
     fn swap(&mut self, documents: &mut Documents) -> Ran {
-        let Refresh { seen, top, total, .. } = &self.refresh;
-        let Some(parent) = documents.parent.as_mut().filter(|parent| parent.is_as(seen)) else {
-            self.guess = None;
-            self.at = At::Look;
+        let Refresh { read, top, total, .. } = &self.refresh;
+        let Some(parent) = documents.parent.as_mut().filter(|parent| parent.is_as(read)) else {
+            self.cached = None;
+            self.at = At::Read;
             return Ran::Done;
         };
-        if documents.transactions.is_held(PARENT) {
+        if documents.transactions.is_locked(PARENT) {
             return Ran::Waits;
         }
         *parent = Parent {
-            version: Some(seen.version.unwrap_or(0) + 1),
+            version: Some(read.version.unwrap_or(0) + 1),
             subset: top.clone(),
             total: *total,
         };
@@ -334,7 +334,7 @@ impl Write {
         Ran::Done
     }
 
-    /// The parent is written, by this refresh or a later one, or need not be.
+    /// Ends the refresh: the parent is written, by this refresh or a later one, or need not be.
     fn refreshed(&mut self) {
         self.at = match self.refresh.is_first_write {
             true => At::Find,
@@ -355,7 +355,7 @@ impl Write {
             self.at = At::Ended(Ended::NotFound);
             return;
         };
-        if parent.is_unwritten() && !parent.ids().iter().all(|id| documents.has(*id)) {
+        if parent.is_unmanaged() && !parent.ids().iter().all(|id| documents.has(*id)) {
             self.at = At::Ended(Ended::NotMigrated);
             return;
         }
@@ -366,7 +366,7 @@ impl Write {
         }
     }
 
-    /// The child, in the transaction.
+    /// Writes the child in the transaction.
     fn apply_in(&mut self, snapshot: Vec<Child>, documents: &mut Documents, me: usize) {
         let has = |id: u8| snapshot.iter().any(|(child, _)| *child == id);
         let written = match self.change {
@@ -394,37 +394,37 @@ impl Write {
     }
 
     fn commit(&mut self, counts: bool, snapshot: Vec<Child>, documents: &mut Documents, me: usize) {
-        // As the snapshot has them, with its own change.
-        let mut seen = Documents {
+        // The children of the snapshot, with the call's own change.
+        let mut read = Documents {
             children: snapshot,
             ..Documents::default()
         };
-        let before = seen.count();
+        let before = read.count();
         match self.change {
             Change::Insert(child) | Change::Update(child) => {
-                seen.put(child);
+                read.put(child);
                 documents.put(child);
             }
             Change::Delete(id) => {
-                seen.children.retain(|(child, _)| *child != id);
+                read.children.retain(|(child, _)| *child != id);
                 documents.children.retain(|(child, _)| *child != id);
             }
             Change::Nothing => {}
         }
         if let Some(parent) = &mut documents.parent {
             parent.version = Some(parent.version.unwrap_or(0) + 1);
-            parent.subset = top(&seen.children);
+            parent.subset = top(&read.children);
             if counts {
                 let added = parent.total.filter(|_| self.change != Change::Nothing);
-                let added = added.map(|total| (total + seen.count()).saturating_sub(before));
-                parent.total = Some(added.unwrap_or(seen.count()));
+                let added = added.map(|total| (total + read.count()).saturating_sub(before));
+                parent.total = Some(added.unwrap_or(read.count()));
             }
         }
         documents.transactions.commit(me);
         self.at = At::Ended(Ended::Done);
     }
 
-    /// The naive forms: the parent after the child, whatever others do.
+    /// Writes the parent after the child, without regard to other clients.
     fn naive(&mut self, form: Form, documents: &mut Documents) {
         let Some(parent) = &mut documents.parent else {
             self.at = At::Ended(Ended::NotFound);
@@ -445,7 +445,7 @@ impl Write {
                 At::SetOrPush
             }
             (_, Change::Delete(_)) if form == Form::PushAndPull => {
-                // The one that takes its place, unless it is there.
+                // The child that follows, unless it is embedded already.
                 for child in &self.refresh.top {
                     if !parent.subset.contains(child) {
                         parent.subset.push(*child);

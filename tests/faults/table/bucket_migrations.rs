@@ -1,17 +1,17 @@
-//! Buckets: the moves from and to a flat collection, and another page size.
+//! Buckets: migrations from and to a flat collection, and to another page size.
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use super::bucket::{bucket, builder, fact, found, look, read, trade};
+use super::bucket::{bucket, builder, fact, found, inspect, read, trade};
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, text};
 use crate::common::support::{SECOND, Trade, Trades, all};
 
 /// A flat collection of two keys, and buckets of others.
-pub(super) struct Moves {
+pub(super) struct Migrations {
     flat: Collection<Document>,
     back: Collection<Document>,
     buckets: Collection<Document>,
@@ -19,7 +19,7 @@ pub(super) struct Moves {
     trades: Trades,
 }
 
-impl Model for Moves {
+impl Model for Migrations {
     const PATTERN: &'static str = "bucket";
     const COLLECTIONS: &'static [&'static str] = &["flat", "back", "trades", "mongo_patterns_moves"];
 
@@ -53,7 +53,7 @@ impl Model for Moves {
             });
             facts.collect::<Vec<_>>()
         };
-        [of("flat", flat), of("back", back), look(&buckets, 3).0].concat()
+        [of("flat", flat), of("back", back), inspect(&buckets, 3).0].concat()
     }
 
     async fn read(&self) -> Option<Vec<String>> {
@@ -61,7 +61,7 @@ impl Model for Moves {
     }
 
     async fn damage(&self) -> Vec<String> {
-        look(&all(&self.buckets).await, 3).1
+        inspect(&all(&self.buckets).await, 3).1
     }
 
     async fn found(&self) -> Vec<String> {
@@ -71,8 +71,8 @@ impl Model for Moves {
     async fn repair(&self) {}
 
     fn operations() -> Vec<Operation<Self>> {
-        /// Seven items of key 1, three of key 2.
-        fn flat(m: &Moves) -> futures::future::LocalBoxFuture<'_, ()> {
+        /// Stores seven items of key 1, and three of key 2.
+        fn flat(m: &Migrations) -> futures::future::LocalBoxFuture<'_, ()> {
             Box::pin(async move {
                 let documents = (0..10).map(|n| {
                     let mut document = doc! { "_id": n, "customerId": if n < 7 { 1 } else { 2 } };
@@ -82,18 +82,18 @@ impl Model for Moves {
                 m.flat.insert_many(documents).await.unwrap();
             })
         }
-        fn buckets(m: &Moves) -> futures::future::LocalBoxFuture<'_, ()> {
+        fn buckets(m: &Migrations) -> futures::future::LocalBoxFuture<'_, ()> {
             Box::pin(async move {
                 let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 7..10)];
                 m.buckets.insert_many(buckets).await.unwrap();
             })
         }
         vec![
-            Operation::<Moves>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
+            Operation::<Migrations>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
                 Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk_items(5).await) })
             })
             .prepare(flat),
-            Operation::<Moves>::new(
+            Operation::<Migrations>::new(
                 Reads,
                 "BucketRepository::migrate_from_flat + MigrateFromFlat::plan",
                 "",
@@ -105,11 +105,11 @@ impl Model for Moves {
                 },
             )
             .prepare(flat),
-            Operation::<Moves>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
+            Operation::<Migrations>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
                 Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk_items(5).await) })
             })
             .prepare(buckets),
-            Operation::<Moves>::new(
+            Operation::<Migrations>::new(
                 Reads,
                 "BucketRepository::migrate_to_flat + MigrateToFlat::plan",
                 "",
@@ -125,7 +125,7 @@ impl Model for Moves {
     }
 }
 
-/// Pages of three that become pages of another size.
+/// Pages of three that are migrated to another size.
 pub(super) struct Sizes {
     buckets: Collection<Document>,
     three: Trades,
@@ -149,7 +149,7 @@ impl Model for Sizes {
     }
 
     async fn fill(&self) {
-        // Also that of the size that the last case changed to. The first time there is no collection.
+        // The last case has left indexes of its size too. Before the first case, the collection does not exist.
         let _ = self.buckets.drop_indexes().await;
         self.three.ensure_indexes().await.unwrap();
         let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 100..103)];
@@ -157,7 +157,7 @@ impl Model for Sizes {
     }
 
     async fn facts(&self) -> Vec<String> {
-        let mut facts = look(&all(&self.buckets).await, 0).0;
+        let mut facts = inspect(&all(&self.buckets).await, 0).0;
         facts.extend(indexes(&self.buckets).await);
         facts
     }
@@ -166,7 +166,7 @@ impl Model for Sizes {
         read(&self.three).await
     }
 
-    /// In the middle of a change pages of both sizes are right.
+    /// During the migration, pages of both sizes are correct.
     async fn damage(&self) -> Vec<String> {
         Vec::new()
     }
@@ -176,7 +176,7 @@ impl Model for Sizes {
         let is_there = |trades: &BucketRepository<u32, Trade>| indexes.contains(&trades.indexes().indexes()[0].name);
         let whole = [&self.two, &self.three, &self.four].map(is_there);
         match whole {
-            // The change is at its end.
+            // The migration is finished.
             [false, false, true] => found(&self.four).await,
             _ => Vec::new(),
         }

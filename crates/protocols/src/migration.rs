@@ -1,11 +1,11 @@
-//! Moving embedded children into a collection, while writers go on.
+//! Migrating embedded children into a collection with concurrent writers.
 //!
-//! Mirrors `Moving` of `crates/subset/src/migrate/moving.rs`, the stages of `FromEmbedded::copy` in `from_embedded.rs`,
-//! `rebuild_all` of `query/whole.rs`, and `Record` of `crates/core/src/moves.rs`. An aggregation is not run as a whole: each
-//! of its lookups sees the server as it is by then, and what it merges is inserted one by one. Whoever changes the order
-//! of its stages changes [`Mover`] here, too. The writers are those of [`crate::subset`].
+//! Mirrors `migrate_from_embedded` in `crates/subset/src/migrate`, the stages of its copy and of `rebuild_all` in
+//! `query`, and the record of a migration in `crates/core`. The server does not run an aggregation atomically: each of
+//! its lookups sees the documents of that moment, and the merge inserts one document after the other. A change of the
+//! order of the stages requires the same change in [`Migrate`]. The writers are those of [`crate::subset`].
 //!
-//! All is about one parent. Left out: the checks before, and chunks.
+//! The model has one parent. Left out: the checks before the migration, and chunks.
 
 use stateright::Property;
 
@@ -13,25 +13,26 @@ use crate::subset::write::{Change, Ended, Write};
 use crate::subset::{self, Child, Documents, PARENT, Parent, is_stored, name, top};
 use crate::world::{Protocol, Ran, State, World};
 
-/// The commands that are modelled.
+/// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// This project's.
+    /// Those of this project.
     Ours,
-    /// Ours, but looks at the parent before it looks for what is missing.
+    /// The same, but reads the parent before it reads which children are missing.
     ParentFirst,
-    /// Ours, but takes no note of which call is at work, and waits for no earlier copy.
+    /// The same, but does not record which call is active, and does not wait for an earlier copy.
     Unfenced,
-    /// By hand: reads what is embedded, inserts it, and cuts the array, while programs go on that embed children.
-    ByHand,
+    /// A script: reads the embedded children, inserts them and truncates the array, while programs continue to embed
+    /// children.
+    Script,
 }
 
-/// A parent with embedded children, calls that move them, and writers.
+/// A parent with embedded children, calls that migrate them, and writers.
 #[derive(Clone, Debug)]
-pub struct Moving {
-    /// Whose commands.
+pub struct Migration {
+    /// Whose commands the clients send.
     pub form: Form,
-    /// The documents and clients at the start.
+    /// The initial states.
     pub starts: Vec<(Documents, Vec<Client>)>,
 }
 
@@ -39,21 +40,21 @@ pub struct Moving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// `migrate_from_embedded`.
-    Mover(Mover),
+    Migrate(Migrate),
     /// A write by a repository.
     Write(Write),
-    /// A program that embeds a child, as before the move.
+    /// A program that embeds a child, as before the migration.
     Embed(Child, bool),
 }
 
-/// A move, and how far it is.
+/// A migration and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Mover {
-    /// By which the record names it.
+pub struct Migrate {
+    /// Its name in the record.
     run: u8,
-    /// The ids that the collection has, as the copy saw them.
-    there: Vec<u8>,
-    /// What is embedded, as the copy or the rebuild saw it.
+    /// The ids in the collection, as the copy read them.
+    stored_ids: Vec<u8>,
+    /// The parent, as the copy or the rebuild read it.
     parent: Parent,
     at: At,
 }
@@ -61,53 +62,53 @@ pub struct Mover {
 /// The next command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// Notes in the record that it is at work.
+    /// Writes to the record that it is active.
     Record,
-    /// Waits until no copy is under way.
+    /// Waits until no copy is active.
     Wait,
-    /// The copy: whether it is still at work, by the record.
+    /// The copy: reads in the record whether it is still the active one.
     Fence,
-    /// ... which children are there.
-    There,
-    /// ... whether the parent is still unwritten.
+    /// The copy: reads which children the collection has.
+    StoredIds,
+    /// The copy: reads whether the parent is still unmanaged.
     Parent,
-    /// ... inserts those that are missing, one by one.
+    /// The copy: inserts the missing children, one by one.
     Insert(Vec<Child>),
-    /// The rebuild: the parent, if it is unwritten.
+    /// The rebuild: reads the parent, if it is unmanaged.
     Rebuild,
-    /// ... whether all that is embedded is there.
+    /// The rebuild: reads whether the collection has all embedded children.
     Found,
-    /// ... the first of the children.
+    /// The rebuild: reads the first children.
     Top,
-    /// ... writes the parent, if it is as it was seen.
+    /// The rebuild: writes the parent, if it is as it was read.
     Merge(Vec<Child>),
-    /// Notes that it has come to its end.
+    /// Writes to the record that it is finished.
     Finish,
-    /// Whether it came to its end.
+    /// Ended, and whether it finished.
     Ended(bool),
 }
 
-impl Mover {
-    /// The call, with a number of its own.
+impl Migrate {
+    /// Returns the call, with a number of its own.
     pub fn new(run: u8) -> Self {
         Self {
             run,
-            there: Vec::new(),
+            stored_ids: Vec::new(),
             parent: Parent::default(),
             at: At::Record,
         }
     }
 
-    fn has_moved(&self) -> bool {
+    fn has_migrated(&self) -> bool {
         self.at == At::Ended(true)
     }
 
-    fn is_copying(&self) -> bool {
-        matches!(self.at, At::There | At::Parent | At::Insert(_))
+    fn is_mid_copy(&self) -> bool {
+        matches!(self.at, At::StoredIds | At::Parent | At::Insert(_))
     }
 
-    fn is_within(&self) -> bool {
-        self.is_copying() || matches!(self.at, At::Found | At::Top | At::Merge(_))
+    fn is_mid_command(&self) -> bool {
+        self.is_mid_copy() || matches!(self.at, At::Found | At::Top | At::Merge(_))
     }
 
     fn run(&mut self, form: Form, documents: &mut Documents) -> Ran {
@@ -115,46 +116,46 @@ impl Mover {
             At::Record => {
                 documents.run = self.run;
                 match form {
-                    Form::ByHand => At::Parent,
+                    Form::Script => At::Parent,
                     Form::Unfenced => At::Fence,
                     Form::Ours | Form::ParentFirst => At::Wait,
                 }
             }
             At::Wait if documents.copies > 0 => return Ran::Waits,
             At::Wait => At::Fence,
-            At::Fence if documents.run != self.run && form != Form::Unfenced => At::Rebuild, // nothing to copy
+            At::Fence if documents.run != self.run && form != Form::Unfenced => At::Rebuild, // no copy needed
             At::Fence => {
                 documents.copies += 1;
                 match form {
                     Form::ParentFirst => At::Parent,
-                    _ => At::There,
+                    _ => At::StoredIds,
                 }
             }
-            At::There => {
-                self.there = documents.children.iter().map(|(id, _)| *id).collect();
+            At::StoredIds => {
+                self.stored_ids = documents.children.iter().map(|(id, _)| *id).collect();
                 match form {
                     Form::ParentFirst => self.insert_next(form, documents),
                     _ => At::Parent,
                 }
             }
             At::Parent => {
-                let unwritten = documents.parent.clone().filter(Parent::is_unwritten);
-                self.parent = unwritten.unwrap_or_default();
+                let unmanaged = documents.parent.clone().filter(Parent::is_unmanaged);
+                self.parent = unmanaged.unwrap_or_default();
                 match form {
-                    Form::ParentFirst => At::There,
-                    Form::ByHand if self.parent.subset.is_empty() => At::Finish,
-                    Form::ByHand => At::Insert(self.parent.subset.clone()),
+                    Form::ParentFirst => At::StoredIds,
+                    Form::Script if self.parent.subset.is_empty() => At::Finish,
+                    Form::Script => At::Insert(self.parent.subset.clone()),
                     _ => self.insert_next(form, documents),
                 }
             }
             At::Insert(missing) => {
                 let child = missing.remove(0);
-                if documents.transactions.is_held(name(child.0)) {
+                if documents.transactions.is_locked(name(child.0)) {
                     missing.insert(0, child);
                     return Ran::Waits;
                 }
-                if documents.has(child.0) && form != Form::ByHand {
-                    // A duplicate key: the call ends, and is run again by whoever called it.
+                if documents.has(child.0) && form != Form::Script {
+                    // A duplicate key: the call ends, and its caller retries it.
                     documents.copies -= 1;
                     At::Record
                 } else {
@@ -167,8 +168,8 @@ impl Mover {
                 }
             }
             At::Rebuild => {
-                let unwritten = documents.parent.clone().filter(Parent::is_unwritten);
-                match unwritten {
+                let unmanaged = documents.parent.clone().filter(Parent::is_unmanaged);
+                match unmanaged {
                     Some(parent) => {
                         self.parent = parent;
                         At::Found
@@ -183,11 +184,11 @@ impl Mover {
             At::Top => At::Merge(top(&documents.children)),
             At::Merge(top) => {
                 let top = top.clone();
-                if documents.transactions.is_held(PARENT) {
+                if documents.transactions.is_locked(PARENT) {
                     return Ran::Waits;
                 }
                 if let Some(parent) = &mut documents.parent
-                    && (form == Form::ByHand || parent.is_as(&self.parent))
+                    && (form == Form::Script || parent.is_as(&self.parent))
                 {
                     *parent = Parent {
                         version: Some(parent.version.unwrap_or(0) + 1),
@@ -199,17 +200,17 @@ impl Mover {
                 At::Finish
             }
             At::Finish => {
-                let is_moved = documents.parent.as_ref().is_none_or(|parent| !parent.is_unwritten());
-                At::Ended(is_moved && documents.run == self.run)
+                let is_migrated = documents.parent.as_ref().is_none_or(|parent| !parent.is_unmanaged());
+                At::Ended(is_migrated && documents.run == self.run)
             }
-            At::Ended(moved) => At::Ended(*moved),
+            At::Ended(migrated) => At::Ended(*migrated),
         };
         Ran::Done
     }
 
     fn insert_next(&self, form: Form, documents: &mut Documents) -> At {
         let embedded = self.parent.subset.iter().copied();
-        let missing: Vec<Child> = embedded.filter(|(id, _)| !self.there.contains(id)).collect();
+        let missing: Vec<Child> = embedded.filter(|(id, _)| !self.stored_ids.contains(id)).collect();
         match missing.is_empty() {
             true => self.copied(form, documents),
             false => At::Insert(missing),
@@ -218,7 +219,7 @@ impl Mover {
 
     fn copied(&self, form: Form, documents: &mut Documents) -> At {
         match form {
-            Form::ByHand => At::Merge(top(&self.parent.subset)),
+            Form::Script => At::Merge(top(&self.parent.subset)),
             _ => {
                 documents.copies -= 1;
                 At::Rebuild
@@ -227,10 +228,10 @@ impl Mover {
     }
 }
 
-/// The documents and clients at a moment.
+/// A state of the model.
 type Moment = State<Documents, Client>;
 
-impl Protocol for Moving {
+impl Protocol for Migration {
     type Documents = Documents;
     type Client = Client;
 
@@ -240,7 +241,7 @@ impl Protocol for Moving {
 
     fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
         match client {
-            Client::Mover(mover) => mover.run(self.form, documents),
+            Client::Migrate(migrate) => migrate.run(self.form, documents),
             Client::Write(call) => call.run(subset::Form::Ours, false, documents, me),
             Client::Embed(child, has_ended) => {
                 if let Some(parent) = &mut documents.parent {
@@ -254,7 +255,7 @@ impl Protocol for Moving {
 
     fn has_ended(&self, client: &Client) -> bool {
         match client {
-            Client::Mover(mover) => matches!(mover.at, At::Ended(_)),
+            Client::Migrate(migrate) => matches!(migrate.at, At::Ended(_)),
             Client::Write(call) => call.ended().is_some(),
             Client::Embed(_, has_ended) => *has_ended,
         }
@@ -262,20 +263,20 @@ impl Protocol for Moving {
 
     fn may_run_late(&self, client: &Client) -> bool {
         match client {
-            Client::Mover(mover) => !matches!(mover.at, At::Wait | At::Finish),
+            Client::Migrate(migrate) => !matches!(migrate.at, At::Wait | At::Finish),
             Client::Write(call) => call.writes(),
             Client::Embed(..) => false,
         }
     }
 
-    fn is_within(&self, client: &Client) -> bool {
-        matches!(client, Client::Mover(mover) if mover.is_within())
+    fn is_mid_command(&self, client: &Client) -> bool {
+        matches!(client, Client::Migrate(migrate) if migrate.is_mid_command())
     }
 
     fn stopped(&self, documents: &mut Documents, client: &Client) {
-        if let Client::Mover(mover) = client
-            && mover.is_copying()
-            && self.form != Form::ByHand
+        if let Client::Migrate(migrate) = client
+            && migrate.is_mid_copy()
+            && self.form != Form::Script
         {
             documents.copies -= 1;
         }
@@ -283,8 +284,8 @@ impl Protocol for Moving {
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
-            Client::Mover(mover) => Client::Mover(Mover::new(mover.run + AGAIN)),
-            Client::Write(call) => Client::Write(call.again(subset::Form::Ours)),
+            Client::Migrate(migrate) => Client::Migrate(Migrate::new(migrate.run + AGAIN)),
+            Client::Write(call) => Client::Write(call.retry(subset::Form::Ours)),
             Client::Embed(child, _) => Client::Embed(*child, true),
         }
     }
@@ -307,57 +308,65 @@ impl Protocol for Moving {
                 writes(state).all(|call| is_stored(&state.documents, call))
             }),
             Property::always(
-                "when all calls have returned, the parent is right",
-                |world, state: &Moment| !world.is_quiet(state) || state.dead != 0 || state.documents.is_right(false),
+                "when all calls have returned, the parent is correct",
+                |world, state: &Moment| !world.is_quiet(state) || state.dead != 0 || state.documents.is_correct(false),
             ),
-            Property::always("a move that ends well has moved all", |_, state: &Moment| {
+            Property::always("a finished migration has migrated all children", |_, state: &Moment| {
                 let mut clients = state.clients.iter();
-                let has_moved = clients.any(|client| matches!(client, Client::Mover(mover) if mover.has_moved()));
+                let has_migrated =
+                    clients.any(|client| matches!(client, Client::Migrate(migrate) if migrate.has_migrated()));
                 let parent = state.documents.parent.as_ref();
-                !has_moved || parent.is_none_or(|parent| !parent.is_unwritten())
+                !has_migrated || parent.is_none_or(|parent| !parent.is_unmanaged())
             }),
-            Property::always("another call finishes what is left", |world, state: &Moment| {
-                if !world.is_quiet(state) {
-                    return true;
-                }
-                let (mut documents, mut mover) = (state.documents.clone(), Mover::new(u8::MAX));
-                while !matches!(mover.at, At::Ended(_)) {
-                    mover.run(Form::Ours, &mut documents);
-                }
-                let mut ids = writes(state).filter_map(|call| match (call.ended(), call.change) {
-                    (Some(Ended::Done), Change::Delete(id)) => Some(id),
-                    _ => None,
-                });
-                mover.has_moved() && ids.all(|id| !documents.has(id))
-            }),
+            Property::always(
+                "another call finishes an interrupted migration",
+                |world, state: &Moment| {
+                    if !world.is_quiet(state) {
+                        return true;
+                    }
+                    let (mut documents, mut migrate) = (state.documents.clone(), Migrate::new(u8::MAX));
+                    while !matches!(migrate.at, At::Ended(_)) {
+                        migrate.run(Form::Ours, &mut documents);
+                    }
+                    let mut ids = writes(state).filter_map(|call| match (call.ended(), call.change) {
+                        (Some(Ended::Done), Change::Delete(id)) => Some(id),
+                        _ => None,
+                    });
+                    migrate.has_migrated() && ids.all(|id| !documents.has(id))
+                },
+            ),
             Property::sometimes(
-                "a write is refused before the move comes to the parent",
+                "a write is refused before the migration of its parent",
                 |_, state: &Moment| writes(state).any(|call| call.ended() == Some(Ended::NotMigrated)),
             ),
-            Property::sometimes("a write is done after it", |_, state: &Moment| {
-                writes(state).any(|call| call.ended() == Some(Ended::Done))
-            }),
             Property::sometimes(
-                "a call dies in the middle of its copy, which goes on",
+                "a write succeeds after the migration of its parent",
+                |_, state: &Moment| writes(state).any(|call| call.ended() == Some(Ended::Done)),
+            ),
+            Property::sometimes(
+                "a call dies in the middle of its copy, which continues",
                 |_, state: &Moment| {
                     let mut late = state.late.iter();
-                    late.any(|client| matches!(client, Client::Mover(mover) if mover.is_copying()))
+                    late.any(|client| matches!(client, Client::Migrate(migrate) if migrate.is_mid_copy()))
                 },
             ),
             Property::sometimes("two copies follow each other", |_, state: &Moment| {
-                let movers = state.clients.iter().filter(|client| matches!(client, Client::Mover(_)));
-                movers.count() > 1 && state.documents.copies > 0
+                let migrations = state
+                    .clients
+                    .iter()
+                    .filter(|client| matches!(client, Client::Migrate(_)));
+                migrations.count() > 1 && state.documents.copies > 0
             }),
         ]
     }
 }
 
-/// What a call's number grows by when it is called again.
+/// The increment of a call's number when it is retried.
 const AGAIN: u8 = 10;
 
 fn is_kept(documents: &Documents, id: u8) -> bool {
     let parent = documents.parent.as_ref();
-    documents.has(id) || parent.is_some_and(|parent| parent.is_unwritten() && parent.ids().contains(&id))
+    documents.has(id) || parent.is_some_and(|parent| parent.is_unmanaged() && parent.ids().contains(&id))
 }
 
 fn is_deleted(state: &Moment, id: u8) -> bool {
@@ -381,12 +390,12 @@ mod tests {
         Client::Write(Write::new(subset::Form::Ours, Mode::Eventual, change))
     }
 
-    fn mover(run: u8) -> Client {
-        Client::Mover(Mover::new(run))
+    fn migrate(run: u8) -> Client {
+        Client::Migrate(Migrate::new(run))
     }
 
     #[test]
-    fn nothing_is_lost_and_nothing_comes_back() {
+    fn no_child_is_lost_and_no_deleted_child_is_restored() {
         use Change::{Delete, Insert, Update};
         let mut children = vec![(0, 9), (1, 8)];
         if is_long() {
@@ -399,53 +408,53 @@ mod tests {
         };
         let in_transaction = Client::Write(Write::new(subset::Form::Ours, Mode::Transactional, Delete(1)));
         let mut starts = vec![
-            (embedded.clone(), vec![mover(1), mover(2), write(Delete(0))]),
-            (embedded.clone(), vec![mover(1), in_transaction, write(Delete(0))]),
-            (half.clone(), vec![mover(1), write(Update((1, 2)))]),
+            (embedded.clone(), vec![migrate(1), migrate(2), write(Delete(0))]),
+            (embedded.clone(), vec![migrate(1), in_transaction, write(Delete(0))]),
+            (half.clone(), vec![migrate(1), write(Update((1, 2)))]),
         ];
         if is_long() {
             starts.extend([
                 (
                     embedded.clone(),
-                    vec![mover(1), write(Delete(0)), write(Insert((3, 7)))],
+                    vec![migrate(1), write(Delete(0)), write(Insert((3, 7)))],
                 ),
-                (embedded, vec![mover(1), write(Delete(1)), write(Update((0, 2)))]),
-                (half, vec![mover(1), mover(2), write(Delete(1))]),
+                (embedded, vec![migrate(1), write(Delete(1)), write(Update((0, 2)))]),
+                (half, vec![migrate(1), migrate(2), write(Delete(1))]),
             ]);
         }
-        let moving = Moving {
+        let migration = Migration {
             form: Form::Ours,
             starts,
         };
-        explore(moving).assert_right(10_000);
+        explore(migration).assert_holds(10_000);
     }
 
-    /// Two calls, of which one dies, and a child that is deleted.
-    fn one_child(form: Form) -> Moving {
+    /// Two calls, of which one dies, and the deletion of a child.
+    fn one_child(form: Form) -> Migration {
         let embedded = Documents::embedded(&[(0, 9)]);
-        Moving {
+        Migration {
             form,
-            starts: vec![(embedded, vec![mover(1), mover(2), write(Change::Delete(0))])],
+            starts: vec![(embedded, vec![migrate(1), migrate(2), write(Change::Delete(0))])],
         }
     }
 
     #[test]
-    fn with_the_parent_first_a_deleted_child_comes_back() {
-        explore(one_child(Form::ParentFirst)).assert_wrong(&["an acknowledged write is stored"]);
+    fn reading_the_parent_first_restores_a_deleted_child() {
+        explore(one_child(Form::ParentFirst)).assert_refuted(&["an acknowledged write is stored"]);
     }
 
     #[test]
-    fn without_the_record_an_earlier_copy_brings_a_deleted_child_back() {
-        explore(one_child(Form::Unfenced)).assert_wrong(&["an acknowledged write is stored"]);
+    fn without_the_record_an_earlier_copy_restores_a_deleted_child() {
+        explore(one_child(Form::Unfenced)).assert_refuted(&["an acknowledged write is stored"]);
     }
 
     #[test]
-    fn by_hand_a_child_that_is_embedded_meanwhile_is_lost() {
+    fn a_script_loses_a_child_that_is_embedded_concurrently() {
         let embedded = Documents::embedded(&[(0, 9), (1, 8), (2, 5)]);
-        let by_hand = Moving {
-            form: Form::ByHand,
-            starts: vec![(embedded, vec![mover(1), Client::Embed((3, 1), false)])],
+        let script = Migration {
+            form: Form::Script,
+            starts: vec![(embedded, vec![migrate(1), Client::Embed((3, 1), false)])],
         };
-        explore(by_hand).assert_wrong(&["no child is lost"]);
+        explore(script).assert_refuted(&["no child is lost"]);
     }
 }

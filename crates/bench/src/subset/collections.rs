@@ -1,4 +1,4 @@
-//! Where products and reviews are stored, and what they are.
+//! The collections of the products and reviews, and their documents.
 
 use anyhow::Result;
 use mongo_patterns_subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
@@ -10,7 +10,7 @@ use crate::Bench;
 use crate::bucket::scatter;
 use crate::measure::settle;
 
-/// How many reviews a product has.
+/// The size of the subset.
 pub(super) const SIZE: u32 = 10;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(super) struct Product {
     pub(super) reviews: Vec<Embedded>,
 }
 
-/// A review as the product has it.
+/// A review in the subset of its product.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Embedded {
     pub(super) review_id: i64,
@@ -40,10 +40,10 @@ pub(super) struct Review {
 
 pub(super) type Products = SubsetRepository<Product, Review>;
 
-/// Review `id` of a product, published that many minutes after the first.
+/// Returns review `id` of a product, published that number of minutes after the first.
 pub(super) fn review(product_id: i32, review_id: i64, minute: i64) -> Review {
     let seed = review_id.unsigned_abs();
-    // what is the same everywhere would be compressed away
+    // Regular data would be compressed away.
     let words = (0..24).map(|n| format!("{:08x}", scatter(seed * 24 + n) as u32));
     Review {
         review_id,
@@ -60,13 +60,13 @@ pub(super) fn newest_first() -> Document {
 
 /// A collection of products, and one of their reviews.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Collections {
     pub(super) products: Collection<Document>,
     pub(super) reviews: Collection<Document>,
 }
 
-impl Place {
-    /// By a client that nothing watches.
+impl Collections {
+    /// Returns the collections by a client without a recorder.
     pub(super) fn timed(bench: &Bench<'_>, name: &str) -> Self {
         Self {
             products: bench.collection(name),
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// By a client whose commands are recorded.
+    /// Returns the collections by a client whose commands are recorded.
     pub(super) fn recorded(bench: &Bench<'_>, name: &str) -> Self {
         Self {
             products: bench.recorded(name),
@@ -91,12 +91,12 @@ impl Place {
             .subset_size(SIZE)
     }
 
-    /// A repository over what is there.
+    /// Returns a repository over the existing documents.
     pub(super) fn repository(&self, consistency: Consistency) -> Result<Products> {
         Ok(self.builder().consistency(consistency).build()?)
     }
 
-    /// New collections, with no index.
+    /// Creates new collections, without indexes.
     pub(super) async fn empty(&self) -> Result<()> {
         for collection in [&self.products, &self.reviews] {
             collection.drop().await?;
@@ -105,7 +105,8 @@ impl Place {
         Ok(())
     }
 
-    /// New collections with the repository's indexes and so many products, each with so many reviews and its newest ones.
+    /// Creates new collections with the repository's indexes and this number of products, each with this number of
+    /// reviews and its subset.
     pub(super) async fn filled(&self, products: i32, reviews: i64) -> Result<()> {
         self.empty().await?;
         let repository = self.repository(Consistency::Eventual)?;
@@ -115,7 +116,7 @@ impl Place {
         self.settle().await
     }
 
-    /// So many products, and their reviews.
+    /// Inserts this number of products, and their reviews.
     pub(super) async fn fill(&self, products: i32, reviews: i64) -> Result<()> {
         let new = (0..products).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
         self.products.insert_many(new).await?;
@@ -129,7 +130,7 @@ impl Place {
         Ok(())
     }
 
-    /// An index of the reviews.
+    /// Creates an index of the reviews.
     pub(super) async fn index(&self, keys: Document) -> Result<()> {
         let index = IndexModel::builder().keys(keys).build();
         self.reviews.create_index(index).await?;

@@ -1,4 +1,4 @@
-//! Subsets: taking over collections, another size, and the follower.
+//! Subsets: migrations, another layout, and the follower.
 
 use futures::future::LocalBoxFuture;
 use mongo_patterns::subset::Consistency;
@@ -7,13 +7,13 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, text};
-use super::subset::{fact, found, look, of_size, plant};
+use super::subset::{fact, found, inspect, of_size, plant};
 use crate::subset::support::{Products, day};
 
 const SIZE: usize = 2;
 const FOLLOWER: &str = "reviews";
 
-/// Two products with four reviews each, in one of the forms in which other programs keep them.
+/// Two products with four reviews each, in one of the forms in which other programs store them.
 pub(super) struct Shop {
     products: Collection<Document>,
     reviews: Collection<Document>,
@@ -26,7 +26,7 @@ impl Shop {
         documents([&self.products, &self.reviews]).await
     }
 
-    /// What is embedded, by the reading of a repository or past it.
+    /// Returns the facts of the embedded reviews.
     fn embedded(id: i32, reviews: &[Bson]) -> Vec<String> {
         reviews
             .iter()
@@ -35,7 +35,7 @@ impl Shop {
     }
 }
 
-/// Each once.
+/// Removes duplicates.
 fn once(mut facts: Vec<String>) -> Vec<String> {
     facts.sort_unstable();
     facts.dedup();
@@ -61,11 +61,11 @@ impl Model for Shop {
         self.two.ensure_indexes().await.unwrap();
     }
 
-    /// A review is there while it is in its product or in the collection.
+    /// A review is stored while it is in its product or in the collection.
     async fn facts(&self) -> Vec<String> {
         let [products, reviews] = self.stored().await;
-        let (mut facts, _) = look(&products, &reviews, SIZE);
-        let moved: Vec<String> = facts
+        let (mut facts, _) = inspect(&products, &reviews, SIZE);
+        let migrated: Vec<String> = facts
             .iter()
             .map(|fact| format!("{UNREAD}in its collection {fact}"))
             .collect();
@@ -75,7 +75,7 @@ impl Model for Shop {
             facts.extend(Self::embedded(id, &embedded));
         }
         let mut facts = once(facts);
-        facts.extend(moved);
+        facts.extend(migrated);
         facts
     }
 
@@ -92,24 +92,24 @@ impl Model for Shop {
 
     async fn damage(&self) -> Vec<String> {
         let [products, reviews] = self.stored().await;
-        look(&products, &reviews, SIZE).1
+        inspect(&products, &reviews, SIZE).1
     }
 
     async fn found(&self) -> Vec<String> {
         found(&self.two).await
     }
 
-    /// Calling again mends it.
+    /// A retry repairs the state.
     async fn repair(&self) {}
 
     fn operations() -> Vec<Operation<Self>> {
-        let mut operations = moves();
+        let mut operations = migrations();
         operations.extend(follows());
         operations
     }
 }
 
-fn moves() -> Vec<Operation<Shop>> {
+fn migrations() -> Vec<Operation<Shop>> {
     fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
         Box::pin(plant(&m.products, &m.reviews))
     }
@@ -170,7 +170,7 @@ fn follows() -> Vec<Operation<Shop>> {
     fn follow(m: &Shop) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
         Box::pin(async move {
             let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
-            // How many commands it takes is a matter of time.
+            // The number of commands depends on timing.
             text(follow.max_retry_time(std::time::Duration::from_secs(2)).await.map(drop))
         })
     }
@@ -182,7 +182,7 @@ fn follows() -> Vec<Operation<Shop>> {
             plant(&m.products, &m.reviews).await;
             m.two.rebuild_all().await.unwrap();
             let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
-            // An older server cannot, which the call itself must say.
+            // An older server cannot, and the call itself must report it.
             if follow.await.is_ok() {
                 m.reviews
                     .delete_one(doc! { "product_id": 1, "review_id": 3 })

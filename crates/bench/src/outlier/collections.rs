@@ -1,4 +1,4 @@
-//! Where books are stored, and what they are.
+//! The collections of the books, and their documents.
 
 use anyhow::Result;
 use mongo_patterns_outlier::{OutlierRepository, OutlierRepositoryBuilder};
@@ -26,7 +26,7 @@ pub(super) fn user(number: u64) -> String {
     format!("user{number:02}")
 }
 
-/// A book that so many have purchased.
+/// Returns a book with this number of purchases.
 pub(super) fn book(id: i32, purchases: u64) -> Book {
     Book {
         _id: id,
@@ -35,15 +35,15 @@ pub(super) fn book(id: i32, purchases: u64) -> Book {
     }
 }
 
-/// A collection of books, and one of their extras.
+/// A collection of books, and one of their overflow documents.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Collections {
     pub(super) sales: Collection<Document>,
     pub(super) extras: Collection<Document>,
 }
 
-impl Place {
-    /// By a client that nothing watches.
+impl Collections {
+    /// Returns the collections by a client without a recorder.
     pub(super) fn timed(bench: &Bench<'_>, name: &str) -> Self {
         Self {
             sales: bench.collection(name),
@@ -51,7 +51,7 @@ impl Place {
         }
     }
 
-    /// By a client whose commands are recorded.
+    /// Returns the collections by a client whose commands are recorded.
     pub(super) fn recorded(bench: &Bench<'_>, name: &str) -> Self {
         Self {
             sales: bench.recorded(name),
@@ -65,12 +65,12 @@ impl Place {
             .parent_field("book_id")
     }
 
-    /// A repository over what is there.
+    /// Returns a repository over the existing documents.
     pub(super) fn books(&self) -> Result<Books> {
         Ok(self.builder().build()?)
     }
 
-    /// A repository over new collections, with its indexes.
+    /// Returns a repository over new collections, with its indexes.
     pub(super) async fn fresh(&self) -> Result<Books> {
         self.fresh_of(self.builder()).await
     }
@@ -82,7 +82,7 @@ impl Place {
         Ok(books)
     }
 
-    /// New collections with no index of the repository's.
+    /// Creates new collections without the indexes of the repository.
     pub(super) async fn empty(&self) -> Result<()> {
         for collection in [&self.sales, &self.extras] {
             collection.drop().await?;
@@ -91,7 +91,7 @@ impl Place {
         Ok(())
     }
 
-    /// The same with the index that the manual proposes.
+    /// Creates new collections with the index that the manual proposes.
     pub(super) async fn as_in_the_manual(&self) -> Result<()> {
         self.empty().await?;
         let index = IndexModel::builder().keys(doc! { "book_id": 1 }).build();
@@ -99,13 +99,13 @@ impl Place {
         Ok(())
     }
 
-    /// The books as documents of one array each.
+    /// Inserts the books as documents of one array each.
     pub(super) async fn insert_unbounded(&self, books: impl IntoIterator<Item = Book>) -> Result<()> {
         self.sales.clone_with_type::<Book>().insert_many(books).await?;
         Ok(())
     }
 
-    /// A book with all its extras in one document.
+    /// Inserts a book with all further purchases in one overflow document.
     pub(super) async fn insert_as_in_the_manual(&self, id: i32, purchases: u64) -> Result<()> {
         self.insert_unbounded([book(id, purchases.min(THRESHOLD))]).await?;
         if purchases > THRESHOLD {

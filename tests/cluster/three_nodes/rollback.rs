@@ -1,4 +1,5 @@
-//! What a default read shows can be taken back by a failover; what one with the read concern `majority` shows can not.
+//! A failover can roll back what a default read returned, but not what a read with the read concern `majority`
+//! returned.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::common::support::{Trade, Trades};
 /// A key that the load does not write.
 const KEY: u32 = 999_999_999;
 
-/// The nodes, each by a client of its own.
+/// Returns the nodes, each by a client of its own.
 async fn nodes(set: &ReplicaSet) -> Vec<Client> {
     let uri = set.uri();
     let hosts = uri.trim_start_matches("mongodb://").split('/').next().unwrap();
@@ -24,7 +25,7 @@ async fn nodes(set: &ReplicaSet) -> Vec<Client> {
     nodes
 }
 
-/// Lets secondaries take nothing from the primary any more, or again.
+/// Stops or resumes the replication of the secondaries.
 async fn replicate(secondaries: &[Client], mode: &str) {
     for node in secondaries {
         let command = doc! { "configureFailPoint": "stopReplProducer", "mode": mode };
@@ -37,8 +38,8 @@ async fn shown(trades: &Trades) -> Vec<i64> {
     items.iter().map(|item| item.n).collect()
 }
 
-/// The primary dies with an item that no other node has.
-pub async fn show(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
+/// Kills the primary with an item that no other node has.
+pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
     let by_default = ledger.repository(database, Level::Default);
     let by_majority = ledger.repository(database, Level::Majority);
     let mut secondaries = nodes(set).await;
@@ -55,14 +56,14 @@ pub async fn show(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
         while !shown(&by_default).await.contains(&n) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // What the secondaries had asked for before, they still get.
+        // Requests of the secondaries that were sent before still get data.
         let waits = async {
             while !append.is_finished() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         if tokio::time::timeout(Duration::from_millis(300), waits).await.is_err() {
-            // Nobody waits for it any more, so the driver does not try it again.
+            // The call is dropped, so that the driver does not retry it.
             append.abort();
             break n;
         }
@@ -79,7 +80,7 @@ pub async fn show(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
         replicate(&secondaries, "off").await;
     };
     let (killed, ()) = tokio::join!(set.kill_primary(), resume);
-    assert_eq!(shown(&by_default).await, acknowledged, "it is taken back");
+    assert_eq!(shown(&by_default).await, acknowledged, "it is rolled back");
     set.restart(killed.unwrap()).await.unwrap();
     for reader in [by_default, by_majority] {
         assert_eq!(shown(&reader).await, acknowledged);
