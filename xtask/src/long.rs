@@ -137,7 +137,7 @@ fn run_faults(faults: &Faults) -> Result<()> {
     })
 }
 
-/// Compares so many calls with the models.
+/// Compares this number of calls with the models.
 pub(crate) fn check_models(calls: u32) -> Result<()> {
     run_models(&Models { calls, seed: None })
 }

@@ -141,18 +141,15 @@ mod tests {
 
     #[test]
     fn a_phrase_is_found_in_prose_and_not_in_code() {
-        let entries: Vec<_> = ["mend -> repair", "goes on -> continues", "# mended"]
-            .into_iter()
-            .filter_map(parse)
-            .collect();
-        let code = "fn mend() {} // Mend it, and it goes\n// on here.\nlet text = \"mend \\\" mend\";\nlet mended = '\"';\nfn a_test_that_goes_on_well() {}\n";
-        let found: Vec<_> = findings(code, true, &entries)
-            .into_iter()
-            .map(|(line, phrase, _)| (line, phrase))
-            .collect();
-        let expected = [(1, "mend"), (1, "goes on"), (3, "mend"), (3, "mend"), (5, "goes on")];
+        let list = ["zork -> repair", "zorks on -> continues", "# zorked"];
+        let entries: Vec<_> = list.into_iter().filter_map(parse).collect();
+        let code = "fn zork() {} // Zork it, and it zorks\n// on here.\nlet text = \"zork \\\" zork\";\n\
+                    let zorked = '\"';\nfn a_test_that_zorks_on_well() {}\n";
+        let found = findings(code, true, &entries).into_iter();
+        let found: Vec<_> = found.map(|(line, phrase, _)| (line, phrase)).collect();
+        let expected = [(1, "zork"), (1, "zorks on"), (3, "zork"), (3, "zork"), (5, "zorks on")];
         assert_eq!(found, expected.map(|(line, phrase)| (line, phrase.to_owned())));
-        assert_eq!(findings("it is mended\n", false, &entries).len(), 0);
-        assert_eq!(findings("`mend` it\n", false, &entries).len(), 1);
+        assert_eq!(findings("it is zorked\n", false, &entries).len(), 0);
+        assert_eq!(findings("`zork` it\n", false, &entries).len(), 1);
     }
 }

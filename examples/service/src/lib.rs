@@ -54,7 +54,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// The longest time that a request waits for a server. The driver's default is 30 seconds.
 const SELECTION: Duration = Duration::from_secs(3);
 
-/// Runs the service until the process is told to stop.
+/// Runs the service until the process gets a signal to stop.
 ///
 /// # Errors
 /// When the server's options are invalid, or the address is in use.

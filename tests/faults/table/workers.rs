@@ -105,7 +105,8 @@ impl Form {
         }
     }
 
-    /// The moments at which an operation of so many commands is dropped, when there were so many commands before.
+    /// Returns the moments at which an operation with `commands` commands is dropped. `before` is the number of commands of
+    /// earlier operations, by which a sample takes turns.
     fn moments(&self, commands: usize, before: usize) -> Vec<Moment> {
         let turn = self.seed + before;
         let (random, step) = match self.extent {
@@ -121,8 +122,8 @@ impl Form {
         sent.chain(blocked).chain(random).collect()
     }
 
-    /// The faults at one command of an operation with so many, when there were so many commands before. Less than all is
-    /// one, and of those by which the driver loses half a second one for an operation.
+    /// Returns the faults at one command of an operation with `commands` commands. Unless all are run, that is one, and one
+    /// for an operation of those that delay the driver by half a second. `before` is as in [`moments`](Self::moments).
     fn faults(&self, command: usize, commands: usize, before: usize) -> Vec<Fault> {
         let turn = self.seed + before;
         match self.extent {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_in_part_is_neither_transient_nor_invalid_input() {
+    fn a_partly_stored_batch_is_neither_transient_nor_invalid_input() {
         let error = Error::new(Contention, "");
         assert!(error.clone().with_stored(0).is_transient());
         assert!(!error.with_stored(1).is_transient());

@@ -39,7 +39,7 @@ pub struct Last {
     pub settings: Document,
     /// Whether it finished.
     pub finished: bool,
-    /// How far it came.
+    /// Its position.
     pub position: Position,
 }
 

@@ -66,7 +66,7 @@ impl Migration<'_> {
         Err(Error::new(
             ErrorKind::CountMismatch,
             format!(
-                "{} parents do not have as many children as refer to them, and {} have no array: stop all writers to both collections, remove the array from parents whose references changed, then migrate again",
+                "{} parents do not have as many children as refer to them, and {} do not have the array: stop all writers to both collections, remove the array from parents whose references changed, then migrate again",
                 number(&after, "unequal"),
                 number(&embedded, "without")
             ),
