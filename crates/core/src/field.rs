@@ -54,7 +54,7 @@ impl FieldName {
         let name = Self::of_element(name)?;
         if name.0.bytes().all(|byte| byte.is_ascii_digit()) {
             let message = format!(
-                "the field name {:?} must not be a number, which in a path is a place in the array: use a name with a letter",
+                "the field name {:?} must not be a number, which in a path is an index of the array: use a name with a letter",
                 name.0
             );
             return Err(Error::new(ErrorKind::Configuration, message));

@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn object_ids_and_uuids_come_back(bytes in any::<[u8; 16]>()) {
+    fn object_ids_and_uuids_round_trip(bytes in any::<[u8; 16]>()) {
         let uuid = Uuid::from_bytes(bytes);
         let encoded = uuid.encode_key().unwrap();
         prop_assert_eq!(Uuid::decode_key(encoded.text()), Some(uuid));

@@ -275,7 +275,7 @@ impl Push {
     }
 
     /// Follows the manual: "Check whether `has_extras` is true. If it is missing or false, add to the array; if that
-    /// has more elements than the threshold then, set `has_extras`. If it is true, add to the extras."
+    /// has more elements than the threshold then, set `has_extras`. If it is true, add to extras."
     fn manual(&mut self, documents: &mut Documents) {
         self.at = match self.at {
             At::ReadFlag if documents.flag => At::Upsert,
