@@ -5,10 +5,10 @@ use mongo_patterns_core::{DocumentId, ErrorKind};
 use mongodb::bson::{Bson, Document, RawDocument};
 use serde::Deserialize;
 
-use crate::child::{Child, checked_update, decode, is_id};
-use crate::follower::change::Change;
-use crate::refresh::State;
+use crate::follow::change::Change;
+use crate::form::child::{Child, checked_update, decode, is_id};
 use crate::settings::Settings;
+use crate::write::refresh::State;
 use crate::{ChildToken, query};
 
 /// A parent type as services have them.

@@ -246,24 +246,17 @@
 
 pub mod action;
 mod builder;
-mod child;
-mod finding;
-mod follower;
+mod follow;
+mod form;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod known;
 mod migrate;
-mod neighbour;
-mod partial;
 mod policy;
 mod query;
-mod refresh;
+mod repair;
 mod repository;
-mod scan;
 mod settings;
-mod token;
-mod unwritten;
 mod write;
 
 pub use action::{
@@ -271,11 +264,11 @@ pub use action::{
     RebuiltAll, Repaired, Unrepaired, Updated,
 };
 pub use builder::SubsetRepositoryBuilder;
-pub use finding::{Finding, Problem};
-pub use follower::Followed;
+pub use follow::Followed;
+pub use form::token::ChildToken;
 pub use migrate::Migrated;
 pub use migrate::plan::MigrationPlan;
 pub use mongo_patterns_core::Progress;
 pub use policy::{Consistency, Direction};
+pub use repair::finding::{Finding, Problem};
 pub use repository::SubsetRepository;
-pub use token::ChildToken;

@@ -3,9 +3,8 @@
 
 pub(crate) mod check;
 pub(crate) mod from_embedded;
-pub(crate) mod moving;
+
 pub(crate) mod plan;
-pub(crate) mod run;
 
 /// About how many children, or how many parents, one command moves.
 pub(crate) const CHUNK: u64 = 100_000;

@@ -1,5 +1,6 @@
 //! The filters, updates and aggregations, as pure functions.
 
+pub(crate) mod from_embedded;
 mod whole;
 
 use mongo_patterns_core::FieldName;

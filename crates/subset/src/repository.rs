@@ -1,3 +1,5 @@
+pub(crate) mod version_cache;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
-use crate::known::Known;
+use crate::repository::version_cache::Known;
 use crate::settings::Settings;
 use crate::{Consistency, SubsetRepositoryBuilder};
 

@@ -1,5 +1,9 @@
 //! Writes children, and what their parents must show then.
 
+pub(crate) mod error;
+pub(crate) mod refresh;
+pub(crate) mod unmanaged;
+
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key_locks::LockedKeys;
@@ -9,11 +13,12 @@ use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{DeleteOptions, Hint, ReplaceOptions, UpdateModifications, UpdateOptions};
 
-use crate::partial::{of_parent, with_stored};
 use crate::query::Shown;
-use crate::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
 use crate::repository::Shared;
-use crate::{Consistency, query, unwritten};
+use crate::write::error::{of_parent, with_stored};
+use crate::write::refresh::{Refreshed, State, elements, find_state, is_in, no_parent, refresh, top, total};
+use crate::write::unmanaged as unwritten;
+use crate::{Consistency, query};
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;

@@ -9,7 +9,7 @@ use mongodb::ClientSession;
 use mongodb::options::{FindOneOptions, Hint};
 use serde::de::DeserializeOwned;
 
-use crate::child::decode;
+use crate::form::child::decode;
 use crate::repository::Shared;
 use crate::{SubsetRepository, query};
 

@@ -11,8 +11,8 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOptions, Hint};
 use serde::de::DeserializeOwned;
 
-use crate::child::{decode, refused};
-use crate::neighbour::neighbour;
+use crate::form::bound::neighbour;
+use crate::form::child::{decode, refused};
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::{ChildToken, Direction, SubsetRepository, query};

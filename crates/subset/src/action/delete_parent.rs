@@ -8,7 +8,8 @@ use mongodb::bson::{Bson, Document};
 use mongodb::options::{DeleteOptions, Hint};
 
 use crate::repository::Shared;
-use crate::{Consistency, SubsetRepository, query, unwritten};
+use crate::write::unmanaged as unwritten;
+use crate::{Consistency, SubsetRepository, query};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent with all its children. Also children that were left without their parent.

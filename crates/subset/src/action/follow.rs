@@ -6,9 +6,9 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 
 use crate::SubsetRepository;
-use crate::follower::run::{Follower, Options};
-use crate::follower::until::Until;
-use crate::follower::{Followed, OnProgress};
+use crate::follow::follower::{Follower, Options};
+use crate::follow::until::Until;
+use crate::follow::{Followed, OnProgress};
 use crate::repository::Shared;
 
 /// For how long a follower that has an end tries to reach the server.

@@ -6,7 +6,7 @@ use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::ClientSession;
 use serde::de::DeserializeOwned;
 
-use crate::child::decode;
+use crate::form::child::decode;
 use crate::repository::Shared;
 use crate::{SubsetRepository, query};
 

@@ -5,7 +5,7 @@ use mongodb::ClientSession;
 use serde::Serialize;
 
 use crate::SubsetRepository;
-use crate::child::Child;
+use crate::form::child::Child;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
 

@@ -8,7 +8,7 @@ use mongodb::bson::Bson;
 use serde::Serialize;
 
 use crate::SubsetRepository;
-use crate::child::Child;
+use crate::form::child::Child;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
 

@@ -8,11 +8,12 @@ use mongodb::bson::doc;
 
 use crate::migrate::CHUNK;
 use crate::migrate::plan::MigrationPlan;
-use crate::migrate::run::rebuild_in_chunks;
 use crate::query;
+use crate::repair::rebuild::rebuild_in_chunks;
+use crate::repair::scan::Scan;
 use crate::repository::Shared;
-use crate::scan::Scan;
-use crate::{Problem, SubsetRepository, unwritten};
+use crate::write::unmanaged as unwritten;
+use crate::{Problem, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Brings two collections into the form of the pattern, whose parents have no subset yet, or one that was kept by

@@ -5,7 +5,7 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
 
 use crate::SubsetRepository;
-use crate::migrate::moving::Moving;
+use crate::migrate::from_embedded::Moving;
 use crate::migrate::plan::MigrationPlan;
 use crate::migrate::{CHUNK, Migrated};
 use crate::repository::Shared;

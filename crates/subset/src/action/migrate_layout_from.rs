@@ -8,7 +8,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use crate::SubsetRepository;
 use crate::migrate::CHUNK;
 use crate::migrate::plan::MigrationPlan;
-use crate::migrate::run::rebuild_in_chunks;
+use crate::repair::rebuild::rebuild_in_chunks;
 use crate::repository::Shared;
 
 impl<P, C> SubsetRepository<P, C> {

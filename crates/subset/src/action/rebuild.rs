@@ -3,9 +3,10 @@ use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::ClientSession;
 
+use crate::SubsetRepository;
 use crate::repository::Shared;
+use crate::write::unmanaged as unwritten;
 use crate::write::{Change, Write};
-use crate::{SubsetRepository, unwritten};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subset of a parent anew from its children: after another program wrote them, or a write was broken off.

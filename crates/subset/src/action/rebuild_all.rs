@@ -1,9 +1,10 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
 
-use crate::migrate::run::{rebuild, rebuild_stale};
+use crate::repair::rebuild::{rebuild, rebuild_stale};
 use crate::repository::Shared;
-use crate::{SubsetRepository, query, unwritten};
+use crate::write::unmanaged as unwritten;
+use crate::{SubsetRepository, query};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Makes the subsets of all parents anew from their children, on the server: after children were loaded in bulk, or

@@ -7,10 +7,11 @@ use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::{Error, ErrorKind, Progress, Result, document_id};
 use mongodb::bson::Bson;
 
-use crate::refresh::{Refreshed, refresh};
+use crate::repair::scan::Scan;
 use crate::repository::Shared;
-use crate::scan::Scan;
-use crate::{Finding, Problem, SubsetRepository, unwritten};
+use crate::write::refresh::{Refreshed, refresh};
+use crate::write::unmanaged as unwritten;
+use crate::{Finding, Problem, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Mends what [`verify`](Self::verify) finds, one after the other, as far as that needs no guess: subsets are made

@@ -7,7 +7,7 @@ use mongodb::error::Error as DriverError;
 use serde::Serialize;
 
 use super::Updated;
-use crate::child::Child;
+use crate::form::child::Child;
 use crate::repository::Shared;
 use crate::write::{Change, Write};
 use crate::{SubsetRepository, query};

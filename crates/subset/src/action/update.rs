@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::Document;
 
 use crate::SubsetRepository;
-use crate::child::checked_update;
+use crate::form::child::checked_update;
 use crate::repository::Shared;
 use crate::write::{Change, Write, Written};
 

@@ -6,8 +6,8 @@ use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::{Error, Progress, Result};
 
+use crate::repair::scan::Scan;
 use crate::repository::Shared;
-use crate::scan::Scan;
 use crate::{Finding, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {

@@ -4,8 +4,8 @@ use mongo_patterns_core::moves::{number, refuse};
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Document, doc};
 
-use super::from_embedded::FromEmbedded;
-use super::run::look;
+use crate::query::from_embedded::FromEmbedded;
+use crate::repair::rebuild::look;
 use crate::repository::Shared;
 
 /// All embedded children that are to be moved. Returns what was counted.

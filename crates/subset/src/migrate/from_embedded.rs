@@ -1,252 +1,263 @@
-//! From children that are embedded in their parents to documents of their own: the BSON.
+//! The way from embedded children to documents of their own: check, copy and write chunk by chunk, look again.
 
-use mongo_patterns_core::moves;
-use mongodb::bson::{Bson, Document, Timestamp, doc};
+use futures::TryStreamExt;
+use mongo_patterns_core::chunks::{Chunk, Walk};
+use mongo_patterns_core::moves::{Last, Record, number};
+use mongo_patterns_core::plan::aggregation;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, RetryPolicy};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::error::Error as DriverError;
 
-use crate::query;
-use crate::settings::Settings;
+use super::Migrated;
+use super::check::{any_child, check_children, check_embedded};
+use super::plan::{self, MigrationPlan, with_concern};
+use crate::query::from_embedded::FromEmbedded;
+use crate::query::{self, Rebuilt};
+use crate::repair::rebuild::{aggregate, not_copied, rebuild, rebuild_stale};
+use crate::repository::Shared;
 
-/// How embedded children become documents.
-pub(crate) struct FromEmbedded<'a> {
-    pub(crate) settings: &'a Settings,
-    /// The names of the collections.
-    pub(crate) parents: &'a str,
-    pub(crate) children: &'a str,
+/// A move of all embedded children into their collection.
+pub(crate) struct Moving<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) allow_non_empty_target: bool,
+    pub(crate) chunk_children: u64,
 }
 
-impl FromEmbedded<'_> {
-    /// Copies the children of some parents that the collection does not have yet, as long as the record is still that of
-    /// this call.
-    ///
-    /// A child that is missing was perhaps deleted, by a writer for whom its parent was moved by then. So it is looked
-    /// first which are missing, and then whether the parent still has no version: where it has none, nobody deleted any.
-    /// And nobody can before all of them are there, unless another copy were under way: that is what the record is for.
-    pub(crate) fn copy(&self, parents: &Bson, record: Document) -> Vec<Document> {
-        let child_id = &self.settings.child_id;
-        let is_ours = [doc! { "$match": record }, doc! { "$project": { "_id": 1 } }];
-        let of_call = doc! { "from": moves::COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
-        let ids = query::embedded_ids(self.settings, "$parent.c");
-        let is_missing = doc! { "$not": [{ "$in": [format!("$parent.c.{child_id}"), "$there"] }] };
-        vec![
-            doc! { "$match": { "_id": { "$in": parents } } },
-            doc! { "$project": { "_id": 1 } },
-            doc! { "$lookup": of_call },
-            doc! { "$match": { "record.0": { "$exists": true } } },
-            query::ids_of_children(self.settings, self.children, doc! { "id": "$_id" }, "there"),
-            self.still_unwritten("$_id", "parent"),
-            doc! { "$unwind": "$parent" },
-            doc! { "$project": { "parent": 1, "there": "$there.i" } },
-            doc! { "$match": { "$expr": { "$not": [{ "$setIsSubset": [ids, "$there"] }] } } },
-            doc! { "$unwind": "$parent.c" },
-            doc! { "$match": { "$expr": is_missing } },
-            doc! { "$replaceWith": self.document("$parent.c") },
-            doc! { "$merge": {
-                "into": self.children,
-                "on": [self.settings.parent.as_str(), child_id.as_str()],
-                // A plain insert: what is there was left out. It takes a third of the time of an upsert, and no name or
-                // value in a child for something else.
-                "whenMatched": "fail",
-                "whenNotMatched": "insert",
-            } },
-        ]
-    }
+/// What a move begins with.
+struct Start {
+    /// The unfinished move that it goes on with.
+    last: Option<Last>,
+    /// How many parents have embedded children that are to be moved, and how many children these are.
+    parents: u64,
+    total: u64,
+    /// Whether some of these have an `_id`.
+    with_ids: bool,
+    /// Whether the collection of the children has any.
+    is_non_empty: bool,
+}
 
-    /// Looks up a parent, if no repository has written it by then: what is embedded, in a field `c`.
-    fn still_unwritten(&self, id: &str, into: &str) -> Document {
-        let still = [
-            doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
-            doc! { "$match": { "$expr": query::is_unwritten(self.settings) } },
-            doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.subset) } },
-        ];
-        doc! { "$lookup": { "from": self.parents, "let": { "id": id }, "pipeline": still.to_vec(), "as": into } }
-    }
-
-    /// The document of an embedded child: the parent, and then its fields in their order.
-    fn document(&self, child: &str) -> Document {
-        let parent = doc! { self.settings.parent.as_str(): "$_id" };
-        // It comes once more, for a child that has it too, perhaps as another numeric type.
-        doc! { "$mergeObjects": [&parent, child, &parent] }
-    }
-
-    /// Counts parents and children, and what cannot be moved.
-    pub(crate) fn inspection(&self) -> [Document; 2] {
-        let Settings {
-            subset,
-            parent,
-            child_id,
-            order,
+impl Moving<'_> {
+    pub(crate) async fn run(self, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let Shared {
+            parents,
+            children,
+            settings,
             ..
-        } = self.settings;
-        let array = format!("${subset}");
-        let is_array = doc! { "$isArray": &array };
-        let any = |condition: Document| {
-            let each = doc! { "$map": { "input": &array, "as": "child", "in": condition } };
-            doc! { "$and": [&is_array, { "$anyElementTrue": [each] }] }
+        } = self.shared;
+        let record = Record::of(children);
+        let Start { last, total, .. } = self.prepare(&record).await?;
+        let plan = settings.index_plan(children.name());
+        plan.ensure_with(children, parents, None).await?;
+        self.take_over(&record, last.as_ref()).await?;
+        let mut moved = Migrated {
+            resumed: last.is_some(),
+            ..Migrated::default()
         };
-        let type_in = |path: &str, types: &[&str]| doc! { "$in": [{ "$type": path }, types.to_vec()] };
-        let in_child = |field: &str| format!("$$child.{field}");
-        let no_id = ["missing", "null", "undefined", "array", "regex"];
-        let ids = query::embedded_ids(self.settings, &array);
-        let has_twice = doc! { "$and": [
-            &is_array,
-            { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] },
-        ] };
-        let other_parent = doc! { "$and": [
-            { "$ne": [{ "$type": in_child(parent.as_str()) }, "missing"] },
-            { "$ne": [in_child(parent.as_str()), "$_id"] },
-        ] };
-        let arrays = order
-            .iter()
-            .map(|(field, _)| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
-        let has_array = doc! { "$or": arrays.collect::<Vec<_>>() };
-        let mut group = doc! {
-            "_id": null,
-            "parents": { "$sum": 1_i64 },
-            "children": { "$sum": { "$cond": [&is_array, { "$size": &array }, 0] } },
-        };
-        count_if(&mut group, "no_array", &doc! { "$not": [&is_array] });
-        // The server would put the time of the insert in its place.
-        let no_time = Timestamp { time: 0, increment: 0 };
-        let is_replaced = |path: &str| doc! { "$eq": [path, no_time] };
-        let no_parent_id = doc! { "$or": [type_in("$_id", &no_id), is_replaced("$_id")] };
-        count_if(&mut group, "no_parent_id", &no_parent_id);
-        count_if(
-            &mut group,
-            "no_document",
-            &any(doc! { "$not": [type_in("$$child", &["object"])] }),
-        );
-        let id = in_child(child_id.as_str());
-        let mut no_child_id = type_in(&id, &no_id);
-        if child_id.as_str() != "_id" {
-            no_child_id = doc! { "$or": [no_child_id, is_replaced(&id)] };
+        let before = last.map_or(0, |last| last.place.moved);
+        reporter.begin(total);
+        let mut chunks = self.walk().begin(&self.shared.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            self.move_chunk(&record, &chunk).await?;
+            moved.parents += chunk.ids.len() as u64;
+            moved.children += chunk.weight;
+            record.advance(&Bson::Null, before + moved.children).await?;
+            reporter.advance(chunk.weight);
         }
-        count_if(&mut group, "no_id", &any(no_child_id));
-        count_if(&mut group, "twice", &has_twice);
-        count_if(&mut group, "other_parent", &any(other_parent));
-        count_if(&mut group, "array_in_order", &any(has_array));
-        count_if(
-            &mut group,
-            "with_ids",
-            &any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] }),
-        );
-        [self.unwritten(), doc! { "$group": group }]
+        rebuild(self.shared, Rebuilt::Wrong).await?;
+        rebuild_stale(self.shared).await.map_err(still_embedded)?;
+        record.finish().await?;
+        Ok(moved)
     }
 
-    /// Counts the `_id`s that several embedded children have, or that no document can have.
-    pub(crate) fn unusable_ids(&self) -> Vec<Document> {
-        let no_id = doc! { "$in": [{ "$type": "$_id" }, ["array", "regex", "undefined"]] };
-        let mut stages = self.embedded();
-        stages.extend([
-            doc! { "$match": { "c._id": { "$exists": true } } },
-            doc! { "$group": { "_id": "$c._id", "n": { "$sum": 1_i64 }, "one": { "$max": "$_id" } } },
-            doc! { "$match": { "$expr": { "$or": [{ "$gt": ["$n", 1] }, no_id] } } },
-            doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$one" } } },
-        ]);
-        stages
-    }
-
-    /// Counts the parents with embedded children of which the collection has one with the same id, and another content.
-    pub(crate) fn conflicts(&self) -> Vec<Document> {
-        let Settings {
-            subset,
-            parent,
-            child_id,
-            ..
-        } = self.settings;
-        // Without the `_id`, which a copy may have got from the server.
-        let content = |document: Bson| doc! { "$mergeObjects": [{ "_id": null }, document, { "_id": null }] };
-        let there = [
-            doc! { "$match": { "$expr": { "$eq": [format!("${parent}"), "$$id"] } } },
-            doc! { "$project": { "_id": 0, "i": format!("${child_id}"), "d": content("$$ROOT".into()) } },
-        ];
-        let lookup = doc! { "from": self.children, "let": { "id": "$_id" }, "pipeline": there.to_vec(), "as": "there" };
-        let copy = doc! { "i": format!("$$child.{child_id}"), "d": content(self.document("$$child").into()) };
-        let array = format!("${subset}");
-        let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
-        let ids = query::embedded_ids(self.settings, &array);
-        // One by one, where the sets tell that some differ.
-        let with_id = doc! { "$filter": {
-            "input": "$others", "as": "other", "cond": { "$in": ["$$other.i", "$ids"] },
-        } };
-        let copies_of = doc! { "$filter": {
-            "input": "$copies", "as": "copy", "cond": { "$eq": ["$$copy.i", "$$other.i"] },
-        } };
-        let copy_of = doc! { "$let": { "vars": { "copy": { "$arrayElemAt": [copies_of, 0] } }, "in": "$$copy.d" } };
-        let is_copy = moves::is_inserted("$$other.d", copy_of);
-        let is_other = doc! { "$map": { "input": with_id, "as": "other", "in": { "$not": [is_copy] } } };
-        vec![
-            self.unwritten(),
-            doc! { "$project": { "ids": ids, "copies": copies } },
-            doc! { "$lookup": lookup },
-            doc! { "$project": { "ids": 1, "copies": 1, "others": { "$setDifference": ["$there", "$copies"] } } },
-            doc! { "$match": { "$expr": { "$ne": [{ "$setIntersection": ["$others.i", "$ids"] }, []] } } },
-            doc! { "$match": { "$expr": { "$anyElementTrue": [is_other] } } },
-            // Or else it was written meanwhile.
-            self.still_unwritten("$_id", "still"),
-            doc! { "$match": { "still.0": { "$exists": true } } },
-            doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$_id" } } },
-        ]
-    }
-
-    fn unwritten(&self) -> Document {
-        doc! { "$match": query::unwritten(self.settings, None) }
-    }
-
-    /// One document for each embedded child, in a field `c`.
-    fn embedded(&self) -> Vec<Document> {
-        vec![
-            self.unwritten(),
-            doc! { "$project": { "c": format!("${}", self.settings.subset) } },
-            doc! { "$unwind": "$c" },
-        ]
-    }
-}
-
-/// How many parents meet a condition, and one of them.
-fn count_if(group: &mut Document, name: &str, condition: &Document) {
-    group.insert(name, doc! { "$sum": { "$cond": [condition, 1_i64, 0_i64] } });
-    group.insert(
-        format!("{name}One"),
-        doc! { "$max": { "$cond": [condition, "$_id", null] } },
-    );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_child_that_is_missing_becomes_a_document() {
-        let settings = Settings::example();
-        let form = FromEmbedded {
-            settings: &settings,
-            parents: "product",
-            children: "review",
+    /// Runs the checks, which only read, and lists what a move would send.
+    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
+        let Shared { parents, children, .. } = self.shared;
+        let (parents, children) = (parents.name(), children.name());
+        let form = self.form();
+        let record = Record::of(&self.shared.children);
+        let start = self.prepare(&record).await?;
+        let mut plan = MigrationPlan {
+            parents: start.parents,
+            children: start.total,
+            ..MigrationPlan::default()
         };
-        let record = doc! { "_id": "review", "run": 7 };
-        let stages = form.copy(&vec![Bson::from("$name")].into(), record.clone());
-        assert_eq!(stages[0], doc! { "$match": { "_id": { "$in": ["$name"] } } });
-        let fence = stages[2].get_document("$lookup").unwrap();
-        assert_eq!(
-            fence.get_array("pipeline").unwrap()[0],
-            doc! { "$match": record }.into()
-        );
-        // what is missing is looked up before the parent
-        let into = |stage: &Document| stage.get_document("$lookup").unwrap().get_str("as").unwrap().to_owned();
-        assert_eq!(
-            (into(&stages[4]), into(&stages[5])),
-            ("there".to_owned(), "parent".to_owned())
-        );
-        let parent = doc! { "product_id": "$_id" };
-        let tail = [
-            doc! { "$replaceWith": { "$mergeObjects": [&parent, "$parent.c", &parent] } },
-            doc! { "$merge": {
-                "into": "review",
-                "on": ["product_id", "review_id"],
-                "whenMatched": "fail",
-                "whenNotMatched": "insert",
-            } },
-        ];
-        assert_eq!(stages[11..], tail);
+        plan.read("look for an earlier move", record.find_command());
+        plan.read("check the parents", aggregation(parents, form.inspection()));
+        if start.with_ids {
+            let ids = aggregation(parents, form.unusable_ids());
+            plan.read("check the ids of the embedded children", ids);
+        }
+        if start.parents > 0 {
+            let look = aggregation(children, any_child());
+            plan.read("look whether there are children already", look);
+        }
+        if start.is_non_empty {
+            let conflicts = aggregation(parents, form.conflicts());
+            plan.read("compare what is embedded with the children", conflicts);
+        }
+        plan.indexes(self.shared).await?;
+        match &start.last {
+            Some(_) => plan.write("go on with the move", record.resume_command()),
+            None => plan.write("note that the move begins", record.begin_command(self.fingerprint())),
+        }
+        let under_way = doc! { "aggregate": 1, "pipeline": self.under_way().to_vec(), "cursor": {} };
+        let under_way = PlannedCommand::read("wait for the end of an earlier copy", under_way);
+        plan.commands.push(under_way.on_admin());
+        let walk = self.walk();
+        plan.read("go through the parents", walk.find_command(parents));
+        let mut moved = start.last.as_ref().map_or(0, |last| last.place.moved);
+        let mut chunks = walk.begin(&self.shared.parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            let mut copy = aggregation(parents, form.copy(&chunk.ids.clone().into(), record.ours()));
+            copy.insert("comment", self.comment());
+            plan.write("copy the children of a chunk", with_concern(self.shared, copy));
+            let which = Rebuilt::WrongOf(&chunk.ids);
+            plan.write(
+                "leave the first ones in their parents",
+                plan::rebuild(self.shared, which),
+            );
+            moved += chunk.weight;
+            let advance = record.advance_command(&Bson::Null, moved);
+            plan.write("note how far the move is", advance);
+        }
+        let rest = plan::rebuild(self.shared, Rebuilt::Wrong);
+        plan.write("write the subsets that are still wrong", rest);
+        plan.look_again(self.shared);
+        plan.write("note that the move is finished", record.finish_command());
+        Ok(plan)
+    }
+
+    /// All checks.
+    async fn prepare(&self, record: &Record) -> Result<Start> {
+        if self.chunk_children == 0 {
+            let message = "a chunk must be of at least 1 child, nothing was moved";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let form = self.form();
+        let last = record.read().await?.filter(|last| !last.finished);
+        let resumed = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
+        let found = check_embedded(self.shared, &form).await?;
+        let mut start = Start {
+            last,
+            parents: number(&found, "parents"),
+            total: number(&found, "children"),
+            with_ids: number(&found, "with_ids") > 0,
+            is_non_empty: false,
+        };
+        if start.parents > 0 {
+            start.is_non_empty = check_children(self.shared, &form, self.allow_non_empty_target || resumed).await?;
+        }
+        match (&start.last, resumed) {
+            (Some(_), false) => Err(other_settings()),
+            _ => Ok(start),
+        }
+    }
+
+    fn form(&self) -> FromEmbedded<'_> {
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
+        FromEmbedded {
+            settings,
+            parents: parents.name(),
+            children: children.name(),
+        }
+    }
+
+    /// What must be the same in all calls of one move.
+    fn fingerprint(&self) -> Document {
+        let Shared { parents, settings, .. } = self.shared;
+        doc! {
+            "pattern": "subset",
+            "into": "children",
+            "source": parents.name(),
+            "subset": settings.subset.as_str(),
+            "version": settings.version.as_str(),
+            "parent": settings.parent.as_str(),
+            "childId": settings.child_id.as_str(),
+        }
+    }
+
+    /// Through the parents that are to be moved, by the number of their children.
+    fn walk(&self) -> Walk {
+        let settings = &self.shared.settings;
+        let children = doc! { "$size": query::embedded_ids(settings, &format!("${}", settings.subset)) };
+        Walk {
+            filter: query::unwritten(settings, None),
+            weight: children.into(),
+            most: self.chunk_children,
+        }
+    }
+
+    /// From here on no other call copies anything: those that begin find the record to be another's, and it waits for
+    /// the one that began before, with which the server may go on for a client that was killed.
+    async fn take_over(&self, record: &Record, last: Option<&Last>) -> Result<()> {
+        match last {
+            Some(_) => record.resume().await?,
+            None => record.begin(self.fingerprint()).await?,
+        }
+        let admin = self.shared.parents.client().database("admin");
+        let under_way = self.under_way();
+        let policy = RetryPolicy::default().with_max_attempts(u32::MAX);
+        let mut attempts = policy.start();
+        while admin.aggregate(under_way.clone()).await?.try_next().await?.is_some() {
+            let waited = attempts.next(DriverError::custom("a copy is under way")).await;
+            waited.map_err(|_| {
+                Error::new(
+                    ErrorKind::Contention,
+                    "the server still goes on with the copy of an earlier call, nothing was moved by this one: call it again later",
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Finds a copy that is under way.
+    fn under_way(&self) -> [Document; 3] {
+        [
+            doc! { "$currentOp": {} },
+            doc! { "$match": { "command.comment": self.comment() } },
+            doc! { "$limit": 1 },
+        ]
+    }
+
+    /// By which a copy is found among the operations of the server.
+    fn comment(&self) -> String {
+        format!("mongo-patterns: move into {}", self.shared.children.namespace())
+    }
+
+    /// Their children are copied, and then they keep the first ones. Both may run again.
+    async fn move_chunk(&self, record: &Record, chunk: &Chunk) -> Result<()> {
+        let Shared { parents, children, .. } = self.shared;
+        let ids = Bson::Array(chunk.ids.clone());
+        let concern = children.write_concern().cloned().unwrap_or_default();
+        let copy = aggregate(parents, self.form().copy(&ids, record.ours()));
+        let copy = copy.comment(self.comment()).write_concern(concern);
+        copy.await.map_err(not_copied)?;
+        rebuild(self.shared, Rebuilt::WrongOf(&chunk.ids)).await
+    }
+}
+
+fn other_settings() -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        "an unfinished move into the collection of the children was begun with other names, nothing was moved: go on with those first",
+    )
+}
+
+/// Copies of all children were made, and yet a parent has some that have none.
+fn still_embedded(error: Error) -> Error {
+    if error.kind() != ErrorKind::NotMigrated {
+        return error;
+    }
+    let message = "a parent got embedded children while they were moved, and keeps them: stop the programs that embed them, then move again";
+    let mismatch = Error::new(ErrorKind::CountMismatch, message);
+    match (error.document_id(), error.field()) {
+        (Some(id), Some(field)) => mismatch.at(id.clone(), field),
+        _ => mismatch,
     }
 }

@@ -59,7 +59,7 @@ impl MigrationPlan {
         Ok(())
     }
 
-    /// What [`rebuild_in_chunks`](super::run::rebuild_in_chunks) sends.
+    /// What [`rebuild_in_chunks`](crate::repair::rebuild::rebuild_in_chunks) sends.
     pub(crate) async fn rebuild_in_chunks(&mut self, shared: &Shared, every: bool) -> Result<()> {
         let parents = &shared.parents;
         let walk = Walk::by_number(Document::new(), CHUNK);
@@ -100,7 +100,7 @@ impl MigrationPlan {
     }
 }
 
-/// The command that [`rebuild`](super::run::rebuild) sends.
+/// The command that [`rebuild`](crate::repair::rebuild::rebuild) sends.
 pub(crate) fn rebuild(shared: &Shared, which: Rebuilt<'_>) -> Document {
     let Shared {
         parents,

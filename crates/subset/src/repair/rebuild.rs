@@ -12,9 +12,9 @@ use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria
 
 use crate::Problem;
 use crate::query::{self, Rebuilt};
-use crate::refresh::{Refreshed, refresh};
+use crate::repair::scan::Scan;
 use crate::repository::Shared;
-use crate::scan::Scan;
+use crate::write::refresh::{Refreshed, refresh};
 
 /// What became of parents that were rebuilt.
 #[derive(Clone, Copy, Debug, Default)]

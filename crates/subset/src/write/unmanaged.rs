@@ -12,8 +12,8 @@ use mongodb::bson::{Bson, Document};
 use mongodb::options::{CountOptions, FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::query;
-use crate::refresh::{State, find_state, no_parent, refresh};
 use crate::repository::Shared;
+use crate::write::refresh::{State, find_state, no_parent, refresh};
 
 /// Refuses a parent that no repository wrote and that holds children which the collection does not have. One round trip
 /// for a parent that holds any, none for all others.

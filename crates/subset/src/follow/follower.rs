@@ -10,16 +10,16 @@ use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::bson::{self, Bson, Timestamp, doc};
 use mongodb::change_stream::event::ResumeToken;
 
+use super::backoff::Patience;
 use super::change::{self, Change};
-use super::patience::Patience;
 use super::position;
 use super::record::Record;
 use super::setup;
 use super::until::Until;
 use super::{Followed, OnProgress};
 use crate::action::rebuild_all;
-use crate::refresh::{Refreshed, refresh};
 use crate::repository::Shared;
+use crate::write::refresh::{Refreshed, refresh};
 
 /// How many parents are refreshed at the same time. A client has ten connections, if not told otherwise.
 const PARENTS_AT_ONCE: usize = 4;

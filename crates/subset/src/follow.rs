@@ -1,10 +1,10 @@
 //! Follows the changes of the children that other programs make, and keeps the subsets of their parents right.
 
+pub(crate) mod backoff;
 pub(crate) mod change;
-pub(crate) mod patience;
+pub(crate) mod follower;
 pub(crate) mod position;
 pub(crate) mod record;
-pub(crate) mod run;
 pub(crate) mod setup;
 pub(crate) mod until;
 

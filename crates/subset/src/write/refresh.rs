@@ -12,12 +12,13 @@ use mongodb::options::{
     CountOptions, FindOneOptions, FindOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria,
 };
 
-use crate::child::is_id;
-use crate::partial::of_parent;
+use crate::form::child::is_id;
+use crate::query;
 use crate::query::Shown;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::{query, unwritten};
+use crate::write::error::of_parent;
+use crate::write::unmanaged as unwritten;
 
 /// Three attempts suffice, unless the parent is deleted and inserted again in between.
 const ATTEMPTS: usize = 16;

@@ -1,0 +1,5 @@
+//! Finds and repairs stale subsets.
+
+pub(crate) mod finding;
+pub(crate) mod rebuild;
+pub(crate) mod scan;
