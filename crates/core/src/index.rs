@@ -9,6 +9,8 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
+#[doc(hidden)]
+pub use ensure::Ensure;
 pub use ensure::EnsureIndexes;
 pub use existing::{list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_commands, drop_exactly, drop_old_index, index_missing};
