@@ -80,7 +80,7 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
         let before = all(&product(db)).await;
         let again = products.migrate_existing().await.unwrap();
         assert_eq!(
-            (again.parents, again.one_by_one, again.created_indexes.len()),
+            (again.parents, again.rebuilt_individually, again.created_indexes.len()),
             (PARENTS as u64, 0, 0)
         );
         assert_eq!(all(&product(db)).await, before);

@@ -99,7 +99,7 @@ async fn all_are_rebuilt_on_the_server() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         damaged(db, &products).await;
-        assert_eq!(products.rebuild_all().await.unwrap().one_by_one, 0);
+        assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
         assert_eq!(db.recorder().names(), ["aggregate", "aggregate"]);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         let unreviewed = product(db).find_one(doc! { "_id": 9 }).await.unwrap().unwrap();

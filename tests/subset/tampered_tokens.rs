@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{ChildToken, ChildrenPage, Direction, SubsetRepository};
+use mongo_patterns::subset::{ChildToken, ChildPage, Direction, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{self, Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, Uuid, cstr, doc};
@@ -25,7 +25,7 @@ async fn filled(db: &TestDatabase) -> SubsetRepository<Document, Document> {
     products
 }
 
-fn of_product_two(page: &ChildrenPage<Document>) -> usize {
+fn of_product_two(page: &ChildPage<Document>) -> usize {
     let of_two = page
         .children
         .iter()

@@ -144,7 +144,7 @@ async fn a_wrong_total_is_found_and_mended() {
                 assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
                 damage(db, bad.clone()).await;
-                assert_eq!(products.rebuild_all().await.unwrap().one_by_one, 0);
+                assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
                 assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
                 damage(db, bad.clone()).await;

@@ -157,7 +157,7 @@ async fn hostile_ids_and_values_are_stored_as_they_are() {
                     assert_eq!(review.get_document("a").unwrap(), &doc! { "b": "$$REMOVE" });
                 }
             }
-            assert_eq!(products.rebuild_all().await.unwrap().one_by_one, 0);
+            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
             assert_eq!(products.delete_parent(hostile[3].clone()).await.unwrap().children, 4);
         }
     })

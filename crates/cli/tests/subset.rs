@@ -83,7 +83,7 @@ async fn embedded_children_get_a_collection_of_their_own() {
             "// writes: create indexes",
             "// writes: copy the children of a chunk",
             "db.getSiblingDB(\"admin\").runCommand(",
-            "// writes: note that the move is finished",
+            "// writes: record that the migration has finished",
         ] {
             assert!(planned.out.contains(text), "{text}: {}", planned.out);
         }

@@ -1,41 +1,25 @@
-//! Follows the changes of the children that other programs make, and keeps the subsets of their parents right.
+//! The follower of a change stream, which refreshes subsets after writes of other programs.
+//!
+//! # Design
+//!
+//! ## Why is the position stored after the refreshes, both with the write concern `majority`?
+//!
+//! A refresh that runs twice does no harm. A refresh that is missing, because the position was stored before it or because
+//! a failover has rolled it back, would never be repaired.
+//!
+//! ## Why does a follower write a subset that is already correct?
+//!
+//! Only the incremented version stops a slower refresh of another writer, which may have read older children.
+//!
+//! ## Why is a follower current at a cluster time, and not when no changes arrive?
+//!
+//! An empty batch does not show up to which time the server has read. The token of a change stream begins with the cluster
+//! time up to which it has been read.
 
-pub(crate) mod backoff;
+mod backoff;
 pub(crate) mod change;
 pub(crate) mod follower;
-pub(crate) mod position;
-pub(crate) mod record;
-pub(crate) mod setup;
+mod position;
+mod record;
+mod setup;
 pub(crate) mod until;
-
-use mongodb::bson::Timestamp;
-
-/// What a follower has done since it was called.
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let followed = products.follow("reviews").run_until_current().await?;
-/// println!("{} changes, {} refreshes", followed.changes, followed.refreshed);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Followed {
-    /// How many changes of children it has seen and is done with.
-    pub changes: u64,
-    /// How many times a parent's subset was made anew because of them. Changes of one parent that come together count
-    /// once.
-    pub refreshed: u64,
-    /// How many times all subsets were made anew: at the first start, and where changes could not be known.
-    pub rebuilt: u64,
-    /// The subsets have all changes of children up to and including this time of the cluster. `time` is in seconds since
-    /// 1970; the difference to the clock is how far the follower lags behind, within about a second. `None` before it
-    /// has begun.
-    pub up_to: Option<Timestamp>,
-}
-
-/// Is called when a follower has come further.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(Followed) + Send + 'a>;

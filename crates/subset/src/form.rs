@@ -1,5 +1,6 @@
-//! The stored form: children, positions among them, and bounds of an index.
+//! The stored form of parents and children, and positions among the children.
 
 pub(crate) mod bound;
 pub(crate) mod child;
+pub(crate) mod parent;
 pub(crate) mod token;

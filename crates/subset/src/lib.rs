@@ -252,23 +252,21 @@ mod form;
 #[doc(hidden)]
 pub mod fuzzing;
 mod migrate;
-mod policy;
 mod query;
+mod read;
 mod repair;
 mod repository;
+mod results;
 mod settings;
 mod write;
 
-pub use action::{
-    ChildrenPage, Deleted, DeletedParent, Inserted, InsertedMany, MigratedExisting, MigratedLayout, Rebuilt,
-    RebuiltAll, Repaired, Unrepaired, Updated,
-};
 pub use builder::SubsetRepositoryBuilder;
-pub use follow::Followed;
 pub use form::token::ChildToken;
-pub use migrate::Migrated;
-pub use migrate::plan::MigrationPlan;
-pub use mongo_patterns_core::Progress;
-pub use policy::{Consistency, Direction};
-pub use repair::finding::{Finding, Problem};
+pub use mongo_patterns_core::{Progress, Removed};
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
+pub use results::{
+    ChildPage, DeletedParent, Followed, Inserted, InsertedMany, Migrated, MigratedExisting, MigratedLayout,
+    MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
+};
+pub use settings::{Consistency, Direction};

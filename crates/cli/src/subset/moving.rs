@@ -83,7 +83,7 @@ impl Work<'_> {
                 let adopted = adopting.await.map_err(failed)?;
                 let summary = summary
                     .row("parents", adopted.parents)
-                    .row("written_by_others_meanwhile", adopted.one_by_one)
+                    .row("written_by_others_meanwhile", adopted.rebuilt_individually)
                     .row("indexes_created", adopted.created_indexes.len())
                     .row("orphans", adopted.orphans);
                 (summary, adopted.orphans)
@@ -94,7 +94,7 @@ impl Work<'_> {
                 let changed = changing.await.map_err(failed)?;
                 let summary = summary
                     .row("parents", changed.parents)
-                    .row("written_by_others_meanwhile", changed.one_by_one)
+                    .row("written_by_others_meanwhile", changed.rebuilt_individually)
                     .row("indexes_created", changed.created_indexes.len())
                     .row("indexes_dropped", u64::from(changed.dropped_index.is_some()));
                 (summary, 0)

@@ -1,23 +1,24 @@
-//! Whether the server, and the collection of the children, can be followed.
+//! The requirements of a follower.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Document, doc};
 
-use crate::repository::Shared;
+use crate::query::follow;
+use crate::repository::{Shared, is_replicated};
 
 /// The wire version of MongoDB 6.0.
 const WIRE_VERSION: i32 = 17;
 
-/// Checks that the server has change streams that tell what a child was.
-pub(crate) async fn check_server(shared: &Shared) -> Result<()> {
+/// Checks that the server has change streams with pre-images.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported).
+pub(super) async fn check_server(shared: &Shared) -> Result<()> {
     let unsupported = |message: &'static str| Err(Error::new(ErrorKind::Unsupported, message));
-    let admin = shared.children.client().database("admin");
-    let hello: Document = admin.run_command(doc! { "hello": 1 }).await?;
-    let is_cluster = hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
-    if !is_cluster {
+    let hello = shared.hello().await?;
+    if !is_replicated(&hello) {
         return unsupported(
-            "a standalone server has no change streams: make it a replica set, of one node if need be, or call repair()",
+            "a standalone server has no change streams: make it a replica set of one node, or call repair()",
         );
     }
     if hello
@@ -25,17 +26,20 @@ pub(crate) async fn check_server(shared: &Shared) -> Result<()> {
         .is_ok_and(|version| version < WIRE_VERSION)
     {
         return unsupported(
-            "to follow deleted children needs MongoDB 6.0, which keeps what they were: update it, or call repair()",
+            "the server is older than MongoDB 6.0, and has no pre-images of deleted children: update it, or call repair()",
         );
     }
     Ok(())
 }
 
-/// Checks that the server keeps what the children were before each change, or makes it keep that from now on.
-pub(crate) async fn check_pre_images(shared: &Shared, enable: bool) -> Result<()> {
+/// Checks that pre-images of the children are enabled, or enables them.
+///
+/// # Errors
+/// [`PreImagesDisabled`](ErrorKind::PreImagesDisabled).
+pub(super) async fn check_pre_images(shared: &Shared, enable: bool) -> Result<()> {
     let children = &shared.children;
     let database = children.client().database(&children.namespace().db);
-    let found = database.list_collections().filter(doc! { "name": children.name() });
+    let found = database.list_collections().filter(follow::options_of(children.name()));
     let found: Option<_> = found.await?.try_next().await?;
     let images = found.and_then(|found| found.options.change_stream_pre_and_post_images);
     if images.is_some_and(|images| images.enabled) {
@@ -44,12 +48,9 @@ pub(crate) async fn check_pre_images(shared: &Shared, enable: bool) -> Result<()
     if !enable {
         return Err(Error::new(
             ErrorKind::PreImagesDisabled,
-            "the server does not keep what a deleted or moved child was, so its parent would not be known: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of the children's collection",
+            "pre-images of the children are disabled, so the parent of a deleted or moved child would be unknown: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
         ));
     }
-    let images = doc! { "enabled": true };
-    database
-        .run_command(doc! { "collMod": children.name(), "changeStreamPreAndPostImages": images })
-        .await?;
+    database.run_command(follow::enable_pre_images(children.name())).await?;
     Ok(())
 }

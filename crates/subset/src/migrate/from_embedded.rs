@@ -1,260 +1,149 @@
-//! The way from embedded children to documents of their own: check, copy and write chunk by chunk, look again.
+//! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale parents.
 
-use futures::TryStreamExt;
-use mongo_patterns_core::chunks::{Chunk, Walk};
-use mongo_patterns_core::moves::{Last, Record, number};
-use mongo_patterns_core::plan::aggregation;
+use mongo_patterns_core::migration::{Chunk, Last, Record, Step, Steps, check_chunk_size, number};
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, RetryPolicy};
-use mongodb::bson::{Bson, Document, doc};
+use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy, error};
+use mongodb::bson::Bson;
 use mongodb::error::Error as DriverError;
 
-use super::Migrated;
-use super::check::{any_child, check_children, check_embedded};
-use super::plan::{self, MigrationPlan, with_concern};
-use crate::query::from_embedded::FromEmbedded;
-use crate::query::{self, Rebuilt};
-use crate::repair::rebuild::{aggregate, not_copied, rebuild, rebuild_stale};
+use super::check::{check_embedded, check_stored};
+use crate::query::from_embedded::{EmbeddedChildren, running_copy};
+use crate::query::whole::RebuildScope;
+use crate::repair::rebuild::{rebuild, rebuild_stale};
 use crate::repository::Shared;
+use crate::results::Migrated;
 
-/// A move of all embedded children into their collection.
-pub(crate) struct Moving<'a> {
+/// A migration of all embedded children.
+pub(crate) struct FromEmbedded<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) allow_non_empty_target: bool,
     pub(crate) chunk_children: u64,
 }
 
-/// What a move begins with.
-struct Start {
-    /// The unfinished move that it goes on with.
-    last: Option<Last>,
-    /// How many parents have embedded children that are to be moved, and how many children these are.
-    parents: u64,
-    total: u64,
-    /// Whether some of these have an `_id`.
-    with_ids: bool,
-    /// Whether the collection of the children has any.
-    is_non_empty: bool,
-}
-
-impl Moving<'_> {
-    pub(crate) async fn run(self, mut reporter: Reporter<'_>) -> Result<Migrated> {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = self.shared;
-        let record = Record::of(children);
-        let Start { last, total, .. } = self.prepare(&record).await?;
-        let plan = settings.index_plan(children.name());
-        plan.ensure_with(children, parents, None).await?;
-        self.take_over(&record, last.as_ref()).await?;
-        let mut moved = Migrated {
+impl FromEmbedded<'_> {
+    /// Migrates the embedded children of all unmanaged parents.
+    pub(crate) async fn migrate(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let shared = self.shared;
+        check_chunk_size(self.chunk_children)?;
+        let record = Record::of(&shared.children);
+        let (last, total) = self.check(steps, &record).await?;
+        let plan = shared.index_plan();
+        plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+        self.take_over(steps, &record, last.as_ref()).await?;
+        let mut migrated = Migrated {
             resumed: last.is_some(),
             ..Migrated::default()
         };
-        let before = last.map_or(0, |last| last.place.moved);
+        let before = last.map_or(0, |last| last.position.migrated);
         reporter.begin(total);
-        let mut chunks = self.walk().begin(&self.shared.parents).await?;
+        let walk = self.commands().walk(self.chunk_children);
+        let mut chunks = steps
+            .chunks("read the ids of the parents", walk, &shared.parents)
+            .await?;
         while let Some(chunk) = chunks.next().await? {
-            self.move_chunk(&record, &chunk).await?;
-            moved.parents += chunk.ids.len() as u64;
-            moved.children += chunk.weight;
-            record.advance(&Bson::Null, before + moved.children).await?;
+            self.migrate_chunk(steps, &record, &chunk).await?;
+            migrated.parents += chunk.ids.len() as u64;
+            migrated.children += chunk.weight;
+            let children = before + migrated.children;
+            record.advance(steps, &Bson::Null, children).await?;
             reporter.advance(chunk.weight);
         }
-        rebuild(self.shared, Rebuilt::Wrong).await?;
-        rebuild_stale(self.shared).await.map_err(still_embedded)?;
-        record.finish().await?;
-        Ok(moved)
+        rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
+        rebuild_stale(shared, steps).await.map_err(embedded_concurrently)?;
+        record.finish(steps).await?;
+        Ok(migrated)
     }
 
-    /// Runs the checks, which only read, and lists what a move would send.
-    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
-        let Shared { parents, children, .. } = self.shared;
-        let (parents, children) = (parents.name(), children.name());
-        let form = self.form();
-        let record = Record::of(&self.shared.children);
-        let start = self.prepare(&record).await?;
-        let mut plan = MigrationPlan {
-            parents: start.parents,
-            children: start.total,
-            ..MigrationPlan::default()
-        };
-        plan.read("look for an earlier move", record.find_command());
-        plan.read("check the parents", aggregation(parents, form.inspection()));
-        if start.with_ids {
-            let ids = aggregation(parents, form.unusable_ids());
-            plan.read("check the ids of the embedded children", ids);
+    /// Runs all checks. Returns the unfinished migration to resume, and the number of children to migrate.
+    async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64)> {
+        let commands = self.commands();
+        let last = record.read(steps).await?.filter(|last| !last.finished);
+        let is_resumed = last
+            .as_ref()
+            .is_some_and(|last| last.settings == commands.record_settings());
+        let found = check_embedded(self.shared, steps, &commands).await?;
+        if number(&found, "parents") > 0 {
+            let allow_non_empty_target = self.allow_non_empty_target || is_resumed;
+            check_stored(self.shared, steps, &commands, allow_non_empty_target).await?;
         }
-        if start.parents > 0 {
-            let look = aggregation(children, any_child());
-            plan.read("look whether there are children already", look);
+        if last.is_some() && !is_resumed {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "an unfinished migration into the collection of the children has other names, nothing was migrated: resume it with the same names first",
+            ));
         }
-        if start.is_non_empty {
-            let conflicts = aggregation(parents, form.conflicts());
-            plan.read("compare what is embedded with the children", conflicts);
-        }
-        plan.indexes(self.shared).await?;
-        match &start.last {
-            Some(_) => plan.write("go on with the move", record.resume_command()),
-            None => plan.write("note that the move begins", record.begin_command(self.fingerprint())),
-        }
-        let under_way = doc! { "aggregate": 1, "pipeline": self.under_way().to_vec(), "cursor": {} };
-        let under_way = PlannedCommand::read("wait for the end of an earlier copy", under_way);
-        plan.commands.push(under_way.on_admin());
-        let walk = self.walk();
-        plan.read("go through the parents", walk.find_command(parents));
-        let mut moved = start.last.as_ref().map_or(0, |last| last.place.moved);
-        let mut chunks = walk.begin(&self.shared.parents).await?;
-        while let Some(chunk) = chunks.next().await? {
-            let mut copy = aggregation(parents, form.copy(&chunk.ids.clone().into(), record.ours()));
-            copy.insert("comment", self.comment());
-            plan.write("copy the children of a chunk", with_concern(self.shared, copy));
-            let which = Rebuilt::WrongOf(&chunk.ids);
-            plan.write(
-                "leave the first ones in their parents",
-                plan::rebuild(self.shared, which),
-            );
-            moved += chunk.weight;
-            let advance = record.advance_command(&Bson::Null, moved);
-            plan.write("note how far the move is", advance);
-        }
-        let rest = plan::rebuild(self.shared, Rebuilt::Wrong);
-        plan.write("write the subsets that are still wrong", rest);
-        plan.look_again(self.shared);
-        plan.write("note that the move is finished", record.finish_command());
-        Ok(plan)
+        Ok((last, number(&found, "children")))
     }
 
-    /// All checks.
-    async fn prepare(&self, record: &Record) -> Result<Start> {
-        if self.chunk_children == 0 {
-            let message = "a chunk must be of at least 1 child, nothing was moved";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-        let form = self.form();
-        let last = record.read().await?.filter(|last| !last.finished);
-        let resumed = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
-        let found = check_embedded(self.shared, &form).await?;
-        let mut start = Start {
-            last,
-            parents: number(&found, "parents"),
-            total: number(&found, "children"),
-            with_ids: number(&found, "with_ids") > 0,
-            is_non_empty: false,
-        };
-        if start.parents > 0 {
-            start.is_non_empty = check_children(self.shared, &form, self.allow_non_empty_target || resumed).await?;
-        }
-        match (&start.last, resumed) {
-            (Some(_), false) => Err(other_settings()),
-            _ => Ok(start),
+    fn commands(&self) -> EmbeddedChildren<'_> {
+        EmbeddedChildren {
+            settings: &self.shared.settings,
+            parents: self.shared.parents.name(),
+            children: self.shared.children.name(),
         }
     }
 
-    fn form(&self) -> FromEmbedded<'_> {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = self.shared;
-        FromEmbedded {
-            settings,
-            parents: parents.name(),
-            children: children.name(),
-        }
-    }
-
-    /// What must be the same in all calls of one move.
-    fn fingerprint(&self) -> Document {
-        let Shared { parents, settings, .. } = self.shared;
-        doc! {
-            "pattern": "subset",
-            "into": "children",
-            "source": parents.name(),
-            "subset": settings.subset.as_str(),
-            "version": settings.version.as_str(),
-            "parent": settings.parent.as_str(),
-            "childId": settings.child_id.as_str(),
-        }
-    }
-
-    /// Through the parents that are to be moved, by the number of their children.
-    fn walk(&self) -> Walk {
-        let settings = &self.shared.settings;
-        let children = doc! { "$size": query::embedded_ids(settings, &format!("${}", settings.subset)) };
-        Walk {
-            filter: query::unwritten(settings, None),
-            weight: children.into(),
-            most: self.chunk_children,
-        }
-    }
-
-    /// From here on no other call copies anything: those that begin find the record to be another's, and it waits for
-    /// the one that began before, with which the server may go on for a client that was killed.
-    async fn take_over(&self, record: &Record, last: Option<&Last>) -> Result<()> {
+    /// Takes the migration over from any other call: a copy that begins later finds that the record is not its own. Waits
+    /// for a copy that began earlier, which the server may still execute for a client that was killed.
+    async fn take_over(&self, steps: &mut Steps<'_, '_>, record: &Record, last: Option<&Last>) -> Result<()> {
         match last {
-            Some(_) => record.resume().await?,
-            None => record.begin(self.fingerprint()).await?,
+            Some(_) => record.resume(steps).await?,
+            None => record.begin(steps, self.commands().record_settings()).await?,
         }
-        let admin = self.shared.parents.client().database("admin");
-        let under_way = self.under_way();
         let policy = RetryPolicy::default().with_max_attempts(u32::MAX);
         let mut attempts = policy.start();
-        while admin.aggregate(under_way.clone()).await?.try_next().await?.is_some() {
-            let waited = attempts.next(DriverError::custom("a copy is under way")).await;
+        loop {
+            let purpose = "wait for the end of an earlier copy";
+            let running = Step::aggregate_on_admin(purpose, &self.shared.parents, running_copy(&self.comment()));
+            let running = steps.read_written(running).await?;
+            if running.is_none_or(|running| running.documents.is_empty()) {
+                return Ok(());
+            }
+            let waited = attempts.next(DriverError::custom("a copy is running")).await;
             waited.map_err(|_| {
                 Error::new(
                     ErrorKind::Contention,
-                    "the server still goes on with the copy of an earlier call, nothing was moved by this one: call it again later",
+                    "the server still executes the copy of an earlier call, this call has migrated nothing: try again later",
                 )
             })?;
         }
-        Ok(())
     }
 
-    /// Finds a copy that is under way.
-    fn under_way(&self) -> [Document; 3] {
-        [
-            doc! { "$currentOp": {} },
-            doc! { "$match": { "command.comment": self.comment() } },
-            doc! { "$limit": 1 },
-        ]
-    }
-
-    /// By which a copy is found among the operations of the server.
+    /// Returns the comment by which a copy is found among the operations of the server.
     fn comment(&self) -> String {
         format!("mongo-patterns: move into {}", self.shared.children.namespace())
     }
 
-    /// Their children are copied, and then they keep the first ones. Both may run again.
-    async fn move_chunk(&self, record: &Record, chunk: &Chunk) -> Result<()> {
+    /// Copies the children of some parents, and rebuilds the subsets of these. Both are idempotent.
+    async fn migrate_chunk(&self, steps: &mut Steps<'_, '_>, record: &Record, chunk: &Chunk) -> Result<()> {
         let Shared { parents, children, .. } = self.shared;
-        let ids = Bson::Array(chunk.ids.clone());
-        let concern = children.write_concern().cloned().unwrap_or_default();
-        let copy = aggregate(parents, self.form().copy(&ids, record.ours()));
-        let copy = copy.comment(self.comment()).write_concern(concern);
-        copy.await.map_err(not_copied)?;
-        rebuild(self.shared, Rebuilt::WrongOf(&chunk.ids)).await
+        let stages = self.commands().copy(&Bson::Array(chunk.ids.clone()), record.ours());
+        let copy = Step::aggregate("copy the children of a chunk", parents, stages)
+            .comment(self.comment())
+            .acknowledged_by(children);
+        steps.write(copy).await.map_err(not_copied)?;
+        let purpose = "rebuild the subsets of a chunk";
+        rebuild(self.shared, steps, purpose, RebuildScope::StaleOf(&chunk.ids)).await
     }
 }
 
-fn other_settings() -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        "an unfinished move into the collection of the children was begun with other names, nothing was moved: go on with those first",
-    )
+fn not_copied(error: DriverError) -> Error {
+    if error::duplicate_key(&error).is_some() {
+        return Error::from_driver(
+            ErrorKind::DuplicateKey,
+            "a unique index, on `_id` or of the application, refused an embedded child, and its parent keeps it: repair the children, then migrate again",
+            error,
+        );
+    }
+    error.into()
 }
 
-/// Copies of all children were made, and yet a parent has some that have none.
-fn still_embedded(error: Error) -> Error {
+/// Explains why a parent still embeds children that are not stored, although all were copied.
+fn embedded_concurrently(error: Error) -> Error {
     if error.kind() != ErrorKind::NotMigrated {
         return error;
     }
-    let message = "a parent got embedded children while they were moved, and keeps them: stop the programs that embed them, then move again";
+    let message = "another program embedded children in a parent concurrently, and the parent keeps them: stop these programs, then migrate again";
     let mismatch = Error::new(ErrorKind::CountMismatch, message);
     match (error.document_id(), error.field()) {
         (Some(id), Some(field)) => mismatch.at(id.clone(), field),

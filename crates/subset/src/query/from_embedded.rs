@@ -1,30 +1,37 @@
-//! From children that are embedded in their parents to documents of their own: the BSON.
+//! The commands of the migration from embedded children.
+//!
+//! # Design
+//!
+//! ## Why does a copy look for missing children before it reads the parent?
+//!
+//! A writer may have deleted a missing child after its parent was migrated. If the parent is read last and has no version,
+//! no repository has deleted any child before the lookup. In the other order, a child that is deleted in between would
+//! be inserted again.
+//!
+//! ## Why does only one copy run at a time?
+//!
+//! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a copy
+//! reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
 
-use mongo_patterns_core::moves;
+use mongo_patterns_core::migration::{COLLECTION, Walk, is_inserted};
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-use crate::query;
+use crate::query::{self, whole};
 use crate::settings::Settings;
 
-/// How embedded children become documents.
-pub(crate) struct FromEmbedded<'a> {
+/// The settings and the names of the collections.
+pub(crate) struct EmbeddedChildren<'a> {
     pub(crate) settings: &'a Settings,
-    /// The names of the collections.
     pub(crate) parents: &'a str,
     pub(crate) children: &'a str,
 }
 
-impl FromEmbedded<'_> {
-    /// Copies the children of some parents that the collection does not have yet, as long as the record is still that of
-    /// this call.
-    ///
-    /// A child that is missing was perhaps deleted, by a writer for whom its parent was moved by then. So it is looked
-    /// first which are missing, and then whether the parent still has no version: where it has none, nobody deleted any.
-    /// And nobody can before all of them are there, unless another copy were under way: that is what the record is for.
+impl EmbeddedChildren<'_> {
+    /// Inserts the missing children of some parents, as long as the record still belongs to this call.
     pub(crate) fn copy(&self, parents: &Bson, record: Document) -> Vec<Document> {
         let child_id = &self.settings.child_id;
         let is_ours = [doc! { "$match": record }, doc! { "$project": { "_id": 1 } }];
-        let of_call = doc! { "from": moves::COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
+        let of_call = doc! { "from": COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
         let ids = query::embedded_ids(self.settings, "$parent.c");
         let is_missing = doc! { "$not": [{ "$in": [format!("$parent.c.{child_id}"), "$there"] }] };
         vec![
@@ -32,8 +39,8 @@ impl FromEmbedded<'_> {
             doc! { "$project": { "_id": 1 } },
             doc! { "$lookup": of_call },
             doc! { "$match": { "record.0": { "$exists": true } } },
-            query::ids_of_children(self.settings, self.children, doc! { "id": "$_id" }, "there"),
-            self.still_unwritten("$_id", "parent"),
+            whole::ids_of_children(self.settings, self.children, doc! { "id": "$_id" }, "there"),
+            self.still_unmanaged("$_id", "parent"),
             doc! { "$unwind": "$parent" },
             doc! { "$project": { "parent": 1, "there": "$there.i" } },
             doc! { "$match": { "$expr": { "$not": [{ "$setIsSubset": [ids, "$there"] }] } } },
@@ -43,32 +50,32 @@ impl FromEmbedded<'_> {
             doc! { "$merge": {
                 "into": self.children,
                 "on": [self.settings.parent.as_str(), child_id.as_str()],
-                // A plain insert: what is there was left out. It takes a third of the time of an upsert, and no name or
-                // value in a child for something else.
+                // A plain insert: stored children were filtered out. It takes a third of the time of an upsert, and
+                // interprets no name or value of a child.
                 "whenMatched": "fail",
                 "whenNotMatched": "insert",
             } },
         ]
     }
 
-    /// Looks up a parent, if no repository has written it by then: what is embedded, in a field `c`.
-    fn still_unwritten(&self, id: &str, into: &str) -> Document {
+    /// Looks up what a parent embeds, in the field `c`, if it is still unmanaged.
+    fn still_unmanaged(&self, id: &str, into: &str) -> Document {
         let still = [
             doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
-            doc! { "$match": { "$expr": query::is_unwritten(self.settings) } },
+            doc! { "$match": { "$expr": query::is_unmanaged(self.settings) } },
             doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.subset) } },
         ];
         doc! { "$lookup": { "from": self.parents, "let": { "id": id }, "pipeline": still.to_vec(), "as": into } }
     }
 
-    /// The document of an embedded child: the parent, and then its fields in their order.
+    /// The document of an embedded child: the parent, followed by the fields in their order.
     fn document(&self, child: &str) -> Document {
         let parent = doc! { self.settings.parent.as_str(): "$_id" };
-        // It comes once more, for a child that has it too, perhaps as another numeric type.
+        // Merged twice: the child may have the field too, with another numeric type.
         doc! { "$mergeObjects": [&parent, child, &parent] }
     }
 
-    /// Counts parents and children, and what cannot be moved.
+    /// Counts parents and children, and the parents that cannot be migrated.
     pub(crate) fn inspection(&self) -> [Document; 2] {
         let Settings {
             subset,
@@ -105,9 +112,9 @@ impl FromEmbedded<'_> {
             "children": { "$sum": { "$cond": [&is_array, { "$size": &array }, 0] } },
         };
         count_if(&mut group, "no_array", &doc! { "$not": [&is_array] });
-        // The server would put the time of the insert in its place.
-        let no_time = Timestamp { time: 0, increment: 0 };
-        let is_replaced = |path: &str| doc! { "$eq": [path, no_time] };
+        // The server replaces this value by the time of the insert.
+        let now = Timestamp { time: 0, increment: 0 };
+        let is_replaced = |path: &str| doc! { "$eq": [path, now] };
         let no_parent_id = doc! { "$or": [type_in("$_id", &no_id), is_replaced("$_id")] };
         count_if(&mut group, "no_parent_id", &no_parent_id);
         count_if(
@@ -129,10 +136,10 @@ impl FromEmbedded<'_> {
             "with_ids",
             &any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] }),
         );
-        [self.unwritten(), doc! { "$group": group }]
+        [self.unmanaged(), doc! { "$group": group }]
     }
 
-    /// Counts the `_id`s that several embedded children have, or that no document can have.
+    /// Counts the `_id`s that several embedded children share, or that no document can have.
     pub(crate) fn unusable_ids(&self) -> Vec<Document> {
         let no_id = doc! { "$in": [{ "$type": "$_id" }, ["array", "regex", "undefined"]] };
         let mut stages = self.embedded();
@@ -145,7 +152,7 @@ impl FromEmbedded<'_> {
         stages
     }
 
-    /// Counts the parents with embedded children of which the collection has one with the same id, and another content.
+    /// Counts the parents with embedded children that are stored with other content.
     pub(crate) fn conflicts(&self) -> Vec<Document> {
         let Settings {
             subset,
@@ -153,7 +160,7 @@ impl FromEmbedded<'_> {
             child_id,
             ..
         } = self.settings;
-        // Without the `_id`, which a copy may have got from the server.
+        // Without the `_id`, which the server may have generated.
         let content = |document: Bson| doc! { "$mergeObjects": [{ "_id": null }, document, { "_id": null }] };
         let there = [
             doc! { "$match": { "$expr": { "$eq": [format!("${parent}"), "$$id"] } } },
@@ -164,7 +171,7 @@ impl FromEmbedded<'_> {
         let array = format!("${subset}");
         let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
         let ids = query::embedded_ids(self.settings, &array);
-        // One by one, where the sets tell that some differ.
+        // One by one, only for the sets that differ.
         let with_id = doc! { "$filter": {
             "input": "$others", "as": "other", "cond": { "$in": ["$$other.i", "$ids"] },
         } };
@@ -172,37 +179,74 @@ impl FromEmbedded<'_> {
             "input": "$copies", "as": "copy", "cond": { "$eq": ["$$copy.i", "$$other.i"] },
         } };
         let copy_of = doc! { "$let": { "vars": { "copy": { "$arrayElemAt": [copies_of, 0] } }, "in": "$$copy.d" } };
-        let is_copy = moves::is_inserted("$$other.d", copy_of);
+        let is_copy = is_inserted("$$other.d", copy_of);
         let is_other = doc! { "$map": { "input": with_id, "as": "other", "in": { "$not": [is_copy] } } };
         vec![
-            self.unwritten(),
+            self.unmanaged(),
             doc! { "$project": { "ids": ids, "copies": copies } },
             doc! { "$lookup": lookup },
             doc! { "$project": { "ids": 1, "copies": 1, "others": { "$setDifference": ["$there", "$copies"] } } },
             doc! { "$match": { "$expr": { "$ne": [{ "$setIntersection": ["$others.i", "$ids"] }, []] } } },
             doc! { "$match": { "$expr": { "$anyElementTrue": [is_other] } } },
-            // Or else it was written meanwhile.
-            self.still_unwritten("$_id", "still"),
+            // Otherwise a repository wrote it concurrently.
+            self.still_unmanaged("$_id", "still"),
             doc! { "$match": { "still.0": { "$exists": true } } },
             doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$_id" } } },
         ]
     }
 
-    fn unwritten(&self) -> Document {
-        doc! { "$match": query::unwritten(self.settings, None) }
+    /// The walk through the parents to migrate, weighted by their numbers of children.
+    pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
+        let children = doc! { "$size": query::embedded_ids(self.settings, &format!("${}", self.settings.subset)) };
+        Walk {
+            filter: query::unmanaged(self.settings, None),
+            weight: children.into(),
+            most: chunk_children,
+        }
     }
 
-    /// One document for each embedded child, in a field `c`.
+    /// The settings that all calls of one migration share.
+    pub(crate) fn record_settings(&self) -> Document {
+        doc! {
+            "pattern": "subset",
+            "into": "children",
+            "source": self.parents,
+            "subset": self.settings.subset.as_str(),
+            "version": self.settings.version.as_str(),
+            "parent": self.settings.parent.as_str(),
+            "childId": self.settings.child_id.as_str(),
+        }
+    }
+
+    fn unmanaged(&self) -> Document {
+        doc! { "$match": query::unmanaged(self.settings, None) }
+    }
+
+    /// Returns one document for each embedded child, in the field `c`.
     fn embedded(&self) -> Vec<Document> {
         vec![
-            self.unwritten(),
+            self.unmanaged(),
             doc! { "$project": { "c": format!("${}", self.settings.subset) } },
             doc! { "$unwind": "$c" },
         ]
     }
 }
 
-/// How many parents meet a condition, and one of them.
+/// Counts the stored children, up to one.
+pub(crate) fn any_child() -> [Document; 2] {
+    [doc! { "$limit": 1 }, doc! { "$count": "n" }]
+}
+
+/// Finds a running copy among the operations of the server, by its comment.
+pub(crate) fn running_copy(comment: &str) -> [Document; 3] {
+    [
+        doc! { "$currentOp": {} },
+        doc! { "$match": { "command.comment": comment } },
+        doc! { "$limit": 1 },
+    ]
+}
+
+/// Counts the parents that meet a condition, and names one of them.
 fn count_if(group: &mut Document, name: &str, condition: &Document) {
     group.insert(name, doc! { "$sum": { "$cond": [condition, 1_i64, 0_i64] } });
     group.insert(
@@ -216,9 +260,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_is_missing_becomes_a_document() {
+    fn a_missing_child_becomes_a_document() {
         let settings = Settings::example();
-        let form = FromEmbedded {
+        let form = EmbeddedChildren {
             settings: &settings,
             parents: "product",
             children: "review",
@@ -231,7 +275,7 @@ mod tests {
             fence.get_array("pipeline").unwrap()[0],
             doc! { "$match": record }.into()
         );
-        // what is missing is looked up before the parent
+        // The stored children are read before the parent.
         let into = |stage: &Document| stage.get_document("$lookup").unwrap().get_str("as").unwrap().to_owned();
         assert_eq!(
             (into(&stages[4]), into(&stages[5])),

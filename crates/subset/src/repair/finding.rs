@@ -1,58 +1,30 @@
-//! What can be wrong with stored parents and children.
+//! Problems of stored parents and children.
 
 use std::fmt;
 
 use mongodb::bson::Bson;
 
-/// Something that is wrong with a parent; from [`verify`](crate::SubsetRepository::verify).
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let mut findings = products.verify().stream();
-/// while let Some(finding) = findings.try_next().await? {
-///     println!("{}: {}", finding.parent_id, finding.problem);
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A problem of a parent, from [`verify`](crate::SubsetRepository::verify).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The `_id` of the parent, or what children name as such; `null` for children that name none. It is a user value:
-    /// take care where you log it.
+    /// The `_id` of the parent, or the value in the parent field of its children; `null` for children without one. It is a
+    /// user value: take care where you log it.
     pub parent_id: Bson,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong. Its text says what to do, and holds no user value.
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_subset::{Problem, SubsetRepository};
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let mut findings = products.verify().stream();
-/// while let Some(finding) = findings.try_next().await? {
-///     if let Problem::Orphaned { children } = finding.problem {
-///         println!("{children} reviews of no product");
-///     }
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A kind of problem. Its text says what to do, and contains no user value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The subset is not the first of the parent's children, a child in it is not as it is stored, or the
-    /// [total](crate::SubsetRepositoryBuilder::total_field) is not their number.
+    /// The subset is not the first of the parent's children, an embedded child differs from the stored one, or the
+    /// [total](crate::SubsetRepositoryBuilder::total_field) is not the number of children.
     Stale,
-    /// There are children of a parent that does not exist.
+    /// Children refer to a parent that does not exist.
     Orphaned {
-        /// How many.
+        /// The number of these children.
         children: u64,
     },
 }
@@ -61,7 +33,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale => f.write_str(
-                "the subset is not the first of the children, or the total not their number: repair or rebuild it",
+                "the subset is not the first of the children, or the total is not their number: repair or rebuild the parent",
             ),
             Self::Orphaned { children } => {
                 write!(
@@ -70,5 +42,38 @@ impl fmt::Display for Problem {
                 )
             }
         }
+    }
+}
+
+/// The repair of a finding.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The problem that was repaired, or would be.
+    pub finding: Finding,
+    /// Why the parent was not repaired; `None` if it was.
+    pub left: Option<Unrepaired>,
+}
+
+/// Why a finding was not repaired. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepaired {
+    /// The parent of the children does not exist.
+    NoParent,
+    /// No repository has written the parent, and it embeds children that are not in their collection.
+    NotMigrated,
+}
+
+impl fmt::Display for Unrepaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoParent => {
+                "the parent of the children does not exist: insert it, or delete them with delete_parent(..)"
+            }
+            Self::NotMigrated => {
+                "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()"
+            }
+        })
     }
 }

@@ -1,118 +1,133 @@
-//! What all moves share.
+//! The rebuild of many subsets on the server.
 
-use futures::TryStreamExt;
-use mongo_patterns_core::chunks::Walk;
+use mongo_patterns_core::migration::{Step, Steps, Walk};
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, error};
-use mongodb::Collection;
-use mongodb::action::Aggregate;
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::bson::Document;
 
-use crate::Problem;
-use crate::query::{self, Rebuilt};
-use crate::repair::scan::Scan;
+use super::finding::Problem;
+use super::scan::Scan;
+use crate::query;
+use crate::query::whole::{self, RebuildScope};
 use crate::repository::Shared;
+use crate::results::RebuiltAll;
 use crate::write::refresh::{Refreshed, refresh};
 
-/// What became of parents that were rebuilt.
+/// The number of parents that a rebuild in chunks has processed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RebuiltChunks {
     pub(crate) parents: u64,
-    pub(crate) one_by_one: u64,
+    pub(crate) individually: u64,
 }
 
-/// Rebuilds parents on the server, in one command.
-pub(crate) async fn rebuild(shared: &Shared, which: Rebuilt<'_>) -> Result<()> {
+/// Rebuilds the subsets of all stale parents.
+pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
+    shared.check_indexes().await?;
+    let steps = &mut Steps::run();
+    rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
+    let rebuilt_individually = rebuild_stale(shared, steps).await?;
+    Ok(RebuiltAll { rebuilt_individually })
+}
+
+/// Rebuilds subsets by one command.
+pub(crate) async fn rebuild(
+    shared: &Shared,
+    steps: &mut Steps<'_, '_>,
+    purpose: &'static str,
+    scope: RebuildScope<'_>,
+) -> Result<()> {
     let Shared {
         parents,
         children,
         settings,
         ..
     } = shared;
-    let stages = query::rebuild_all(settings, parents.name(), children.name(), which);
-    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    let merge = parents.aggregate(stages).allow_disk_use(true);
-    let merge = merge.selection_criteria(primary).read_concern(ReadConcern::local());
-    merge.await?.try_collect::<Vec<_>>().await?;
+    let stages = whole::rebuild(settings, parents.name(), children.name(), scope);
+    steps
+        .write(Step::aggregate(purpose, parents, stages).own_collation())
+        .await?;
     Ok(())
 }
 
-/// Rebuilds all that are still wrong, one by one, and returns how many it wrote.
-///
-/// # Errors
-/// At its end, that a parent holds children that were never moved.
-pub(crate) async fn rebuild_stale(shared: &Shared) -> Result<u64> {
-    let mut left = Scan::of_parents(shared);
-    let (mut one_by_one, mut not_moved) = (0, None);
-    while let Some(finding) = left.next().await? {
-        debug_assert_eq!(finding.problem, Problem::Stale);
-        let _locked = shared.locks.exclusive(&document_id::text(&finding.parent_id)).await;
-        match refresh(shared, &finding.parent_id, None, None, None).await {
-            Ok(refreshed) => one_by_one += u64::from(matches!(refreshed, Refreshed::Done { .. })),
-            Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_moved.get_or_insert(error)),
-            Err(error) => return Err(error),
-        }
-    }
-    match not_moved {
-        Some(error) => Err(error),
-        None => Ok(one_by_one),
-    }
-}
-
-/// Rebuilds all parents, some at a time, and then those that are still wrong. With `every`, all of them are written.
-pub(crate) async fn rebuild_in_chunks(
+/// Rebuilds the subsets of all parents in chunks, and then those that are still stale. With `every`, it writes correct
+/// subsets too.
+pub(crate) async fn rebuild_chunks(
     shared: &Shared,
+    steps: &mut Steps<'_, '_>,
     every: bool,
     chunk: u64,
     mut reporter: Reporter<'_>,
 ) -> Result<RebuiltChunks> {
-    reporter.begin(shared.parents.estimated_document_count().await?);
-    let mut chunks = Walk::by_number(Document::new(), chunk).begin(&shared.parents).await?;
+    let parents = &shared.parents;
+    let count = Step::estimated_count("count the parents", parents);
+    reporter.begin(steps.read(count).await?.count);
+    let walk = Walk::by_number(Document::new(), chunk);
+    let mut chunks = steps.chunks("read the ids of the parents", walk, parents).await?;
     while let Some(chunk) = chunks.next().await? {
-        let which = match every {
-            true => Rebuilt::AllOf(&chunk.ids),
-            false => Rebuilt::WrongOf(&chunk.ids),
+        let scope = match every {
+            true => RebuildScope::AllOf(&chunk.ids),
+            false => RebuildScope::StaleOf(&chunk.ids),
         };
-        rebuild(shared, which).await?;
+        rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
         reporter.advance(chunk.ids.len() as u64);
     }
     Ok(RebuiltChunks {
         parents: reporter.done(),
-        one_by_one: rebuild_stale(shared).await?,
+        individually: rebuild_stale(shared, steps).await?,
     })
 }
 
-/// All on the primary, and ids compared by their bytes, also where a collection's own collation is another.
-pub(crate) fn aggregate(
-    collection: &Collection<RawDocumentBuf>,
-    stages: impl IntoIterator<Item = Document>,
-) -> Aggregate<'_> {
-    collection
-        .aggregate(stages)
-        .allow_disk_use(true)
-        .collation(Collation::builder().locale("simple").build())
-        .read_concern(ReadConcern::local())
-        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
-}
-
-/// The one document that the stages make.
-pub(crate) async fn look(
-    collection: &Collection<RawDocumentBuf>,
-    stages: impl IntoIterator<Item = Document>,
-) -> Result<Document> {
-    let mut cursor = aggregate(collection, stages).await?;
-    Ok(cursor.try_next().await?.unwrap_or_default())
-}
-
-pub(crate) fn not_copied(error: DriverError) -> Error {
-    if error::duplicate_key(&error).is_some() {
-        return Error::from_driver(
-            ErrorKind::DuplicateKey,
-            "a unique index, on `_id` or of your own, refused a child that was moved, and its parent keeps it: mend the children, then move again",
-            error,
-        );
+/// Rebuilds all subsets that are still stale, one by one. Returns how many it wrote.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated) at its end, if a parent embeds children that are not stored.
+pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+    shared.check_indexes_in(steps).await?;
+    let stale = whole::stale(&shared.settings, shared.children.name(), None);
+    let stale = Step::aggregate("look for stale subsets", &shared.parents, stale).own_collation();
+    let Some(cursor) = steps.stream_written(stale).await? else {
+        return Ok(0);
+    };
+    let mut scan = Scan::of_parents(shared, cursor);
+    let (mut rebuilt, mut not_migrated) = (0, None);
+    while let Some(finding) = scan.next().await? {
+        let _locked = shared.lock(&finding.parent_id).await;
+        match refresh(shared, &finding.parent_id, None, None, None).await {
+            Ok(refreshed) => rebuilt += u64::from(matches!(refreshed, Refreshed::Done { .. })),
+            Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
+            Err(error) => return Err(error),
+        }
     }
-    error.into()
+    match not_migrated {
+        Some(error) => Err(error),
+        None => Ok(rebuilt),
+    }
+}
+
+/// Counts the children whose parent does not exist.
+pub(crate) async fn count_orphans(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+    let orphans = whole::orphans(&shared.settings, shared.parents.name(), None);
+    let orphans = Step::aggregate("look for children without a parent", &shared.children, orphans).own_collation();
+    let Some(cursor) = steps.stream_written(orphans).await? else {
+        return Ok(0);
+    };
+    let mut scan = Scan::of_children(shared, cursor);
+    let mut orphans = 0;
+    while let Some(finding) = scan.next().await? {
+        if let Problem::Orphaned { children } = finding.problem {
+            orphans += children;
+        }
+    }
+    Ok(orphans)
+}
+
+/// Gives all unmanaged parents a version, which discards the children that only they have.
+pub(crate) async fn discard_embedded(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+    let unmanaged = query::unmanaged(&shared.settings, None);
+    let increment = query::increment_version(&shared.settings);
+    let purpose = "discard children that are only embedded";
+    steps
+        .write(Step::update_many(purpose, &shared.parents, unmanaged, increment))
+        .await?;
+    Ok(())
 }

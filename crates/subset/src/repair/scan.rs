@@ -1,31 +1,28 @@
-//! Looks for parents whose subset is wrong, and for children without a parent.
+//! The scan for stale parents, and for children without a parent.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongodb::action::Aggregate;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use mongodb::{Collection, Cursor};
 
+use super::finding::{Finding, Problem};
+use crate::query::{options, whole};
 use crate::repository::Shared;
-use crate::{Finding, Problem, query};
 
-/// How often a parent that is written to all the time is looked at.
-const LOOKS: usize = 10;
-/// The bytes of a document without fields: a parent that is right.
+/// The maximum number of reads of a parent that other clients keep writing.
+const MAX_READS: usize = 10;
+/// The bytes of an empty document: the row of a correct parent.
 const EMPTY: usize = 5;
-
-/// How many parents the server looks at between two answers, where somebody wants to know how far it is.
+/// The batch size of a scan with a progress callback.
 const BATCH: u32 = 1000;
 
-/// A walk through all parents, and then through all children.
+/// A scan of all parents, then of all children.
 pub(crate) struct Scan<'a> {
     shared: &'a Shared,
-    /// Whether it is at the children.
-    at_children: bool,
-    /// Whether it goes on to them.
+    is_at_children: bool,
+    /// Whether it scans the children after the parents.
     with_children: bool,
     cursor: Option<Cursor<RawDocumentBuf>>,
     reporter: Reporter<'a>,
@@ -34,139 +31,130 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
         Self {
-            with_children: true,
-            reporter: Reporter::new(on_progress),
-            ..Self::of_parents(shared)
-        }
-    }
-
-    /// A walk through all parents alone.
-    pub(crate) fn of_parents(shared: &'a Shared) -> Self {
-        Self {
             shared,
-            at_children: false,
-            with_children: false,
+            is_at_children: false,
+            with_children: true,
             cursor: None,
-            reporter: Reporter::default(),
+            reporter: Reporter::new(on_progress),
         }
     }
 
-    /// A walk through all children alone.
-    pub(crate) fn of_children(shared: &'a Shared) -> Self {
+    /// Creates a scan of the parents only, over the cursor of [`whole::stale`].
+    pub(crate) fn of_parents(shared: &'a Shared, cursor: Cursor<RawDocumentBuf>) -> Self {
         Self {
-            at_children: true,
-            ..Self::of_parents(shared)
+            with_children: false,
+            cursor: Some(cursor),
+            ..Self::new(shared, None)
         }
     }
 
-    /// The next thing that is wrong, also when one looks again.
+    /// Creates a scan of the children only, over the cursor of [`whole::orphans`].
+    pub(crate) fn of_children(shared: &'a Shared, cursor: Cursor<RawDocumentBuf>) -> Self {
+        Self {
+            is_at_children: true,
+            ..Self::of_parents(shared, cursor)
+        }
+    }
+
+    /// Returns the next finding, which a second read has confirmed.
     pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
         loop {
             let Some(row) = self.row().await? else {
-                if self.at_children || !self.with_children {
+                if self.is_at_children || !self.with_children {
                     return Ok(None);
                 }
-                self.at_children = true;
+                self.is_at_children = true;
                 self.cursor = None;
                 continue;
             };
-            if !self.at_children {
+            if !self.is_at_children {
                 self.reporter.advance(1);
                 if row.as_bytes().len() == EMPTY {
                     continue;
                 }
             }
-            let parent = value(&row, "_id");
-            let problem = if self.at_children {
-                orphans(self.shared, &parent).await?
-            } else {
-                is_stale(self.shared, &parent, value(&row, "version"))
-                    .await?
-                    .then_some(Problem::Stale)
+            let parent_id = value(&row, "_id");
+            let problem = match self.is_at_children {
+                true => orphans(self.shared, &parent_id).await?,
+                false => stale(self.shared, &parent_id, value(&row, "version")).await?,
             };
             if let Some(problem) = problem {
-                let parent_id = parent;
                 return Ok(Some(Finding { parent_id, problem }));
             }
         }
     }
 
     async fn row(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None => {
+                let cursor = self.open().await?;
+                self.cursor.insert(cursor)
+            }
+        };
+        Ok(cursor.try_next().await?)
+    }
+
+    async fn open(&mut self) -> Result<Cursor<RawDocumentBuf>> {
         let Shared {
             parents,
             children,
             settings,
             ..
         } = self.shared;
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
-            None if self.at_children => {
-                let orphans = query::orphans(settings, parents.name(), None);
-                self.cursor.insert(look(self.shared, true, orphans).await?)
-            }
-            None => {
-                self.shared.check_indexes().await?;
-                if self.reporter.is_asked() {
-                    self.reporter.begin(parents.estimated_document_count().await?);
-                    let each = query::stale_and_right(settings, children.name());
-                    let rows = aggregate(parents, each).batch_size(BATCH);
-                    self.cursor.insert(rows.with_type::<RawDocumentBuf>().await?)
-                } else {
-                    let stale = query::stale(settings, children.name(), None);
-                    self.cursor.insert(look(self.shared, false, stale).await?)
-                }
-            }
-        };
-        Ok(cursor.try_next().await?)
+        if self.is_at_children {
+            let orphans = whole::orphans(settings, parents.name(), None);
+            return aggregate(children, orphans, None).await;
+        }
+        self.shared.check_indexes().await?;
+        if self.reporter.is_asked() {
+            self.reporter.begin(parents.estimated_document_count().await?);
+            let stale = whole::stale_with_progress(settings, children.name());
+            return aggregate(parents, stale, Some(BATCH)).await;
+        }
+        let stale = whole::stale(settings, children.name(), None);
+        aggregate(parents, stale, None).await
     }
 }
 
-/// Whether the subset is wrong in two looks that follow each other, with the same version. Parent and children are
-/// not seen at one moment; but where the version has changed in between, the parent has been written from what its
-/// children were, and must be looked at anew.
-async fn is_stale(shared: &Shared, parent: &Bson, first: Bson) -> Result<bool> {
-    let Shared { children, settings, .. } = shared;
-    let mut version = first;
-    for _ in 0..LOOKS {
-        let stale = query::stale(settings, children.name(), Some(parent));
-        let Some(row) = look(shared, false, stale).await?.try_next().await? else {
-            return Ok(false);
+/// Reads a parent again until two reads in sequence find it stale with the same version.
+///
+/// An aggregation does not read a parent and its children at one point in time. But if the version has changed since the
+/// last read, the parent has been written from newer children.
+async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Option<Problem>> {
+    let mut version = first_version;
+    for _ in 0..MAX_READS {
+        let stale = whole::stale(&shared.settings, shared.children.name(), Some(parent));
+        let Some(row) = aggregate(&shared.parents, stale, None).await?.try_next().await? else {
+            return Ok(None);
         };
-        let again = value(&row, "version");
-        if again == version {
-            return Ok(true);
+        let read = value(&row, "version");
+        if read == version {
+            return Ok(Some(Problem::Stale));
         }
-        version = again;
+        version = read;
     }
-    Ok(false)
+    Ok(None)
 }
 
 async fn orphans(shared: &Shared, parent: &Bson) -> Result<Option<Problem>> {
-    let Shared { parents, settings, .. } = shared;
-    let orphans = query::orphans(settings, parents.name(), Some(parent));
-    let row = look(shared, true, orphans).await?.try_next().await?;
-    let children = |row: &RawDocument| {
+    let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(parent));
+    let row = aggregate(&shared.children, orphans, None).await?.try_next().await?;
+    Ok(row.map(|row| {
         let children = row.get("children").ok().flatten().and_then(stored_integer);
-        children.and_then(|children| children.try_into().ok()).unwrap_or(0)
-    };
-    Ok(row.map(|row| Problem::Orphaned {
-        children: children(&row),
+        Problem::Orphaned {
+            children: children.and_then(|children| children.try_into().ok()).unwrap_or(0),
+        }
     }))
 }
 
-async fn look(
-    shared: &Shared,
-    at_children: bool,
+async fn aggregate(
+    collection: &Collection<RawDocumentBuf>,
     stages: Vec<Document>,
-) -> mongodb::error::Result<Cursor<RawDocumentBuf>> {
-    let collection = if at_children { &shared.children } else { &shared.parents };
-    aggregate(collection, stages).with_type::<RawDocumentBuf>().await
-}
-
-fn aggregate(collection: &Collection<RawDocumentBuf>, stages: Vec<Document>) -> Aggregate<'_> {
-    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    let aggregate = collection.aggregate(stages).allow_disk_use(true);
-    aggregate.selection_criteria(primary).read_concern(ReadConcern::local())
+    batch_size: Option<u32>,
+) -> Result<Cursor<RawDocumentBuf>> {
+    let aggregate = collection.aggregate(stages).with_options(options::scan(batch_size));
+    Ok(aggregate.with_type::<RawDocumentBuf>().await?)
 }
 
 fn value(row: &RawDocument, field: &str) -> Bson {

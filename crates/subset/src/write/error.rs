@@ -1,24 +1,31 @@
-//! The error of a write that stored its children, and failed at their parent.
+//! The errors of writes that fail at a parent.
 
 use mongo_patterns_core::{Error, ErrorKind};
 
-/// Says in an error that children are stored, if so: their number, and in its text what that means for the parent. The
-/// text of the command that failed would say that nothing is stored.
-pub(crate) fn with_stored(error: Error, stored: usize) -> Error {
+/// Creates the error for a parent that does not exist.
+pub(super) fn no_parent() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "the parent does not exist, and none of its children was stored: insert it first",
+    )
+}
+
+/// Adds the number of stored children to an error, and replaces its text, which would report that nothing was stored.
+pub(super) fn with_stored(error: Error, stored: usize) -> Error {
     if stored == 0 {
         return error;
     }
     let text = match error.kind() {
-        // It is about the parent alone.
+        // Its text already concerns only the parent.
         ErrorKind::Contention => None,
         ErrorKind::TooLarge => Some(
-            "the write to the children is stored, but with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it keeps the previous one: reduce the subset's size or the embedded fields, then call rebuild(..)",
+            "the write to the children is stored, but with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it keeps its previous subset: reduce the subset size or the embedded fields, then call rebuild(..)",
         ),
         ErrorKind::NotFound => Some(
             "the write to the children is stored, but their parent was deleted concurrently: delete them with delete_parent(..), or insert the parent again and call rebuild(..)",
         ),
         ErrorKind::NotMigrated => Some(
-            "the write to the children is stored, but their parent holds embedded children that are not in their collection, and keeps them: move them with migrate_from_embedded(), or give them up with rebuild(..).discard_embedded()",
+            "the write to the children is stored, but their parent embeds children that are not in their collection, and keeps them: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()",
         ),
         ErrorKind::IndexMissing => Some(
             "the write to the children is stored, but an index is missing and the subset of their parent was not updated: call ensure_indexes(), then rebuild(..)",
@@ -43,11 +50,11 @@ pub(crate) fn with_stored(error: Error, stored: usize) -> Error {
     }
 }
 
-/// Says of a parent that it is too large, where the server speaks of a document.
-pub(crate) fn of_parent(error: Error) -> Error {
+/// Names the parent in the server's error for a document that is too large.
+pub(super) fn of_parent(error: Error) -> Error {
     match error.kind() {
         ErrorKind::TooLarge => error.with_text(
-            "with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it was not stored: reduce the subset's size or the embedded fields",
+            "with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it was not stored: reduce the subset size or the embedded fields",
         ),
         _ => error,
     }
@@ -58,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_error_after_a_stored_child_says_that_nothing_is_stored() {
+    fn no_error_after_a_stored_child_reports_that_nothing_was_stored() {
         use ErrorKind::*;
         for kind in [
             TooLarge,
