@@ -13,13 +13,13 @@ use crate::settings::{Consistency, Direction, Settings};
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
     ///
-    /// Writes use the write concerns of the collections. [`get`](Self::get) uses the read preference and read concern of
-    /// the parents, [`child`](Self::child) and [`children`](Self::children) use those of the children. All other reads go
-    /// to the primary.
+    /// Writes use the write concerns of the collections. [`get`](Self::get) uses the read preference and read concern
+    /// of the parents, [`child`](Self::child) and [`children`](Self::children) use those of the children. All other
+    /// reads go to the primary.
     ///
     /// Build one repository for each collection of children, and clone it. A write updates only the subset of its own
-    /// repository. If a second repository over the same children has other parents or other settings, the writes of each
-    /// make the subsets of the other stale: then run a [follower](Self::follow) for each of them.
+    /// repository. If a second repository over the same children has other parents or other settings, the writes of
+    /// each make the subsets of the other stale: then run a [follower](Self::follow) for each of them.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Direction, SubsetRepository};
@@ -124,8 +124,8 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
 
     /// Orders the children by a field: the first ones are embedded. Required.
     ///
-    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields are
-    /// ordered by their id, in the direction of the last field.
+    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
+    /// are ordered by their id, in the direction of the last field.
     ///
     /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
     pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
@@ -157,8 +157,8 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// reviews". By default there is none. Only this repository writes it.
     ///
     /// The number is correct whenever the subset is. A wrong number is found and repaired like a stale subset, with one
-    /// exception: a [`Transactional`](Consistency::Transactional) write adds to the stored number if it is an integer, and
-    /// counts the children only if it is not. So it leaves a number wrong that another program or an interrupted
+    /// exception: a [`Transactional`](Consistency::Transactional) write adds to the stored number if it is an integer,
+    /// and counts the children only if it is not. So it leaves a number wrong that another program or an interrupted
     /// [`Eventual`](Consistency::Eventual) write has left wrong. All other calls count.
     ///
     /// # Cost
@@ -182,8 +182,8 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         self
     }
 
-    /// Sets how long a transaction is retried when other writers are faster. Writes without transactions ignore it: three
-    /// attempts always suffice.
+    /// Sets how long a transaction is retried when other writers are faster. Writes without transactions ignore it:
+    /// three attempts always suffice.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self

@@ -4,8 +4,8 @@
 //!
 //! ## Why is the position stored after the refreshes, both with the write concern `majority`?
 //!
-//! A refresh that runs twice does no harm. A refresh that is missing, because the position was stored before it or because
-//! a failover has rolled it back, would never be repaired.
+//! A refresh that runs twice does no harm. A refresh that is missing, because the position was stored before it or
+//! because a failover has rolled it back, would never be repaired.
 //!
 //! ## Why does a follower write a subset that is already correct?
 //!
@@ -13,8 +13,8 @@
 //!
 //! ## Why is a follower current at a cluster time, and not when no changes arrive?
 //!
-//! An empty batch does not show up to which time the server has read. The token of a change stream begins with the cluster
-//! time up to which it has been read.
+//! An empty batch does not show up to which time the server has read. The token of a change stream begins with the
+//! cluster time up to which it has been read.
 
 mod backoff;
 pub(crate) mod change;

@@ -32,8 +32,8 @@ fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
 }
 
-/// Matches a parent without a version that embeds the children with these ids. A version of another type than an integer
-/// counts as missing, because no repository stores one.
+/// Matches a parent without a version that embeds the children with these ids. A version of another type than an
+/// integer counts as missing, because no repository stores one.
 fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
     let no_version = doc! { "$not": [is_version(&format!("${}", settings.version))] };
     let same = doc! { "$eq": [embedded_ids(settings, &format!("${}", settings.subset)), { "$literal": embedded }] };
@@ -77,8 +77,8 @@ fn is_version(path: &str) -> Document {
     doc! { "$in": [{ "$type": path }, ["int", "long"]] }
 }
 
-/// The ids of the children in an array, in their order, as an expression. A child without an id has `null`. A value that
-/// is not an array stays as it is.
+/// The ids of the children in an array, in their order, as an expression. A child without an id has `null`. A value
+/// that is not an array stays as it is.
 pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
     let id = format!("$$child.{}", settings.child_id);
     let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };

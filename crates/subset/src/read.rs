@@ -39,8 +39,8 @@ pub(crate) fn hinted(error: DriverError, index: &str) -> Error {
     }
 }
 
-/// Names a missing index in the error of a command that is part of a write. Omits the driver's error, which would replace
-/// this one in the driver's `and_run2`.
+/// Names a missing index in the error of a command that is part of a write. Omits the driver's error, which would
+/// replace this one in the driver's `and_run2`.
 pub(crate) fn hinted_in_write(error: DriverError, index: &str) -> Error {
     match is_bad_hint(&error) {
         true => index_missing(index),

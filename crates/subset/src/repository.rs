@@ -24,8 +24,8 @@ use crate::settings::{Consistency, Settings};
 /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
 /// [crate](crate) for the documents and the guarantees.
 ///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the per-key locks, which
-/// keep their single writes from waiting on the server for their transactions.
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the per-key locks,
+/// which keep their single writes from waiting on the server for their transactions.
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::SubsetRepository;
@@ -92,8 +92,8 @@ impl Shared {
         Ok(admin.run_command(query::hello()).await?)
     }
 
-    /// Checks that the indexes exist: one round trip, once. Without this check, a write without a transaction would store
-    /// its child before it fails on the missing index of the order.
+    /// Checks that the indexes exist: one round trip, once. Without this check, a write without a transaction would
+    /// store its child before it fails on the missing index of the order.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.check_indexes_in(&mut Steps::run()).await
     }

@@ -17,12 +17,12 @@ pub struct ChildPage<C> {
     /// The position to continue [before](crate::action::Children::before); `None` if there are no earlier children. The
     /// previous page may be empty.
     pub previous: Option<ChildToken>,
-    /// The position of the first child of this page. Always present, to poll the start of the children for new ones that
-    /// are ordered [before](crate::action::Children::before) it: see [`last_token`](Self::last_token).
+    /// The position of the first child of this page. Always present, to poll the start of the children for new ones
+    /// that are ordered [before](crate::action::Children::before) it: see [`last_token`](Self::last_token).
     pub first_token: ChildToken,
-    /// The position of the last child of this page. Always present, to poll the end of the children for new ones that are
-    /// ordered [after](crate::action::Children::after) it. On an empty page it is the position that the page was read
-    /// from, or the position before all children.
+    /// The position of the last child of this page. Always present, to poll the end of the children for new ones that
+    /// are ordered [after](crate::action::Children::after) it. On an empty page it is the position that the page was
+    /// read from, or the position before all children.
     ///
     /// Poll the side on which new children appear: the end if an ascending time orders them, as here. If the newest are
     /// first, poll the start with `first_token` and `before`.
@@ -47,8 +47,8 @@ pub struct ChildPage<C> {
     /// ```
     ///
     /// A poller misses a child that is stored on the other side of its position. An example is a child with an earlier
-    /// time, because its program read the clock before it stored the child, or because the clock is late. A poller sees a
-    /// child again if an update moves it past the position, and it sees no deletes. A change stream of the children
+    /// time, because its program read the clock before it stored the child, or because the clock is late. A poller sees
+    /// a child again if an update moves it past the position, and it sees no deletes. A change stream of the children
     /// reports all of these.
     pub last_token: ChildToken,
 }
@@ -132,8 +132,8 @@ pub struct MigratedExisting {
     pub parents: u64,
     /// The number of parents that other clients wrote concurrently, so that they were rebuilt one by one.
     pub rebuilt_individually: u64,
-    /// The number of children whose parent does not exist, or who have none. [`verify`](crate::SubsetRepository::verify)
-    /// reports the ids of the parents.
+    /// The number of children whose parent does not exist, or who have none.
+    /// [`verify`](crate::SubsetRepository::verify) reports the ids of the parents.
     pub orphans: u64,
 }
 
@@ -165,9 +165,9 @@ pub struct MigrationPlan {
     pub children: u64,
     /// The commands, in order, for the database of both collections.
     ///
-    /// Two things are unknown in advance. A migration ends with a scan for stale subsets, and sends further commands for
-    /// parents that other clients wrote concurrently, and for children without a parent. And the driver reads each cursor
-    /// to its end by `getMore`.
+    /// Two things are unknown in advance. A migration ends with a scan for stale subsets, and sends further commands
+    /// for parents that other clients wrote concurrently, and for children without a parent. And the driver reads each
+    /// cursor to its end by `getMore`.
     pub commands: Vec<PlannedCommand>,
 }
 
@@ -181,7 +181,7 @@ pub struct Followed {
     pub refreshed: u64,
     /// The number of times that it has rebuilt all subsets: at the first start, and after lost changes.
     pub rebuilt: u64,
-    /// The cluster time up to which the subsets include all changes. `time` is in seconds since 1970: its difference to the
-    /// clock is the lag of the follower, to within about a second. `None` until the follower has begun.
+    /// The cluster time up to which the subsets include all changes. `time` is in seconds since 1970: its difference to
+    /// the clock is the lag of the follower, to within about a second. `None` until the follower has begun.
     pub up_to: Option<Timestamp>,
 }

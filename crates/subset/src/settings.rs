@@ -8,12 +8,12 @@ use mongodb::bson::{Document, doc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Consistency {
-    /// Writes child and parent in one transaction: no read ever finds a stale subset. Requires a replica set or a sharded
-    /// cluster.
+    /// Writes child and parent in one transaction: no read ever finds a stale subset. Requires a replica set or a
+    /// sharded cluster.
     Transactional,
-    /// Writes the child first and its parent afterwards: a read in between finds the previous subset. When all writers of
-    /// a parent have returned, its subset is correct. A process that dies in between leaves a stale subset until the next
-    /// write to the parent, or until [`repair`](crate::SubsetRepository::repair).
+    /// Writes the child first and its parent afterwards: a read in between finds the previous subset. When all writers
+    /// of a parent have returned, its subset is correct. A process that dies in between leaves a stale subset until the
+    /// next write to the parent, or until [`repair`](crate::SubsetRepository::repair).
     Eventual,
 }
 

@@ -4,9 +4,9 @@
 //!
 //! ## Why is a subset computed from the stored children, and never from a change?
 //!
-//! A refresh reads the version of the parent, then the first children, and writes them if the version is still the same.
-//! So it never overwrites a newer subset by an older one. A writer that has lost against two other refreshes since it
-//! wrote its child is done: the second of them began after the first had ended, so it has read that child.
+//! A refresh reads the version of the parent, then the first children, and writes them if the version is still the
+//! same. So it never overwrites a newer subset by an older one. A writer that has lost against two other refreshes
+//! since it wrote its child is done: the second of them began after the first had ended, so it has read that child.
 //!
 //! ## Why do an update and a delete write the parent even if the subset is unchanged?
 //!
@@ -21,8 +21,8 @@
 //!
 //! ## Why does a transaction add to the total, while other writes count?
 //!
-//! In a transaction that has incremented the version, no other writer can change the total. An eventual write has no such
-//! protection.
+//! In a transaction that has incremented the version, no other writer can change the total. An eventual write has no
+//! such protection.
 
 pub(crate) mod change;
 pub(crate) mod delete_parent;
@@ -42,8 +42,9 @@ use crate::settings::Consistency;
 pub(crate) async fn run(write: Write<'_>, mut session: Option<&mut Session<'_>>) -> Result<Written> {
     let shared = write.shared;
     shared.check_indexes().await?;
-    // In the caller's transaction for either consistency: other clients do not see its writes, and it does not see theirs.
-    // It takes no per-key locks: another task may hold them and wait on the server for what the transaction has locked.
+    // In the caller's transaction for either consistency: other clients do not see its writes, and it does not see
+    // theirs. It takes no per-key locks: another task may hold them and wait on the server for what the transaction has
+    // locked.
     if let Some(session) = session.as_deref_mut().filter(|session| session.is_in_transaction()) {
         return transactional::write(&write, session).await;
     }

@@ -10,7 +10,8 @@ use crate::read::hinted;
 use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
-    /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not exist.
+    /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not
+    /// exist.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;

@@ -28,17 +28,17 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines as many documents as it returns, on any page. After a position it examines one more
-    /// if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries such as
-    /// UUIDs, or dates.
+    /// One round trip, which examines as many documents as it returns, on any page. After a position it examines one
+    /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
+    /// such as UUIDs, or dates.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, a limit of 0, and a token of
-    /// another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, a limit of 0, and a
+    /// token of another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
     pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
         Children {

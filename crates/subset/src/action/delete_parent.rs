@@ -22,16 +22,17 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): in one transaction. The server ends it after 60 seconds,
     ///   which suffices for some hundred thousand children.
-    /// - [`Eventual`](crate::Consistency::Eventual): the parent first, so that no read finds it with some of its children.
-    ///   If this process dies in between, children without a parent remain: [`verify`](Self::verify) reports them, and the
-    ///   same call deletes them. A child that is inserted concurrently is deleted by its insert or by this call.
+    /// - [`Eventual`](crate::Consistency::Eventual): the parent first, so that no read finds it with some of its
+    ///   children. If this process dies in between, children without a parent remain: [`verify`](Self::verify) reports
+    ///   them, and the same call deletes them. A child that is inserted concurrently is deleted by its insert or by
+    ///   this call.
     ///
-    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a write to the old parent that is still
-    /// running can give it a stale subset.
+    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a write to the old parent that is
+    /// still running can give it a stale subset.
     ///
     /// # Cost
-    /// Three round trips, in a transaction too, for any number of children; two if there are none. One more if the parent
-    /// does not exist.
+    /// Three round trips, in a transaction too, for any number of children; two if there are none. One more if the
+    /// parent does not exist.
     ///
     /// # Cancel safety
     /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
@@ -43,8 +44,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// With nothing deleted: [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when the parent embeds children
-    /// that are [not migrated](Self::migrate_from_embedded),
+    /// With nothing deleted: [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when the parent embeds
+    /// children that are [not migrated](Self::migrate_from_embedded),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {

@@ -3,8 +3,8 @@ use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Creates the missing [indexes](Self::indexes) of the children. It drops and changes nothing. Services can call it at
-    /// every start, concurrently.
+    /// Creates the missing [indexes](Self::indexes) of the children. It drops and changes nothing. Services can call it
+    /// at every start, concurrently.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -30,10 +30,10 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when an index conflicts,
-    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of a collection is
-    /// not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a collection is a view, a
-    /// time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children
-    /// of one parent have the same id.
+    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of a
+    /// collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a
+    /// collection is a view, a time series, capped or clustered, and
+    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let Shared { parents, children, .. } = self.shared();
         EnsureIndexes::new(Ensure {

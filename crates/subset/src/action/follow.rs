@@ -27,34 +27,37 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// Several changes of one parent in a batch need one refresh. After each batch, the follower stores its position under
-    /// its name, in the collection `mongo_patterns_followers` of the database. The next follower of that name resumes
-    /// there, after any interruption: it misses no change, and repeated refreshes do no harm. So several followers, of one
-    /// name or of several, can run concurrently with each other and with all writers.
+    /// Several changes of one parent in a batch need one refresh. After each batch, the follower stores its position
+    /// under its name, in the collection `mongo_patterns_followers` of the database. The next follower of that name
+    /// resumes there, after any interruption: it misses no change, and repeated refreshes do no harm. So several
+    /// followers, of one name or of several, can run concurrently with each other and with all writers.
     ///
     /// A follower [rebuilds all subsets](Self::rebuild_all) when it starts for the first time. It also does so when the
     /// server no longer has all changes since its last run, because the oplog does not reach back far enough or a
     /// pre-image is missing. [`disable_rebuild`](Follow::disable_rebuild) disables both.
     ///
-    /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten seconds:
-    /// until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
+    /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten
+    /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
     ///
     /// # Requirements
     /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
-    /// - [Pre-images](https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images)
+    /// -
+    ///   [Pre-images](https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images)
     ///   of the children's collection, from which it knows the parent of a deleted or moved child: see
     ///   [`enable_pre_images`](Follow::enable_pre_images).
     /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns_followers`.
     ///
     /// # Limitations
-    /// It watches only the children. A parent that is inserted after its children gets its subset with the next change of
-    /// one of them, or by [`rebuild`](Self::rebuild). A child whose parent field is missing, `null` or an array belongs to
-    /// no parent. A parent whose embedded children are [not migrated](Self::migrate_from_embedded) stays unchanged.
+    /// It watches only the children. A parent that is inserted after its children gets its subset with the next change
+    /// of one of them, or by [`rebuild`](Self::rebuild). A child whose parent field is missing, `null` or an array
+    /// belongs to no parent. A parent whose embedded children are [not migrated](Self::migrate_from_embedded) stays
+    /// unchanged.
     ///
     /// # Cost
-    /// - At the start five round trips, and for the first time four more and those of [`rebuild_all`](Self::rebuild_all).
-    /// - For a batch of up to 10,000 changes two, and for each of its parents those of [`rebuild`](Self::rebuild), for four
-    ///   parents concurrently.
+    /// - At the start five round trips, and for the first time four more and those of
+    ///   [`rebuild_all`](Self::rebuild_all).
+    /// - For a batch of up to 10,000 changes two, and for each of its parents those of [`rebuild`](Self::rebuild), for
+    ///   four parents concurrently.
     /// - Without changes one a second, and one write every ten seconds.
     ///
     /// It writes parents and positions with the write concern `majority`. The server sends only the parent of a child,
@@ -75,8 +78,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///   [`disable_rebuild`](Follow::disable_rebuild), or directly after a rebuild of all subsets.
     /// - [`CollectionDropped`](mongo_patterns_core::ErrorKind::CollectionDropped): the collection of the children was
     ///   dropped or renamed. The next follower of the name starts from the beginning.
-    /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the number
-    ///   and the time of the attempts.
+    /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
+    ///   number and the time of the attempts.
     ///
     /// After each of them, another call resumes.
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
@@ -108,30 +111,30 @@ mongo_patterns_core::action! {
 }
 
 impl<'a> Follow<'a> {
-    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and stores
-    /// its position first. It does not wait for further changes or a retry.
+    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
+    /// stores its position first. It does not wait for further changes or a retry.
     pub fn until(mut self, end: impl Future<Output = ()> + Send + 'a) -> Self {
         self.until = Until::new(end);
         self
     }
 
-    /// Ends the follower when the subsets include all changes that were acknowledged before this call was awaited: for a
-    /// periodic job, or a test.
+    /// Ends the follower when the subsets include all changes that were acknowledged before this call was awaited: for
+    /// a periodic job, or a test.
     pub fn run_until_current(mut self) -> Self {
         self.options.run_until_current = true;
         self
     }
 
-    /// Enables pre-images of the children's collection if they are disabled. The server then keeps the previous version of
-    /// each changed or deleted child for as long as its oplog reaches back, or as its cluster parameter
+    /// Enables pre-images of the children's collection if they are disabled. The server then keeps the previous version
+    /// of each changed or deleted child for as long as its oplog reaches back, or as its cluster parameter
     /// `changeStreamOptions` says. The user must be allowed to run `collMod`.
     pub fn enable_pre_images(mut self) -> Self {
         self.options.enable_pre_images = true;
         self
     }
 
-    /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes. When
-    /// changes are lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). Use it if
+    /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes.
+    /// When changes are lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). Use it if
     /// [`rebuild_all`](SubsetRepository::rebuild_all) takes too long to run automatically.
     pub fn disable_rebuild(mut self) -> Self {
         self.options.rebuild = false;

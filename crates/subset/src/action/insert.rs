@@ -24,16 +24,16 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// ```
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child outside the subset writes nothing to a parent
-    ///   whose subset is correct. If the child is stored and the write of its parent fails,
-    ///   [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1. If the parent was deleted since the
-    ///   last write of this repository, the child is stored for a moment, and then deleted.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child outside the subset writes nothing to a
+    ///   parent whose subset is correct. If the child is stored and the write of its parent fails,
+    ///   [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1. If the parent was deleted since
+    ///   the last write of this repository, the child is stored for a moment, and then deleted.
     ///
     /// # Cost
     /// Without a transaction, from the third write to a parent on, three round trips if no other process writes to it,
     /// since the repository knows its version. Otherwise four, or three for a child outside the subset, and up to seven
-    /// more while other processes write to the parent. In a transaction five. The first write of a repository has one or
-    /// two more.
+    /// more while other processes write to the parent. In a transaction five. The first write of a repository has one
+    /// or two more.
     ///
     /// Each round trip examines one document, except the read of the first children, which examines as many as are
     /// embedded.
@@ -41,12 +41,13 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # Cancel safety
     /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
     ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child may be stored and its parent not be written. The subset is
-    ///   then stale until the next write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair).
-    ///   If the parent is deleted at that moment, the child may remain without one. [`verify`](Self::verify) reports both.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child may be stored and its parent not be written. The subset
+    ///   is then stale until the next write to the parent, or until [`rebuild`](Self::rebuild) or
+    ///   [`repair`](Self::repair). If the parent is deleted at that moment, the child may remain without one.
+    ///   [`verify`](Self::verify) reports both.
     ///
-    /// Call it again: `AlreadyExists` means that the child is stored, and that its parent is now correct. A [transaction
-    /// of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Call it again: `AlreadyExists` means that the child is stored, and that its parent is now correct. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing stored:
@@ -56,15 +57,15 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///   migrated](Self::migrate_from_embedded).
     /// - [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when the parent has a child with this id.
     /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of the application.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, its parent, id
-    ///   or `_id` is invalid, such as `Timestamp(0, 0)`, or a field of the order is an array.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, its parent,
+    ///   id or `_id` is invalid, such as `Timestamp(0, 0)`, or a field of the order is an array.
     /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when the child has no id.
     /// - [`Encode`](mongo_patterns_core::ErrorKind::Encode), and
     ///   [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) when the child exceeds 16 MiB.
     /// - [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
     ///
-    /// `TooLarge` when the parent would exceed 16 MiB with its new subset: a transaction stores nothing. An eventual write
-    /// has stored the child, and its [`stored_count`](mongo_patterns_core::Error::stored_count) is 1.
+    /// `TooLarge` when the parent would exceed 16 MiB with its new subset: a transaction stores nothing. An eventual
+    /// write has stored the child, and its [`stored_count`](mongo_patterns_core::Error::stored_count) is 1.
     ///
     /// If the outcome is unknown, call it again.
     pub fn insert(&self, child: &C) -> Insert<'_> {

@@ -27,10 +27,10 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// - [`Transactional`](crate::Consistency::Transactional): all or none, in one transaction. The server ends it after
-    ///   60 seconds: insert thousands of children in several calls.
-    /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. If one is refused, those before it
-    ///   are stored, their parents are written, and the error has their
+    /// - [`Transactional`](crate::Consistency::Transactional): all or none, in one transaction. The server ends it
+    ///   after 60 seconds: insert thousands of children in several calls.
+    /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. If one is refused, those
+    ///   before it are stored, their parents are written, and the error has their
     ///   [number](mongo_patterns_core::Error::stored_count).
     ///
     /// # Cost

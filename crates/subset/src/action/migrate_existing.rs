@@ -23,12 +23,13 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// Safe for concurrent writers of this crate. It can be interrupted and called again: it does not write parents whose
-    /// subset is correct. Stop the programs that maintain subsets by hand first, because they do not increment the version.
+    /// Safe for concurrent writers of this crate. It can be interrupted and called again: it does not write parents
+    /// whose subset is correct. Stop the programs that maintain subsets by hand first, because they do not increment
+    /// the version.
     ///
-    /// A subset that was maintained by hand may embed children that are not in their collection. These are leftovers, or
-    /// were never [migrated](Self::migrate_from_embedded). Such parents stay unchanged and cause an error at the end,
-    /// unless you [discard](MigrateExisting::discard_embedded) these children.
+    /// A subset that was maintained by hand may embed children that are not in their collection. These are leftovers,
+    /// or were never [migrated](Self::migrate_from_embedded). Such parents stay unchanged and cause an error at the
+    /// end, unless you [discard](MigrateExisting::discard_embedded) these children.
     ///
     /// # Cost
     /// That of [`ensure_indexes`](Self::ensure_indexes), of [`rebuild_all`](Self::rebuild_all), in chunks of 10,000
@@ -61,8 +62,8 @@ mongo_patterns_core::action! {
 }
 
 impl<'a> MigrateExisting<'a> {
-    /// Discards embedded children that are not in their collection and that no repository has embedded. They are deleted:
-    /// use it if they are leftovers of subsets that were maintained by hand.
+    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+    /// deleted: use it if they are leftovers of subsets that were maintained by hand.
     pub fn discard_embedded(mut self) -> Self {
         self.discard_embedded = true;
         self

@@ -27,51 +27,52 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// The document of a child has the `_id` of its parent, in the [parent
-    /// field](crate::SubsetRepositoryBuilder::parent_field), followed by all fields of the embedded child in their order,
-    /// with any names. It keeps its `_id`, or the server generates one. The migration also creates the indexes.
+    /// field](crate::SubsetRepositoryBuilder::parent_field), followed by all fields of the embedded child in their
+    /// order, with any names. It keeps its `_id`, or the server generates one. The migration also creates the indexes.
     ///
     /// Parents with a version were written by repositories. They stay unchanged.
     ///
     /// # Concurrent writers
-    /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not migrated
-    /// yet, or to its children, fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with nothing
-    /// stored: retry it later. Smaller [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one parent
-    /// takes. [`get`](Self::get) returns all embedded children before a parent is migrated, and the first of them
-    /// afterwards. [`children`](Self::children) and [`child`](Self::child) find them afterwards.
+    /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not
+    /// migrated yet, or to its children, fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with
+    /// nothing stored: retry it later. Smaller [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one
+    /// parent takes. [`get`](Self::get) returns all embedded children before a parent is migrated, and the first of
+    /// them afterwards. [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
     /// # Interruptions
-    /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded children
-    /// when all of them are stored, and stored children stay unchanged. One more call changes nothing.
+    /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded
+    /// children when all of them are stored, and stored children stay unchanged. One more call changes nothing.
     ///
-    /// The collection `mongo_patterns_moves` of the database records which call is active. So an earlier call, which the
-    /// server may still execute, cannot insert children again that were deleted since.
+    /// The collection `mongo_patterns_moves` of the database records which call is active. So an earlier call, which
+    /// the server may still execute, cannot insert children again that were deleted since.
     ///
     /// # Cost
     /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk
-    /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does. If the collection of the
-    /// children is not empty, the server reads the children of each parent once more to compare them.
+    /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does. If the collection of
+    /// the children is not empty, the server reads the children of each parent once more to compare them.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. No child is lost or duplicated. Call
-    /// it again: it resumes, and returns `Contention` while the server still executes the dropped call.
+    /// It stops between two commands, and the server may still execute the last one. No child is lost or duplicated.
+    /// Call it again: it resumes, and returns `Contention` while the server still executes the dropped call.
     ///
     /// # Errors
     /// With nothing written, and with the [id](mongo_patterns_core::Error::document_id) of one of the parents:
     ///
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): parents embed children without a valid id, or
-    ///   two with the same one; or several embedded children share an `_id`.
-    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): the field of the subset is not an array of documents, or two
-    ///   stored children have the same parent and id.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): embedded children have another value in the
-    ///   parent field, or an array in a field of the order; an unfinished migration has other names; or the chunk size
-    ///   is 0.
+    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): parents embed children without a valid id,
+    ///   or two with the same one; or several embedded children share an `_id`.
+    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): the field of the subset is not an array of documents, or
+    ///   two stored children have the same parent and id.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): embedded children have another value in
+    ///   the parent field, or an array in a field of the order; an unfinished migration has other names; or the chunk
+    ///   size is 0.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): see
     ///   [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): another program embedded children concurrently.
+    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): another program embedded children
+    ///   concurrently.
     /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index refused a child.
     /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the migration over, or the
     ///   server still executes an earlier one.
@@ -98,8 +99,8 @@ mongo_patterns_core::action! {
 }
 
 impl<'a> MigrateFromEmbedded<'a> {
-    /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an embedded
-    /// one must have the same content. Otherwise nothing is migrated.
+    /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
+    /// embedded one must have the same content. Otherwise nothing is migrated.
     pub fn allow_non_empty_target(mut self) -> Self {
         self.allow_non_empty_target = true;
         self

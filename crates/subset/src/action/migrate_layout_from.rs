@@ -26,22 +26,24 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly the
-    ///   expected definition. From then on, writes and pages by the old order fail with
-    ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing): replace these clients. A transactional write has
-    ///   then stored nothing. An eventual one may have [stored](mongo_patterns_core::Error::stored_count) its child, whose
-    ///   parent the migration writes. It writes every parent, so that no slower write can store an old subset.
+    /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly
+    ///   the expected definition. From then on, writes and pages by the old order fail with
+    ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing): replace these clients. A transactional write
+    ///   has then stored nothing. An eventual one may have [stored](mongo_patterns_core::Error::stored_count) its
+    ///   child, whose parent the migration writes. It writes every parent, so that no slower write can store an old
+    ///   subset.
     /// - **Another size or other fields** with the same order: nothing can refuse writers with the old settings. Each
-    ///   write stores the subset by its own settings, so replace these writers first. If one was still running, call this
-    ///   once more. The same holds for an old order by the child's id alone, ascending, whose index is the unique one.
+    ///   write stores the subset by its own settings, so replace these writers first. If one was still running, call
+    ///   this once more. The same holds for an old order by the child's id alone, ascending, whose index is the unique
+    ///   one.
     ///
-    /// During the migration, each parent has a correct subset of either layout. When it returns, all have the new one. It
-    /// can be interrupted and called again.
+    /// During the migration, each parent has a correct subset of either layout. When it returns, all have the new one.
+    /// It can be interrupted and called again.
     ///
     /// # Cost
-    /// For another order, the server reads all children once to create the index. One round trip for each 10,000 parents,
-    /// which reads as many children of each as are embedded. It writes the parents whose subset changes, or all for another
-    /// order. Then the scan of [`rebuild_all`](Self::rebuild_all) for stale parents.
+    /// For another order, the server reads all children once to create the index. One round trip for each 10,000
+    /// parents, which reads as many children of each as are embedded. It writes the parents whose subset changes, or
+    /// all for another order. Then the scan of [`rebuild_all`](Self::rebuild_all) for stale parents.
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. Each parent has a subset of the

@@ -7,7 +7,8 @@ use crate::write::change::{Change, Write};
 use crate::write::{self, unmanaged};
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Rebuilds the subset of a parent from its children: after another program wrote them, or after an interrupted write.
+    /// Rebuilds the subset of a parent from its children: after another program wrote them, or after an interrupted
+    /// write.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -27,14 +28,14 @@ impl<P, C> SubsetRepository<P, C> {
     /// Three round trips, and up to seven more while other clients write to the parent.
     ///
     /// # Cancel safety
-    /// The subset is either rebuilt or unchanged. With [`discard_embedded`](Rebuild::discard_embedded), the children that
-    /// only the parent has may be discarded and still be embedded. Call it again. A [transaction of the
+    /// The subset is either rebuilt or unchanged. With [`discard_embedded`](Rebuild::discard_embedded), the children
+    /// that only the parent has may be discarded and still be embedded. Call it again. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist,
-    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are stored nowhere else
-    /// (see [`discard_embedded`](Rebuild::discard_embedded)),
+    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are stored nowhere
+    /// else (see [`discard_embedded`](Rebuild::discard_embedded)),
     /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, and
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it again.
     pub fn rebuild(&self, parent: impl IntoId) -> Rebuild<'_> {
@@ -59,8 +60,8 @@ mongo_patterns_core::action! {
 }
 
 impl Rebuild<'_> {
-    /// Discards embedded children that are not in their collection and that no repository has embedded. They are deleted:
-    /// use it if they are leftovers of a subset that was maintained by hand.
+    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+    /// deleted: use it if they are leftovers of a subset that was maintained by hand.
     pub fn discard_embedded(mut self) -> Self {
         self.discard_embedded = true;
         self

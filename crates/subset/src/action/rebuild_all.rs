@@ -10,8 +10,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// subset.
     ///
     /// Use it after a bulk load of children, or after a change of the
-    /// [order](crate::SubsetRepositoryBuilder::order_by), the [subset size](crate::SubsetRepositoryBuilder::subset_size) or
-    /// the [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields).
+    /// [order](crate::SubsetRepositoryBuilder::order_by), the [subset
+    /// size](crate::SubsetRepositoryBuilder::subset_size) or the [embedded
+    /// fields](crate::SubsetRepositoryBuilder::embedded_fields).
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -24,8 +25,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it since
-    /// its children were read. At the end, a scan finds the parents that are still stale, which are rebuilt one by one.
+    /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
+    /// since its children were read. At the end, a scan finds the parents that are still stale, which are rebuilt one
+    /// by one.
     ///
     /// # Cost
     /// Two aggregations, each of which reads all parents, and as many children of each as are embedded. The first one
@@ -36,10 +38,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// rebuilds the rest.
     ///
     /// # Errors
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, with some parents rebuilt.
-    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, with all other parents rebuilt, when a
-    /// parent embeds children that are stored nowhere else (see [`discard_embedded`](RebuildAll::discard_embedded)).
-    /// A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, with some parents
+    /// rebuilt. [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, with all other parents
+    /// rebuilt, when a parent embeds children that are stored nowhere else (see
+    /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {
             shared: self.shared(),
@@ -58,8 +60,8 @@ mongo_patterns_core::action! {
 }
 
 impl RebuildAll<'_> {
-    /// Discards embedded children that are not in their collection and that no repository has embedded. They are deleted:
-    /// use it if they are leftovers of subsets that were maintained by hand.
+    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+    /// deleted: use it if they are leftovers of subsets that were maintained by hand.
     pub fn discard_embedded(mut self) -> Self {
         self.discard_embedded = true;
         self

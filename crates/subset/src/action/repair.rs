@@ -13,8 +13,8 @@ use crate::repository::{Shared, SubsetRepository};
 impl<P, C> SubsetRepository<P, C> {
     /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.
     ///
-    /// It does not repair children without a parent, because only you know whether they or their parent are missing. Nor
-    /// does it repair parents that embed children which are stored nowhere else.
+    /// It does not repair children without a parent, because only you know whether they or their parent are missing.
+    /// Nor does it repair parents that embed children which are stored nowhere else.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -80,8 +80,8 @@ impl<'a> Repair<'a> {
     /// Returns the stream. It does nothing before it is polled.
     ///
     /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. For a stream
-    /// that is dropped itself, see [`repair`](SubsetRepository::repair).
+    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. For a
+    /// stream that is dropped itself, see [`repair`](SubsetRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let Self { shared, dry_run, .. } = self;
         let operation = shared.operation("repair");

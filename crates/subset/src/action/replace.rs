@@ -12,8 +12,8 @@ use crate::write;
 use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
-    /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The child
-    /// keeps its `_id`.
+    /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The
+    /// child keeps its `_id`.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -35,8 +35,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// Those of [`insert`](Self::insert) and [`update`](Self::update).
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) for a child whose parent differs from the stored
-    /// one, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for one whose `_id` differs.
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) for a child whose parent differs from the
+    /// stored one, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for one whose `_id`
+    /// differs.
     pub fn replace(&self, child: &C) -> Replace<'_> {
         let shared = self.shared();
         Replace {
@@ -71,8 +72,8 @@ impl Replace<'_> {
     }
 }
 
-/// The server refuses field names that start with `$` in a replacement, where they would be operators, but accepts them in
-/// an insert and in the result of a pipeline.
+/// The server refuses field names that start with `$` in a replacement, where they would be operators, but accepts them
+/// in an insert and in the result of a pipeline.
 fn replacement(child: RawDocumentBuf) -> Result<Change> {
     let mut fields = child.iter().flatten();
     if !fields.any(|(name, _)| name.as_str().starts_with('$')) {

@@ -21,12 +21,12 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// The names are those of plain fields, and the values are stored literally. The parent and the id of a child cannot
-    /// be changed: delete it, and insert it again.
+    /// The names are those of plain fields, and the values are stored literally. The parent and the id of a child
+    /// cannot be changed: delete it, and insert it again.
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is written and the write of its parent
-    ///   fails, [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is written and the write of its
+    ///   parent fails, [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1.
     ///
     /// # Cost
     /// Four round trips, and up to seven more while other processes write to the parent. In a transaction five. Each
@@ -35,9 +35,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cancel safety
     /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
     ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child may be changed and its parent not be written. The subset is
-    ///   then stale until the next write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair);
-    ///   [`verify`](Self::verify) reports it.
+    /// - [`Eventual`](crate::Consistency::Eventual): the child may be changed and its parent not be written. The subset
+    ///   is then stale until the next write to the parent, or until [`rebuild`](Self::rebuild) or
+    ///   [`repair`](Self::repair); [`verify`](Self::verify) reports it.
     ///
     /// It is idempotent, and always writes the parent: call it again. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -45,10 +45,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Errors
     /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist,
     /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has
-    /// no such child, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to change,
-    /// a field cannot be changed or is named twice, a field of the order would become an array, or an id is invalid, and
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it again.
+    /// migrated](Self::migrate_from_embedded), [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it
+    /// has no such child, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to
+    /// change, a field cannot be changed or is named twice, a field of the order would become an array, or an id is
+    /// invalid, and [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it
+    /// again.
     pub fn update(&self, parent: impl IntoId, child_id: impl IntoId, set: Document) -> Update<'_> {
         Update {
             shared: self.shared(),

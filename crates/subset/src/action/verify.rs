@@ -10,8 +10,8 @@ use crate::repair::scan::Scan;
 use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Scans both collections for problems, and returns them as a stream of [findings](Finding): first the stale parents,
-    /// then the children whose parent does not exist.
+    /// Scans both collections for problems, and returns them as a stream of [findings](Finding): first the stale
+    /// parents, then the children whose parent does not exist.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -26,8 +26,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// It writes nothing, and is safe for concurrent writers: a second read confirms each finding. But it cannot
-    /// distinguish a slow [`Eventual`](crate::Consistency::Eventual) write from an interrupted one. It reports a parent if
-    /// both reads fall between the write of a child and the write of the parent.
+    /// distinguish a slow [`Eventual`](crate::Consistency::Eventual) write from an interrupted one. It reports a parent
+    /// if both reads fall between the write of a child and the write of the parent.
     ///
     /// # Cost
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
@@ -60,9 +60,9 @@ mongo_patterns_core::redacted_debug!(Verify<'_>);
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a> Verify<'a> {
-    /// Sets a progress callback, which is called with the number of scanned parents. It costs one more round trip, and one
-    /// for each 1000 parents, because the server then replies for each parent. The scan for children without a parent
-    /// follows.
+    /// Sets a progress callback, which is called with the number of scanned parents. It costs one more round trip, and
+    /// one for each 1000 parents, because the server then replies for each parent. The scan for children without a
+    /// parent follows.
     pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self

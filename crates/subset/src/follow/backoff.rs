@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
 
-/// The server's codes of transient errors: a node that is unreachable, stepped down, recovering, shutting down or busy, a
-/// time limit, a cursor that was closed or killed, a shard that has moved.
+/// The server's codes of transient errors: a node that is unreachable, stepped down, recovering, shutting down or busy,
+/// a time limit, a cursor that was closed or killed, a shard that has moved.
 const TRANSIENT: [i32; 25] = [
     6, 7, 43, 46, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 234, 237, 262, 9001, 10058, 10107, 11600, 11602, 13388,
     13435, 13436,

@@ -23,8 +23,8 @@ use crate::settings::Settings;
 /// The maximum number of changes in a batch of the server: enough to group them by parent, and few enough for memory.
 const BATCH: u32 = 10_000;
 
-/// The server's codes for a position from which it cannot resume: its oplog does not reach back far enough, or belongs to
-/// another server.
+/// The server's codes for a position from which it cannot resume: its oplog does not reach back far enough, or belongs
+/// to another server.
 const HISTORY_LOST: [i32; 4] = [136, 260, 280, 286];
 
 /// The effect of a change on subsets.

@@ -256,8 +256,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Records that there were no changes up to this position. A stream that was opened is not known to be readable before
-    /// it has been polled.
+    /// Records that there were no changes up to this position. A stream that was opened is not known to be readable
+    /// before it has been polled.
     async fn idle(&mut self, position: Option<ResumeToken>, has_polled: bool) -> Result<()> {
         let Some(position) = position else { return Ok(()) };
         if self.position.as_ref() != Some(&position) {
@@ -302,8 +302,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Returns whether the target time is reached. If the server's tokens have no readable time, it is reached when there
-    /// are no more changes.
+    /// Returns whether the target time is reached. If the server's tokens have no readable time, it is reached when
+    /// there are no more changes.
     fn is_current(&self, is_idle: bool) -> bool {
         self.target.is_some_and(|target| match self.done.up_to {
             Some(up_to) => up_to >= target,

@@ -1,11 +1,12 @@
-//! The adjacent bound of a value: the value directly after it or before it in MongoDB's order, with no value in between.
+//! The adjacent bound of a value: the value directly after it or before it in MongoDB's order, with no value in
+//! between.
 //!
 //! # Design
 //!
 //! ## Why does a page not begin at the child of its token?
 //!
-//! The lower bound of an index scan is inclusive. With the id of the last child as its bound, the next page would examine
-//! that child again. With the adjacent bound, a page examines as many documents as it returns.
+//! The lower bound of an index scan is inclusive. With the id of the last child as its bound, the next page would
+//! examine that child again. With the adjacent bound, a page examines as many documents as it returns.
 
 use std::str::FromStr;
 

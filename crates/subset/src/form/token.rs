@@ -20,9 +20,9 @@ const MAX_DEPTH: usize = 200;
 /// Its text is safe in a URL. It has two characters for each byte of its values: order the children by short values if
 /// tokens are part of URLs.
 ///
-/// A token contains the values by which a child is ordered, and its id: do not hand it to someone who must not see them.
-/// A forged token can only select another position among the children of the parent that the service passes. A token
-/// stays valid when its child moves or is deleted.
+/// A token contains the values by which a child is ordered, and its id: do not hand it to someone who must not see
+/// them. A forged token can only select another position among the children of the parent that the service passes. A
+/// token stays valid when its child moves or is deleted.
 ///
 /// ```no_run
 /// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
@@ -68,8 +68,8 @@ impl ChildToken {
     /// Returns the values of the order.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a position that
-    /// no child can have. The server would refuse it too, but with an unclear error.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a position
+    /// that no child can have. The server would refuse it too, but with an unclear error.
     pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
         let is_array = |value: &Bson| matches!(value, Bson::Array(_));
         // The order ends with the id. A child that another program stored may have none, and an edge has none.

@@ -1,4 +1,5 @@
-//! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale parents.
+//! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale
+//! parents.
 
 use mongo_patterns_core::migration::{Chunk, Last, Record, Step, Steps, check_chunk_size, number};
 use mongo_patterns_core::progress::Reporter;
@@ -83,8 +84,8 @@ impl FromEmbedded<'_> {
         }
     }
 
-    /// Takes the migration over from any other call: a copy that begins later finds that the record is not its own. Waits
-    /// for a copy that began earlier, which the server may still execute for a client that was killed.
+    /// Takes the migration over from any other call: a copy that begins later finds that the record is not its own.
+    /// Waits for a copy that began earlier, which the server may still execute for a client that was killed.
     async fn take_over(&self, steps: &mut Steps<'_, '_>, record: &Record, last: Option<&Last>) -> Result<()> {
         match last {
             Some(_) => record.resume(steps).await?,

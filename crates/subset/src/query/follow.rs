@@ -4,8 +4,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::settings::Settings;
 
-/// Projects the events of the change stream to the parent of a child before and after its change. If an image is missing,
-/// so is its whole document.
+/// Projects the events of the change stream to the parent of a child before and after its change. If an image is
+/// missing, so is its whole document.
 ///
 /// # Design
 ///

@@ -4,14 +4,14 @@
 //!
 //! ## Why does a copy look for missing children before it reads the parent?
 //!
-//! A writer may have deleted a missing child after its parent was migrated. If the parent is read last and has no version,
-//! no repository has deleted any child before the lookup. In the other order, a child that is deleted in between would
-//! be inserted again.
+//! A writer may have deleted a missing child after its parent was migrated. If the parent is read last and has no
+//! version, no repository has deleted any child before the lookup. In the other order, a child that is deleted in
+//! between would be inserted again.
 //!
 //! ## Why does only one copy run at a time?
 //!
-//! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a copy
-//! reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
+//! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a
+//! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
 
 use mongo_patterns_core::migration::{COLLECTION, Walk, is_inserted};
 use mongodb::bson::{Bson, Document, Timestamp, doc};

@@ -4,16 +4,16 @@
 //!
 //! ## Why does a rebuild for another order write every parent?
 //!
-//! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after the
-//! rebuild if the version were still the same.
+//! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after
+//! the rebuild if the version were still the same.
 
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{by_id, children_of, embedded, embedded_ids, is_unmanaged_at, is_version, next_version};
 use crate::settings::Settings;
 
-/// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of its
-/// children. They add `version`, `truth` and, for a total, `counted`. A missing version is `null`.
+/// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
+/// its children. They add `version`, `truth` and, for a total, `counted`. A missing version is `null`.
 fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
@@ -53,8 +53,8 @@ pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) 
     stages
 }
 
-/// Returns the ids and versions of all stale parents, and an empty row for each other one, which shows the progress of the
-/// server.
+/// Returns the ids and versions of all stale parents, and an empty row for each other one, which shows the progress of
+/// the server.
 pub(crate) fn stale_with_progress(settings: &Settings, children: &str) -> Vec<Document> {
     let (mut stages, is_stale) = compared(settings, children);
     let row = doc! { "_id": "$_id", "version": "$version" };
@@ -93,8 +93,8 @@ pub(crate) enum RebuildScope<'a> {
     AllOf(&'a [Bson]),
 }
 
-/// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children that
-/// it embeds are stored, and if it still embeds the same ones.
+/// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children
+/// that it embeds are stored, and if it still embeds the same ones.
 pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope: RebuildScope<'_>) -> Vec<Document> {
     let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
     let version_path = format!("${version}");

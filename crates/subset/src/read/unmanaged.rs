@@ -4,9 +4,10 @@
 //!
 //! ## Why is the first write to a parent special?
 //!
-//! Writing the subset of an unmanaged parent would lose the embedded children that their collection does not have. So the
-//! first write checks that all of them are stored, and compares the embedded ids when it writes. It precedes every change
-//! of the children: as long as a parent has no version, no repository changes or deletes what a migration copies.
+//! Writing the subset of an unmanaged parent would lose the embedded children that their collection does not have. So
+//! the first write checks that all of them are stored, and compares the embedded ids when it writes. It precedes every
+//! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
+//! copies.
 
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};

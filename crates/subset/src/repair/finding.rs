@@ -8,8 +8,8 @@ use mongodb::bson::Bson;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The `_id` of the parent, or the value in the parent field of its children; `null` for children without one. It is a
-    /// user value: take care where you log it.
+    /// The `_id` of the parent, or the value in the parent field of its children; `null` for children without one. It
+    /// is a user value: take care where you log it.
     pub parent_id: Bson,
     /// The problem.
     pub problem: Problem,

@@ -119,8 +119,8 @@ impl<'a> Scan<'a> {
 
 /// Reads a parent again until two reads in sequence find it stale with the same version.
 ///
-/// An aggregation does not read a parent and its children at one point in time. But if the version has changed since the
-/// last read, the parent has been written from newer children.
+/// An aggregation does not read a parent and its children at one point in time. But if the version has changed since
+/// the last read, the parent has been written from newer children.
 async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Option<Problem>> {
     let mut version = first_version;
     for _ in 0..MAX_READS {

@@ -5,8 +5,9 @@
 //! ## Why may an insert guess a version?
 //!
 //! With a known version, an insert needs no read of the parent. The database decides: if the parent still has that
-//! version when it is written, it also had it when the children were read. Where other processes write, a guess is wrong
-//! most of the time and costs more than it saves. So two writes without another writer in between must come first.
+//! version when it is written, it also had it when the children were read. Where other processes write, a guess is
+//! wrong most of the time and costs more than it saves. So two writes without another writer in between must come
+//! first.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

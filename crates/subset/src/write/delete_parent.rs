@@ -4,9 +4,9 @@
 //!
 //! ## Why is `deleteMany` repeated until it matches nothing?
 //!
-//! The server deletes in the order of the index. An insert that found the parent before its deletion may store its child
-//! behind the position that the server has passed. If the insert then finds the first children unchanged, it does not
-//! read the parent again, so it does not undo itself.
+//! The server deletes in the order of the index. An insert that found the parent before its deletion may store its
+//! child behind the position that the server has passed. If the insert then finds the first children unchanged, it does
+//! not read the parent again, so it does not undo itself.
 //!
 //! ## Why is an unmanaged parent checked before it is deleted?
 //!

@@ -30,13 +30,13 @@ pub(crate) enum Refreshed {
 
 /// Writes the subset and the total of a parent, unless another writer does.
 ///
-/// Reads the version before the children. If it is unchanged when the parent is written, no other client has written the
-/// parent since, and the children that were read are not older than the stored subset. A refresh that lost against two
-/// others is done: the second of them read the version after this refresh had, so it has read all children that were
-/// written before this refresh began.
+/// Reads the version before the children. If it is unchanged when the parent is written, no other client has written
+/// the parent since, and the children that were read are not older than the stored subset. A refresh that lost against
+/// two others is done: the second of them read the version after this refresh had, so it has read all children that
+/// were written before this refresh began.
 ///
-/// `before` is the parent as it was before a child was written: it does not count for the two lost attempts. It may be a
-/// guess, because a version that is unchanged when the parent is written was the same when the children were read.
+/// `before` is the parent as it was before a child was written: it does not count for the two lost attempts. It may be
+/// a guess, because a version that is unchanged when the parent is written was the same when the children were read.
 ///
 /// With `unless_excluded`, a new child, the parent is not written if its subset is correct and excludes this child.
 ///
