@@ -22,8 +22,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// each make the subsets of the other stale: then run a [follower](Self::follow) for each of them.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::{Direction, SubsetRepository};
+    /// # use mongo_patterns_core::RetryPolicy;
+    /// # use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
     /// # use mongodb::{Database, bson::Document};
+    /// # use std::time::Duration;
     /// # struct Product;
     /// # struct Review;
     /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
@@ -33,6 +35,13 @@ impl<P, C> SubsetRepository<P, C> {
     ///     .parent_field("product_id")
     ///     .child_id_field("review_id")
     ///     .order_by("published_date", Direction::Descending)
+    ///     // The other settings have defaults.
+    ///     .subset_size(5)
+    ///     .embedded_fields(["review_author", "review_text", "published_date"])
+    ///     .version_field("reviews_version")
+    ///     .total_field("review_count")
+    ///     .consistency(Consistency::Transactional)
+    ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
     ///     .build()?;
     /// # Ok(())
     /// # }
@@ -45,59 +54,34 @@ impl<P, C> SubsetRepository<P, C> {
         SubsetRepositoryBuilder {
             parents: parents.clone_with_type(),
             children: children.clone_with_type(),
-            subset: None,
-            version: None,
-            total: None,
-            parent: None,
-            child_id: None,
-            order: Vec::new(),
-            size: 10,
-            embedded_fields: None,
-            consistency: None,
-            retry: RetryPolicy::default(),
+            chosen: Chosen::default(),
             types: PhantomData,
         }
     }
 }
 
 /// Builds a [`SubsetRepository`].
-///
-/// ```no_run
-/// # use mongo_patterns_core::RetryPolicy;
-/// # use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
-/// # use mongodb::{Collection, bson::Document};
-/// # use std::time::Duration;
-/// # fn f(product: Collection<Document>, review: Collection<Document>) -> mongo_patterns_core::Result<()> {
-/// let reviews = SubsetRepository::<Document, Document>::builder(product, review)
-///     .subset_field("reviews")
-///     .version_field("reviews_version")
-///     .total_field("review_count")
-///     .parent_field("product_id")
-///     .child_id_field("review_id")
-///     .order_by("published_date", Direction::Descending)
-///     .subset_size(10)
-///     .embedded_fields(["review_author", "review_text", "published_date"])
-///     .consistency(Consistency::Transactional)
-///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
-///     .build()?;
-/// # Ok(())
-/// # }
-/// ```
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {
     parents: Collection<RawDocumentBuf>,
     children: Collection<RawDocumentBuf>,
+    chosen: Chosen,
+    types: PhantomData<fn() -> (P, C)>,
+}
+
+/// The settings, not checked yet.
+#[derive(Clone, Default)]
+struct Chosen {
     subset: Option<String>,
     version: Option<String>,
     total: Option<String>,
     parent: Option<String>,
     child_id: Option<String>,
     order: Vec<(String, Direction)>,
-    size: u32,
+    size: Option<u32>,
     embedded_fields: Option<Vec<String>>,
     consistency: Option<Consistency>,
     retry: RetryPolicy,
-    types: PhantomData<fn() -> (P, C)>,
 }
 
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
@@ -105,20 +89,20 @@ mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "coll
 impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
     pub fn subset_field(mut self, name: impl Into<String>) -> Self {
-        self.subset = Some(name.into());
+        self.chosen.subset = Some(name.into());
         self
     }
 
     /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
     pub fn parent_field(mut self, name: impl Into<String>) -> Self {
-        self.parent = Some(name.into());
+        self.chosen.parent = Some(name.into());
         self
     }
 
     /// Sets the field of a child that identifies it among the children of its parent, such as `review_id`, or `_id`.
     /// Required.
     pub fn child_id_field(mut self, name: impl Into<String>) -> Self {
-        self.child_id = Some(name.into());
+        self.chosen.child_id = Some(name.into());
         self
     }
 
@@ -129,27 +113,27 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
     pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
-        self.order.push((field.into(), direction));
+        self.chosen.order.push((field.into(), direction));
         self
     }
 
     /// Sets the maximum number of embedded children; 10 by default.
     pub fn subset_size(mut self, children: u32) -> Self {
-        self.size = children;
+        self.chosen.size = Some(children);
         self
     }
 
     /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
     /// field.
     pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
+        self.chosen.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
     /// Sets the field of the parent that counts the writes to its subset. By default the name of the subset followed by
     /// `_version`, such as `reviews_version`. Only this repository writes it.
     pub fn version_field(mut self, name: impl Into<String>) -> Self {
-        self.version = Some(name.into());
+        self.chosen.version = Some(name.into());
         self
     }
 
@@ -169,7 +153,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
     /// [`rebuild_all`](SubsetRepository::rebuild_all) to count them all at once.
     pub fn total_field(mut self, name: impl Into<String>) -> Self {
-        self.total = Some(name.into());
+        self.chosen.total = Some(name.into());
         self
     }
 
@@ -178,14 +162,14 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// By default [`Transactional`](Consistency::Transactional) if the deployment supports transactions, and
     /// [`Eventual`](Consistency::Eventual) on a standalone. The first write finds out which, by one more command.
     pub fn consistency(mut self, consistency: Consistency) -> Self {
-        self.consistency = Some(consistency);
+        self.chosen.consistency = Some(consistency);
         self
     }
 
     /// Sets how long a transaction is retried when other writers are faster. Writes without transactions ignore it:
     /// three attempts always suffice.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.chosen.retry = policy;
         self
     }
 
@@ -201,11 +185,12 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<SubsetRepository<P, C>> {
-        let subset = FieldName::new(required(self.subset, "subset_field")?)?;
-        let parent = FieldName::new(required(self.parent, "parent_field")?)?;
-        let child_id = FieldName::of_element(required(self.child_id, "child_id_field")?)?;
-        let version = FieldName::new(self.version.unwrap_or_else(|| format!("{subset}_version")))?;
-        let total = self.total.map(FieldName::new).transpose()?;
+        let chosen = self.chosen;
+        let subset = FieldName::new(required(chosen.subset, "subset_field")?)?;
+        let parent = FieldName::new(required(chosen.parent, "parent_field")?)?;
+        let child_id = FieldName::of_element(required(chosen.child_id, "child_id_field")?)?;
+        let version = FieldName::new(chosen.version.unwrap_or_else(|| format!("{subset}_version")))?;
+        let total = chosen.total.map(FieldName::new).transpose()?;
         if subset == version || total.as_ref().is_some_and(|total| [&subset, &version].contains(&total)) {
             return Err(configuration(
                 "the subset, its version and the total are not three different fields: rename one",
@@ -216,12 +201,13 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
                 "the parent field and the child's id are the same field: rename one",
             ));
         }
-        let order = order(self.order, &parent, &child_id)?;
-        let embedded_fields = self.embedded_fields.map(|fields| {
+        let order = order(chosen.order, &parent, &child_id)?;
+        let embedded_fields = chosen.embedded_fields.map(|fields| {
             let fields = fields.into_iter().map(FieldName::of_element);
             fields.collect::<Result<Vec<_>>>()
         });
-        check_bound("subset size", self.size)?;
+        let size = chosen.size.unwrap_or(10);
+        check_bound("subset size", size)?;
         if self.parents.namespace() == self.children.namespace() {
             return Err(configuration(
                 "the parents and the children are in one collection: use two collections",
@@ -241,10 +227,10 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             parent,
             child_id,
             order,
-            size: self.size,
+            size,
             embedded_fields: embedded_fields.transpose()?,
-            consistency: self.consistency,
-            retry: self.retry,
+            consistency: chosen.consistency,
+            retry: chosen.retry,
             order_index: String::new(),
             child_index: String::new(),
         };
@@ -283,16 +269,7 @@ impl<P, C> Clone for SubsetRepositoryBuilder<P, C> {
         Self {
             parents: self.parents.clone(),
             children: self.children.clone(),
-            subset: self.subset.clone(),
-            version: self.version.clone(),
-            total: self.total.clone(),
-            parent: self.parent.clone(),
-            child_id: self.child_id.clone(),
-            order: self.order.clone(),
-            size: self.size,
-            embedded_fields: self.embedded_fields.clone(),
-            consistency: self.consistency,
-            retry: self.retry.clone(),
+            chosen: self.chosen.clone(),
             types: PhantomData,
         }
     }

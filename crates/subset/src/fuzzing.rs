@@ -84,7 +84,8 @@ pub fn stored(input: &[u8]) {
             }
         }
         let state = ParentState::of(&settings, document);
-        let is_array = matches!(state.unmanaged_ids(&settings), None | Some(Bson::Array(_) | Bson::Null));
+        let ids = state.unmanaged_ids(&settings);
+        let is_array = matches!(ids, None | Some(Bson::Array(_) | Bson::Null));
         assert!(is_array && !state.is_guess());
         let unchanged = query::unchanged(&settings, &parent, &state);
         assert_eq!(unchanged.get("_id"), query::by_id(&parent).get("_id"));

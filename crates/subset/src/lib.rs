@@ -79,21 +79,15 @@
 //! # How it works
 //!
 //! A subset is always computed from the stored children, and never from a change. Its version is stored beside it
-//! (`reviews_version`; a missing one is 0), and every write of the subset increments it. A refresh
+//! (`reviews_version`; a missing one is 0), and every write of the subset increments it. A refresh reads the version of the
+//! parent, and then the first children, by the index of the order. It writes them if the version is still the same, and
+//! otherwise starts again. A refresh that loses twice is done, because the second winner has read its child: there are at
+//! most three attempts, without waits.
 //!
-//! 1. reads the version of the parent,
-//! 2. reads the first children, by the index of the order,
-//! 3. writes them and the next version if the version is still the same. Otherwise it starts again.
-//!
-//! A refresh that loses twice is done, because the second winner has read its child. So there are at most three
-//! attempts, without waits.
-//!
-//! - With [`Consistency::Eventual`], a writer reads the parent, writes the child, and refreshes. A repository that
-//!   wrote a parent twice without another writer in between knows its version, and inserts without the first read. An
-//!   update or a delete always writes the parent. An insert writes it only if the child belongs to its subset, or the
-//!   subset is stale.
-//! - With [`Consistency::Transactional`], one transaction increments the version, writes the child, and writes the
-//!   subset. The increment makes two transactions on a parent conflict.
+//! - With [`Consistency::Eventual`], a writer reads the parent, writes the child, and refreshes. A repository that wrote a
+//!   parent twice without another writer in between knows its version, and inserts without the first read. An update or a
+//!   delete always writes the parent. An insert writes it only if the child belongs to its subset, or the subset is stale.
+//! - With [`Consistency::Transactional`], one transaction increments the version, writes the child, and writes the subset.
 //!
 //! Clients with either consistency can write to the same collections concurrently. Writes of one process to one parent
 //! wait for each other, because they would only conflict.
@@ -130,25 +124,11 @@
 //! # Following other programs
 //!
 //! An importer, a script or an older service writes children without the repository. A
-//! [follower](SubsetRepository::follow) watches their changes in a change stream, and refreshes the parents:
+//! [follower](SubsetRepository::follow) watches their changes in a change stream, and refreshes the parents.
 //!
-//! ```no_run
-//! # use mongo_patterns_subset::SubsetRepository;
-//! # async fn f(products: SubsetRepository<i32, i32>, shutdown: tokio::sync::oneshot::Receiver<()>)
-//! # -> mongo_patterns_core::Result<()> {
-//! let follow = products.follow("reviews").enable_pre_images();
-//! let followed = follow.until(async { drop(shutdown.await) }).await?; // in a task of its own
-//! println!("{} changes, {} refreshes", followed.changes, followed.refreshed);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A subset is correct as soon as the follower has processed the last change of its children;
-//! [`on_progress`](action::Follow::on_progress) reports how far it is. It stores its position only after the refreshes
-//! of a batch, so a follower that was killed or stopped resumes where it was. Several followers and all writers can run
-//! concurrently. With [`run_until_current`](action::Follow::run_until_current) it is a periodic job.
-//!
-//! It also refreshes the parents of children that repositories wrote, whose subsets are correct already. So run one
+//! A subset is correct as soon as the follower has processed the last change of its children. It resumes after any
+//! interruption, and runs concurrently with other followers and all writers: as a task of a service, or as a [periodic
+//! job](action::Follow::run_until_current). It also refreshes parents that repositories have written correctly: run one
 //! only where other programs write.
 //!
 //! # Cost

@@ -26,17 +26,6 @@ use crate::settings::{Consistency, Settings};
 ///
 /// A clone is cheap. Build one repository for the two collections and clone it: the clones share the per-key locks,
 /// which keep their single writes from waiting on the server for their transactions.
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// products.ensure_indexes().await?;
-/// let for_a_task = products.clone();
-/// tokio::spawn(async move { for_a_task.rebuild(1).await });
-/// # Ok(())
-/// # }
-/// ```
 pub struct SubsetRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,

@@ -30,45 +30,60 @@ pub(crate) mod error;
 mod eventual;
 pub(crate) mod refresh;
 mod transactional;
-pub(crate) mod unmanaged;
+mod unmanaged;
 
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::Bson;
 
-use self::change::{Write, Written};
+use self::change::{Change, Write, Written};
+use crate::repository::Shared;
 use crate::settings::Consistency;
 
 /// Writes children and their parents.
-pub(crate) async fn run(write: Write<'_>, mut session: Option<&mut Session<'_>>) -> Result<Written> {
+pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {
     let shared = write.shared;
+    let mut session = Session::of_caller(session).await?;
     shared.check_indexes().await?;
-    // In the caller's transaction for either consistency: other clients do not see its writes, and it does not see
-    // theirs. It takes no per-key locks: another task may hold them and wait on the server for what the transaction has
-    // locked.
-    if let Some(session) = session.as_deref_mut().filter(|session| session.is_in_transaction()) {
+    // In the caller's transaction for either consistency: other clients do not see its writes, and it does not see theirs.
+    // It takes no per-key locks: another task may hold them and wait on the server for what the transaction has locked.
+    if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
         return transactional::write(&write, session).await;
     }
     let consistency = shared.consistency().await?;
-    let locked = shared.lock_all(write.parents).await;
-    match consistency {
-        Consistency::Eventual => eventual::write(&write, session).await,
-        Consistency::Transactional => {
-            let retry = &shared.settings.retry;
-            transaction::run(&shared.parents, retry, session, locked, &write, |session, write| {
-                Box::pin(transactional::write(write, session))
-            })
-            .await
-        }
+    let locked = shared.lock_all(&write.parents).await;
+    if consistency == Consistency::Eventual {
+        return eventual::write(&write, session.as_mut()).await;
     }
+    let retry = &shared.settings.retry;
+    transaction::run(
+        &shared.parents,
+        retry,
+        session.as_mut(),
+        locked,
+        &write,
+        |session, write| Box::pin(transactional::write(write, session)),
+    )
+    .await
 }
 
-/// Rebuilds subsets: in the caller's transaction, or without one by compare-and-set.
-pub(crate) async fn rebuild(write: Write<'_>, mut session: Option<&mut Session<'_>>) -> Result<Written> {
-    let shared = write.shared;
+/// Rebuilds the subset of a parent: in the caller's transaction, or without one by compare-and-set.
+pub(crate) async fn rebuild(
+    shared: &Shared,
+    parent: Bson,
+    discard_embedded: bool,
+    session: Option<&mut ClientSession>,
+) -> Result<Written> {
+    let mut session = Session::of_caller(session).await?;
     shared.check_indexes().await?;
-    if let Some(session) = session.as_deref_mut().filter(|session| session.is_in_transaction()) {
+    if discard_embedded {
+        unmanaged::discard_embedded(shared, &parent, session.as_mut()).await?;
+    }
+    let write = Write::of_parents(shared, vec![parent], Change::Nothing);
+    if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
         return transactional::write(&write, session).await;
     }
-    let _locked = shared.lock_all(write.parents).await;
-    eventual::write(&write, session).await
+    let _locked = shared.lock_all(&write.parents).await;
+    eventual::write(&write, session.as_mut()).await
 }

@@ -14,13 +14,14 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// [before](Children::before) a position. The page is empty if the parent does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
     /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let first = products.children(1).limit(50).await?;
     /// println!("{} reviews", first.children.len());
     /// if let Some(next) = first.next {
     ///     let link = format!("/reviews?after={next}");
-    ///     let second = products.children(1).limit(50).after(next).await?;
+    ///     let after: ChildToken = next.to_string().parse()?; // from the link
+    ///     let second = products.children(1).limit(50).after(after).await?;
     ///     let back = products.children(1).limit(50).before(second.previous).await?;
     /// }
     /// # Ok(())

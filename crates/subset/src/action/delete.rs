@@ -1,4 +1,3 @@
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, IntoId, Removed, Result};
 
 use crate::repository::{Shared, SubsetRepository};
@@ -30,10 +29,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// As [`update`](Self::update).
     ///
     /// # Cancel safety
-    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
-    ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child may be deleted and its parent still embed it, until the
-    ///   next write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair).
+    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
+    /// - `Eventual`: the child may be deleted and its parent still embed it, until the next write to the parent, or
+    ///   until [`rebuild`](Self::rebuild) or [`repair`](Self::repair).
     ///
     /// Call it again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
@@ -66,13 +64,8 @@ mongo_patterns_core::action! {
 
 impl Delete<'_> {
     async fn execute(self) -> Result<Removed> {
-        let write = Write {
-            shared: self.shared,
-            parents: &[self.parent?.into_bson()],
-            child: Some(&self.child?.into_bson()),
-            change: Change::Delete,
-        };
-        let mut session = Session::of_caller(self.session).await?;
-        Ok(Removed::new(write::run(write, session.as_mut()).await?.found))
+        let (parent, child) = (self.parent?.into_bson(), self.child?.into_bson());
+        let write = Write::of_child(self.shared, parent, child, Change::Delete);
+        Ok(Removed::new(write::run(write, self.session).await?.found))
     }
 }

@@ -35,10 +35,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// parent does not exist.
     ///
     /// # Cancel safety
-    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
-    ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): children may remain after the parent is deleted;
-    ///   [`verify`](Self::verify) reports them.
+    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
+    /// - `Eventual`: children may remain after the parent is deleted; [`verify`](Self::verify) reports them.
     ///
     /// Call it again: it deletes the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
     /// aborted.

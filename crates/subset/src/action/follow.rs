@@ -41,10 +41,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Requirements
     /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
-    /// -
-    ///   [Pre-images](https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images)
-    ///   of the children's collection, from which it knows the parent of a deleted or moved child: see
-    ///   [`enable_pre_images`](Follow::enable_pre_images).
+    /// - Pre-images of the children's collection, from which it knows the parent of a deleted or moved child: see
+    ///   [`enable_pre_images`](Follow::enable_pre_images) and the [manual][pre-images].
     /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns_followers`.
     ///
     /// # Limitations
@@ -82,6 +80,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///   number and the time of the attempts.
     ///
     /// After each of them, another call resumes.
+    ///
+    /// [pre-images]: https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
         Follow {
             shared: self.shared(),

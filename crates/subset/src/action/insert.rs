@@ -1,5 +1,4 @@
 use mongo_patterns_core::Result;
-use mongo_patterns_core::session::Session;
 use serde::Serialize;
 
 use crate::form::child::Child;
@@ -39,12 +38,10 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// embedded.
     ///
     /// # Cancel safety
-    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
-    ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child may be stored and its parent not be written. The subset
-    ///   is then stale until the next write to the parent, or until [`rebuild`](Self::rebuild) or
-    ///   [`repair`](Self::repair). If the parent is deleted at that moment, the child may remain without one.
-    ///   [`verify`](Self::verify) reports both.
+    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
+    /// - `Eventual`: the child may be stored and its parent not be written. The subset is then stale until the next
+    ///   write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair). If the parent is deleted
+    ///   at that moment, the child may remain without one. [`verify`](Self::verify) reports both.
     ///
     /// Call it again: `AlreadyExists` means that the child is stored, and that its parent is now correct. A
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -91,14 +88,8 @@ mongo_patterns_core::action! {
 impl Insert<'_> {
     async fn execute(self) -> Result<Inserted> {
         let Child { parent, id, document } = self.child?;
-        let write = Write {
-            shared: self.shared,
-            parents: &[parent],
-            child: Some(&id),
-            change: Change::Insert(vec![document]),
-        };
-        let mut session = Session::of_caller(self.session).await?;
-        let written = write::run(write, session.as_mut()).await?;
+        let write = Write::of_child(self.shared, parent, id, Change::Insert(vec![document]));
+        let written = write::run(write, self.session).await?;
         Ok(Inserted {
             in_subset: written.in_subset,
             wrote_parent: written.parents > 0,

@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Result, document_id};
 use mongodb::bson::Bson;
 use serde::Serialize;
@@ -37,10 +36,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// One round trip for the children, or more beyond 48 MB, and three for each parent. In a transaction one more.
     ///
     /// # Cancel safety
-    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
-    ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): a prefix of the children may be stored, and some or all of their
-    ///   parents not be written, as by [`insert`](Self::insert).
+    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
+    /// - `Eventual`: a prefix of the children may be stored, and some or all of their parents not be written, as by
+    ///   [`insert`](Self::insert).
     ///
     /// Call it again: `AlreadyExists` means that some are stored, and that their parents are now correct. Then insert
     /// those that [`child`](Self::child) does not find. A [transaction of the
@@ -84,14 +82,8 @@ impl InsertMany<'_> {
         if children == 0 {
             return Ok(InsertedMany::default());
         }
-        let write = Write {
-            shared: self.shared,
-            parents: &parents,
-            child: None,
-            change: Change::Insert(documents),
-        };
-        let mut session = Session::of_caller(self.session).await?;
-        let written = write::run(write, session.as_mut()).await?;
+        let write = Write::of_parents(self.shared, parents, Change::Insert(documents));
+        let written = write::run(write, self.session).await?;
         Ok(InsertedMany {
             children,
             parents: written.parents,

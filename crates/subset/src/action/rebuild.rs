@@ -1,10 +1,8 @@
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, IntoId, Result};
 
 use crate::repository::{Shared, SubsetRepository};
 use crate::results::Rebuilt;
-use crate::write::change::{Change, Write};
-use crate::write::{self, unmanaged};
+use crate::write;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subset of a parent from its children: after another program wrote them, or after an interrupted
@@ -69,18 +67,8 @@ impl Rebuild<'_> {
 
     async fn execute(self) -> Result<Rebuilt> {
         let parent = self.parent?.into_bson();
-        let mut session = Session::of_caller(self.session).await?;
-        if self.discard_embedded {
-            self.shared.check_indexes().await?;
-            unmanaged::discard_embedded(self.shared, &parent, session.as_mut()).await?;
-        }
-        let write = Write {
-            shared: self.shared,
-            parents: &[parent],
-            child: None,
-            change: Change::Nothing,
-        };
-        let embedded = write::rebuild(write, session.as_mut()).await?.embedded;
+        let rebuilt = write::rebuild(self.shared, parent, self.discard_embedded, self.session).await?;
+        let embedded = rebuilt.embedded;
         Ok(Rebuilt { embedded })
     }
 }

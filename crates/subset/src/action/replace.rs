@@ -1,5 +1,4 @@
 use mongo_patterns_core::Result;
-use mongo_patterns_core::session::Session;
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
 use serde::Serialize;
@@ -61,14 +60,8 @@ mongo_patterns_core::action! {
 impl Replace<'_> {
     async fn execute(self) -> Result<UpdatedChild> {
         let Child { parent, id, document } = self.child?;
-        let write = Write {
-            shared: self.shared,
-            parents: &[parent],
-            child: Some(&id),
-            change: replacement(document)?,
-        };
-        let mut session = Session::of_caller(self.session).await?;
-        Ok(write::run(write, session.as_mut()).await?.into())
+        let write = Write::of_child(self.shared, parent, id, replacement(document)?);
+        Ok(write::run(write, self.session).await?.into())
     }
 }
 

@@ -1,4 +1,3 @@
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::bson::Document;
 
@@ -33,11 +32,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// examines one document, except the read of the first children, which examines as many as are embedded.
     ///
     /// # Cancel safety
-    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun, which
-    ///   completes.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child may be changed and its parent not be written. The subset
-    ///   is then stale until the next write to the parent, or until [`rebuild`](Self::rebuild) or
-    ///   [`repair`](Self::repair); [`verify`](Self::verify) reports it.
+    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
+    /// - `Eventual`: the child may be changed and its parent not be written. The subset is then stale until the next
+    ///   write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair); [`verify`](Self::verify)
+    ///   reports it.
     ///
     /// It is idempotent, and always writes the parent: call it again. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -83,13 +81,9 @@ impl Update<'_> {
     }
 
     async fn execute(self) -> Result<UpdatedChild> {
-        let write = Write {
-            shared: self.shared,
-            parents: &[self.parent?.into_bson()],
-            child: Some(&self.child?.into_bson()),
-            change: Change::Update(checked_update(&self.shared.settings, self.set, self.unset)?.into()),
-        };
-        let mut session = Session::of_caller(self.session).await?;
-        Ok(write::run(write, session.as_mut()).await?.into())
+        let (parent, child) = (self.parent?.into_bson(), self.child?.into_bson());
+        let update = checked_update(&self.shared.settings, self.set, self.unset)?;
+        let write = Write::of_child(self.shared, parent, child, Change::Update(update.into()));
+        Ok(write::run(write, self.session).await?.into())
     }
 }

@@ -26,17 +26,12 @@ impl Record {
             .read_concern(ReadConcern::local())
             .selection_criteria(primary())
             .build();
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = shared;
+        let (parents, children) = (&shared.parents, &shared.children);
         let database = children.client().database(&children.namespace().db);
         Self {
             collection: database.collection_with_options(COLLECTION, options),
             name,
-            settings: follow::record_settings(settings, parents.name(), children.name()),
+            settings: follow::record_settings(&shared.settings, parents.name(), children.name()),
         }
     }
 

@@ -23,16 +23,6 @@ const MAX_DEPTH: usize = 200;
 /// A token contains the values by which a child is ordered, and its id: do not hand it to someone who must not see
 /// them. A forged token can only select another position among the children of the parent that the service passes. A
 /// token stays valid when its child moves or is deleted.
-///
-/// ```no_run
-/// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>, text: &str) -> mongo_patterns_core::Result<()> {
-/// let after: ChildToken = text.parse()?; // from a link
-/// let page = products.children(1).after(after).await?;
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChildToken {

@@ -16,46 +16,28 @@ pub(super) async fn check_embedded(
     let inspect = Step::aggregate("check the parents", &shared.parents, commands.inspection());
     let found = steps.read(inspect).await?.first()?;
     let subset = shared.settings.subset.as_str();
-    let problems = [
-        (
-            "no_parent_id",
-            ErrorKind::InvalidArgument,
-            "parents with embedded children have null or `Timestamp(0, 0)` as their `_id`, by which no child can refer to them",
-        ),
-        (
-            "no_array",
-            ErrorKind::Corrupt,
-            "parents have a value in the field of the subset that is not an array",
-        ),
-        (
-            "no_document",
-            ErrorKind::Corrupt,
-            "parents embed values that are not documents",
-        ),
-        (
-            "no_id",
-            ErrorKind::InvalidItemId,
-            "parents embed children without an id, or with an id of an invalid type",
-        ),
-        (
-            "twice",
-            ErrorKind::InvalidItemId,
-            "parents embed several children with the same id",
-        ),
-        (
-            "other_parent",
-            ErrorKind::InvalidArgument,
-            "parents embed children whose parent field has another value: repair them, or use another name for the field",
-        ),
-        (
-            "array_in_order",
-            ErrorKind::InvalidArgument,
-            "parents embed children with an array in a field of the order, by which they cannot be ordered",
-        ),
-    ];
-    for (name, kind, what) in problems {
-        refuse(&found, name, kind, subset, what)?;
-    }
+    let check = |name, kind, what| refuse(&found, name, kind, subset, what);
+    check(
+        "no_parent_id",
+        ErrorKind::InvalidArgument,
+        "parents with embedded children have null or `Timestamp(0, 0)` as their `_id`, by which no child can refer to them",
+    )?;
+    let what = "parents have a value in the field of the subset that is not an array";
+    check("no_array", ErrorKind::Corrupt, what)?;
+    check(
+        "no_document",
+        ErrorKind::Corrupt,
+        "parents embed values that are not documents",
+    )?;
+    let what = "parents embed children without an id, or with an id of an invalid type";
+    check("no_id", ErrorKind::InvalidItemId, what)?;
+    let what = "parents embed several children with the same id";
+    check("twice", ErrorKind::InvalidItemId, what)?;
+    let what =
+        "parents embed children whose parent field has another value: repair them, or use another name for the field";
+    check("other_parent", ErrorKind::InvalidArgument, what)?;
+    let what = "parents embed children with an array in a field of the order, by which they cannot be ordered";
+    check("array_in_order", ErrorKind::InvalidArgument, what)?;
     if number(&found, "with_ids") > 0 {
         let purpose = "check the ids of the embedded children";
         let ids = Step::aggregate(purpose, &shared.parents, commands.unusable_ids());

@@ -21,11 +21,11 @@ pub(crate) async fn migrate(
     if discard {
         discard_embedded(shared, steps).await?;
     }
-    let rebuilt = rebuild_chunks(shared, steps, false, CHUNK, reporter).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, false, CHUNK, reporter).await?;
     Ok(MigratedExisting {
         created_indexes: ensured.created,
-        parents: rebuilt.parents,
-        rebuilt_individually: rebuilt.individually,
+        parents,
+        rebuilt_individually,
         orphans: count_orphans(shared, steps).await?,
     })
 }

@@ -3,7 +3,7 @@
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
 
 use super::CHUNK;
 use crate::repair::rebuild::rebuild_chunks;
@@ -28,12 +28,12 @@ pub(crate) async fn migrate(
         None => None,
     };
     let has_other_order = shared.settings.order != old.settings.order;
-    let rebuilt = rebuild_chunks(shared, steps, has_other_order, CHUNK, reporter).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, CHUNK, reporter).await?;
     Ok(MigratedLayout {
         created_indexes: ensured.created,
         dropped_index,
-        parents: rebuilt.parents,
-        rebuilt_individually: rebuilt.individually,
+        parents,
+        rebuilt_individually,
     })
 }
 
@@ -53,12 +53,9 @@ fn check(shared: &Shared, old: &Shared) -> Result<()> {
             &settings.version,
             &settings.parent,
             &settings.child_id,
-        ];
-        (
-            shared.parents.namespace(),
-            shared.children.namespace(),
-            fields.map(Clone::clone),
-        )
+        ]
+        .map(FieldName::clone);
+        (shared.parents.namespace(), shared.children.namespace(), fields)
     };
     if names(shared) == names(old) {
         return Ok(());

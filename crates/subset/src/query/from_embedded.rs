@@ -77,14 +77,9 @@ impl EmbeddedChildren<'_> {
 
     /// Counts parents and children, and the parents that cannot be migrated.
     pub(crate) fn inspection(&self) -> [Document; 2] {
-        let Settings {
-            subset,
-            parent,
-            child_id,
-            order,
-            ..
-        } = self.settings;
-        let array = format!("${subset}");
+        let settings = self.settings;
+        let (parent, child_id) = (&settings.parent, &settings.child_id);
+        let array = format!("${}", settings.subset);
         let is_array = doc! { "$isArray": &array };
         let any = |condition: Document| {
             let each = doc! { "$map": { "input": &array, "as": "child", "in": condition } };
@@ -102,40 +97,44 @@ impl EmbeddedChildren<'_> {
             { "$ne": [{ "$type": in_child(parent.as_str()) }, "missing"] },
             { "$ne": [in_child(parent.as_str()), "$_id"] },
         ] };
-        let arrays = order
+        let arrays = settings
+            .order
             .iter()
             .map(|(field, _)| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
         let has_array = doc! { "$or": arrays.collect::<Vec<_>>() };
+        // The server replaces this value by the time of the insert.
+        let now = Timestamp { time: 0, increment: 0 };
+        let is_replaced = |path: &str| doc! { "$eq": [path, now] };
+        let id = in_child(child_id.as_str());
+        let no_child_id = match child_id.as_str() {
+            "_id" => type_in(&id, &no_id),
+            _ => doc! { "$or": [type_in(&id, &no_id), is_replaced(&id)] },
+        };
         let mut group = doc! {
             "_id": null,
             "parents": { "$sum": 1_i64 },
             "children": { "$sum": { "$cond": [&is_array, { "$size": &array }, 0] } },
         };
-        count_if(&mut group, "no_array", &doc! { "$not": [&is_array] });
-        // The server replaces this value by the time of the insert.
-        let now = Timestamp { time: 0, increment: 0 };
-        let is_replaced = |path: &str| doc! { "$eq": [path, now] };
-        let no_parent_id = doc! { "$or": [type_in("$_id", &no_id), is_replaced("$_id")] };
-        count_if(&mut group, "no_parent_id", &no_parent_id);
-        count_if(
-            &mut group,
-            "no_document",
-            &any(doc! { "$not": [type_in("$$child", &["object"])] }),
-        );
-        let id = in_child(child_id.as_str());
-        let mut no_child_id = type_in(&id, &no_id);
-        if child_id.as_str() != "_id" {
-            no_child_id = doc! { "$or": [no_child_id, is_replaced(&id)] };
+        // Counts the parents that meet each condition, and names one of them.
+        for (name, condition) in [
+            ("no_array", doc! { "$not": [&is_array] }),
+            (
+                "no_parent_id",
+                doc! { "$or": [type_in("$_id", &no_id), is_replaced("$_id")] },
+            ),
+            ("no_document", any(doc! { "$not": [type_in("$$child", &["object"])] })),
+            ("no_id", any(no_child_id)),
+            ("twice", has_twice),
+            ("other_parent", any(other_parent)),
+            ("array_in_order", any(has_array)),
+            ("with_ids", any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] })),
+        ] {
+            group.insert(name, doc! { "$sum": { "$cond": [&condition, 1_i64, 0_i64] } });
+            group.insert(
+                format!("{name}One"),
+                doc! { "$max": { "$cond": [condition, "$_id", null] } },
+            );
         }
-        count_if(&mut group, "no_id", &any(no_child_id));
-        count_if(&mut group, "twice", &has_twice);
-        count_if(&mut group, "other_parent", &any(other_parent));
-        count_if(&mut group, "array_in_order", &any(has_array));
-        count_if(
-            &mut group,
-            "with_ids",
-            &any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] }),
-        );
         [self.unmanaged(), doc! { "$group": group }]
     }
 
@@ -154,12 +153,7 @@ impl EmbeddedChildren<'_> {
 
     /// Counts the parents with embedded children that are stored with other content.
     pub(crate) fn conflicts(&self) -> Vec<Document> {
-        let Settings {
-            subset,
-            parent,
-            child_id,
-            ..
-        } = self.settings;
+        let (parent, child_id) = (&self.settings.parent, &self.settings.child_id);
         // Without the `_id`, which the server may have generated.
         let content = |document: Bson| doc! { "$mergeObjects": [{ "_id": null }, document, { "_id": null }] };
         let there = [
@@ -168,7 +162,7 @@ impl EmbeddedChildren<'_> {
         ];
         let lookup = doc! { "from": self.children, "let": { "id": "$_id" }, "pipeline": there.to_vec(), "as": "there" };
         let copy = doc! { "i": format!("$$child.{child_id}"), "d": content(self.document("$$child").into()) };
-        let array = format!("${subset}");
+        let array = format!("${}", self.settings.subset);
         let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
         let ids = query::embedded_ids(self.settings, &array);
         // One by one, only for the sets that differ.
@@ -244,15 +238,6 @@ pub(crate) fn running_copy(comment: &str) -> [Document; 3] {
         doc! { "$match": { "command.comment": comment } },
         doc! { "$limit": 1 },
     ]
-}
-
-/// Counts the parents that meet a condition, and names one of them.
-fn count_if(group: &mut Document, name: &str, condition: &Document) {
-    group.insert(name, doc! { "$sum": { "$cond": [condition, 1_i64, 0_i64] } });
-    group.insert(
-        format!("{name}One"),
-        doc! { "$max": { "$cond": [condition, "$_id", null] } },
-    );
 }
 
 #[cfg(test)]

@@ -30,17 +30,13 @@ pub(crate) async fn check(
     session: Option<&mut Session<'_>>,
 ) -> Result<()> {
     let settings = &shared.settings;
+    let is_valid = |id: &Bson| DocumentId::new(id.clone()).is_ok();
     let ids = match state.unmanaged_ids(settings) {
         None => return Ok(()),
-        Some(Bson::Array(ids)) => ids,
+        Some(Bson::Array(ids)) if ids.is_empty() => return Ok(()),
+        Some(Bson::Array(ids)) if ids.iter().all(is_valid) => ids,
         Some(_) => return Err(not_migrated(shared, parent)),
     };
-    if ids.is_empty() {
-        return Ok(());
-    }
-    if ids.iter().any(|id| DocumentId::new(id.clone()).is_err()) {
-        return Err(not_migrated(shared, parent));
-    }
     let options = options::count_children(settings, is_in_transaction(session.as_deref()));
     let filter = query::children_among(settings, parent, &ids);
     let counted = send::count_documents(session, &shared.children, filter, options).await;

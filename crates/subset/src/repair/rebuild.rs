@@ -13,13 +13,6 @@ use crate::repository::Shared;
 use crate::results::RebuiltAll;
 use crate::write::refresh::{Refreshed, refresh};
 
-/// The number of parents that a rebuild in chunks has processed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RebuiltChunks {
-    pub(crate) parents: u64,
-    pub(crate) individually: u64,
-}
-
 /// Rebuilds the subsets of all stale parents.
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
@@ -36,13 +29,8 @@ pub(crate) async fn rebuild(
     purpose: &'static str,
     scope: RebuildScope<'_>,
 ) -> Result<()> {
-    let Shared {
-        parents,
-        children,
-        settings,
-        ..
-    } = shared;
-    let stages = whole::rebuild(settings, parents.name(), children.name(), scope);
+    let (parents, children) = (&shared.parents, shared.children.name());
+    let stages = whole::rebuild(&shared.settings, parents.name(), children, scope);
     steps
         .write(Step::aggregate(purpose, parents, stages).own_collation())
         .await?;
@@ -50,14 +38,14 @@ pub(crate) async fn rebuild(
 }
 
 /// Rebuilds the subsets of all parents in chunks, and then those that are still stale. With `every`, it writes correct
-/// subsets too.
+/// subsets too. Returns the number of parents, and of those that it rebuilt one by one.
 pub(crate) async fn rebuild_chunks(
     shared: &Shared,
     steps: &mut Steps<'_, '_>,
     every: bool,
     chunk: u64,
     mut reporter: Reporter<'_>,
-) -> Result<RebuiltChunks> {
+) -> Result<(u64, u64)> {
     let parents = &shared.parents;
     let count = Step::estimated_count("count the parents", parents);
     reporter.begin(steps.read(count).await?.count);
@@ -71,10 +59,7 @@ pub(crate) async fn rebuild_chunks(
         rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
         reporter.advance(chunk.ids.len() as u64);
     }
-    Ok(RebuiltChunks {
-        parents: reporter.done(),
-        individually: rebuild_stale(shared, steps).await?,
-    })
+    Ok((reporter.done(), rebuild_stale(shared, steps).await?))
 }
 
 /// Rebuilds all subsets that are still stale, one by one. Returns how many it wrote.

@@ -96,12 +96,8 @@ impl<'a> Scan<'a> {
     }
 
     async fn open(&mut self) -> Result<Cursor<RawDocumentBuf>> {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = self.shared;
+        let (parents, children) = (&self.shared.parents, &self.shared.children);
+        let settings = &self.shared.settings;
         if self.is_at_children {
             let orphans = whole::orphans(settings, parents.name(), None);
             return aggregate(children, orphans, None).await;

@@ -9,6 +9,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::UpdateModifications;
 
 use crate::query::{self, options};
+use crate::read::children::includes;
 use crate::repository::Shared;
 use crate::results::UpdatedChild;
 use crate::settings::Settings;
@@ -28,14 +29,13 @@ pub(crate) enum Change {
 }
 
 /// A change of children and the write of their parents.
-#[derive(Debug)]
 pub(crate) struct Write<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     /// The parents of the children. Only an insert of many children has more than one.
-    pub(crate) parents: &'a [Bson],
+    pub(super) parents: Vec<Bson>,
     /// The child, if it is only one.
-    pub(crate) child: Option<&'a Bson>,
-    pub(crate) change: Change,
+    pub(super) child: Option<Bson>,
+    pub(super) change: Change,
 }
 
 /// The result of a write.
@@ -56,15 +56,39 @@ pub(crate) struct Written {
 /// A change that failed, at least for some children.
 pub(super) struct Failure {
     pub(super) error: Error,
-    /// The number of stored children.
-    pub(super) stored: usize,
-    /// Whether the parents may be stale, so that they must be refreshed.
-    pub(super) is_stale: bool,
+    /// The number of stored children, if their parents may be stale. `None` if no parent is.
+    pub(super) stored: Option<usize>,
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    /// Changes one child.
+    pub(crate) fn of_child(shared: &'a Shared, parent: Bson, id: Bson, change: Change) -> Self {
+        Self {
+            child: Some(id),
+            ..Self::of_parents(shared, vec![parent], change)
+        }
+    }
+
+    /// Inserts children, or changes none.
+    pub(crate) fn of_parents(shared: &'a Shared, parents: Vec<Bson>, change: Change) -> Self {
+        Self {
+            shared,
+            parents,
+            child: None,
+            change,
+        }
+    }
+
     pub(super) fn is_insert(&self) -> bool {
         matches!(self.change, Change::Insert(_))
+    }
+
+    /// Returns whether embedded children include the child.
+    pub(super) fn embeds(&self, embedded: &[RawDocumentBuf]) -> bool {
+        let settings = &self.shared.settings;
+        self.child
+            .as_ref()
+            .is_some_and(|child| includes(settings, embedded, child))
     }
 
     /// Returns the number of changed children.
@@ -102,7 +126,7 @@ impl Write<'_> {
                 Err(error) => Err(self.not_inserted(error)),
             };
         }
-        let (Some(child), [parent]) = (self.child, self.parents) else {
+        let (Some(child), [parent]) = (&self.child, self.parents.as_slice()) else {
             return Ok(Written::child(1, 0));
         };
         let filter = query::child(settings, parent, child);
@@ -125,10 +149,8 @@ impl Write<'_> {
         };
         match written {
             Ok(written) if !written.found && !matches!(self.change, Change::Delete) => {
-                Err(Failure::with_nothing_stored(Error::new(
-                    ErrorKind::ChildNotFound,
-                    "the parent has no child with this id, nothing was stored: insert it first",
-                )))
+                let message = "the parent has no child with this id, nothing was stored: insert it first";
+                Err(Error::new(ErrorKind::ChildNotFound, message).into())
             }
             Ok(written) => Ok(written),
             Err(error) => Err(self.not_written(error)),
@@ -153,21 +175,18 @@ impl Write<'_> {
                 "a unique index of the application refused a child, it was not stored: use other values",
             )
         };
-        Failure {
-            error,
-            stored,
-            is_stale: true,
-        }
+        let stored = Some(stored);
+        Failure { error, stored }
     }
 
     fn not_written(&self, error: DriverError) -> Failure {
         // Without the driver's error, which would replace this one in the driver's `and_run2`.
         if is_bad_hint(&error) {
-            return Failure::with_nothing_stored(index_missing(&self.shared.settings.child_index));
+            return index_missing(&self.shared.settings.child_index).into();
         }
         if code(&error) == Some(IMMUTABLE_FIELD) {
             let message = "the `_id` of the child differs from the stored one, nothing was stored: omit it, or keep it";
-            return Failure::with_nothing_stored(Error::new(ErrorKind::InvalidArgument, message));
+            return Error::new(ErrorKind::InvalidArgument, message).into();
         }
         self.unconfirmed(error.into(), 0)
     }
@@ -178,11 +197,8 @@ impl Write<'_> {
             ErrorKind::WriteConcern => self.children(),
             _ => stored,
         };
-        Failure {
-            is_stale: stored > 0,
-            stored,
-            error,
-        }
+        let stored = Some(stored).filter(|stored| *stored > 0);
+        Failure { error, stored }
     }
 }
 
@@ -210,19 +226,17 @@ impl From<Written> for UpdatedChild {
     }
 }
 
-impl Failure {
-    fn with_nothing_stored(error: Error) -> Self {
-        Self {
-            error,
-            stored: 0,
-            is_stale: false,
-        }
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, stored: None }
     }
+}
 
+impl Failure {
     pub(super) fn into_error(self) -> Error {
         match self.stored {
-            0 => self.error,
-            stored => self.error.with_stored(stored as u64),
+            None | Some(0) => self.error,
+            Some(stored) => self.error.with_stored(stored as u64),
         }
     }
 }

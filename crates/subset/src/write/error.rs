@@ -15,39 +15,36 @@ pub(super) fn with_stored(error: Error, stored: usize) -> Error {
     if stored == 0 {
         return error;
     }
+    let error = error.with_stored(stored as u64);
     let text = match error.kind() {
         // Its text already concerns only the parent.
-        ErrorKind::Contention => None,
-        ErrorKind::TooLarge => Some(
-            "the write to the children is stored, but with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it keeps its previous subset: reduce the subset size or the embedded fields, then call rebuild(..)",
-        ),
-        ErrorKind::NotFound => Some(
-            "the write to the children is stored, but their parent was deleted concurrently: delete them with delete_parent(..), or insert the parent again and call rebuild(..)",
-        ),
-        ErrorKind::NotMigrated => Some(
-            "the write to the children is stored, but their parent embeds children that are not in their collection, and keeps them: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()",
-        ),
-        ErrorKind::IndexMissing => Some(
-            "the write to the children is stored, but an index is missing and the subset of their parent was not updated: call ensure_indexes(), then rebuild(..)",
-        ),
-        ErrorKind::Unauthorized => Some(
-            "the write to the children is stored, but the user lacks a privilege to update the subset of their parent: grant the role `readWrite`, then call rebuild(..)",
-        ),
-        ErrorKind::InvalidArgument => Some(
-            "the write to the children is stored, but the server refused the name of one of their fields in the subset of the parent: names that start with `$` need MongoDB 5.0; rename the field, then call rebuild(..)",
-        ),
-        ErrorKind::Network | ErrorKind::WriteConcern => Some(
-            "the write to the children is stored, but it is unknown whether the subset of their parent was updated: call rebuild(..)",
-        ),
-        _ => Some(
-            "the write to the children is stored, but the subset of their parent may be outdated, because a command failed: see as_driver_error() for the reason, then call rebuild(..)",
-        ),
+        ErrorKind::Contention => return error,
+        ErrorKind::TooLarge => {
+            "the write to the children is stored, but with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it keeps its previous subset: reduce the subset size or the embedded fields, then call rebuild(..)"
+        }
+        ErrorKind::NotFound => {
+            "the write to the children is stored, but their parent was deleted concurrently: delete them with delete_parent(..), or insert the parent again and call rebuild(..)"
+        }
+        ErrorKind::NotMigrated => {
+            "the write to the children is stored, but their parent embeds children that are not in their collection, and keeps them: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()"
+        }
+        ErrorKind::IndexMissing => {
+            "the write to the children is stored, but an index is missing and the subset of their parent was not updated: call ensure_indexes(), then rebuild(..)"
+        }
+        ErrorKind::Unauthorized => {
+            "the write to the children is stored, but the user lacks a privilege to update the subset of their parent: grant the role `readWrite`, then call rebuild(..)"
+        }
+        ErrorKind::InvalidArgument => {
+            "the write to the children is stored, but the server refused the name of one of their fields in the subset of the parent: names that start with `$` need MongoDB 5.0; rename the field, then call rebuild(..)"
+        }
+        ErrorKind::Network | ErrorKind::WriteConcern => {
+            "the write to the children is stored, but it is unknown whether the subset of their parent was updated: call rebuild(..)"
+        }
+        _ => {
+            "the write to the children is stored, but the subset of their parent may be outdated, because a command failed: see as_driver_error() for the reason, then call rebuild(..)"
+        }
     };
-    let error = error.with_stored(stored as u64);
-    match text {
-        Some(text) => error.with_text(text),
-        None => error,
-    }
+    error.with_text(text)
 }
 
 /// Names the parent in the server's error for a document that is too large.

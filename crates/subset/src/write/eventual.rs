@@ -10,14 +10,13 @@ use super::refresh::{Refreshed, refresh};
 use super::unmanaged::ensure_managed;
 use crate::form::parent::ParentState;
 use crate::query::{self, options};
-use crate::read::children::includes;
 use crate::read::find_state;
 
 /// Writes children, then their parents.
 pub(super) async fn write(write: &Write<'_>, mut session: Option<&mut Session<'_>>) -> Result<Written> {
     let shared = write.shared;
     let mut before = Vec::with_capacity(write.parents.len());
-    for parent in write.parents {
+    for parent in &write.parents {
         let state = match guess(write, parent) {
             Some(guess) => guess,
             None => {
@@ -31,7 +30,9 @@ pub(super) async fn write(write: &Write<'_>, mut session: Option<&mut Session<'_
     let stored = match &applied {
         Ok(written) if !written.found => 0,
         Ok(_) => write.children(),
-        Err(failure) if failure.is_stale => failure.stored,
+        Err(Failure {
+            stored: Some(stored), ..
+        }) => *stored,
         Err(_) => return applied.map_err(Failure::into_error),
     };
     // Also if the child exists already: the call that stored it may have been interrupted before it wrote the parent.
@@ -65,7 +66,7 @@ async fn refresh_all(
     // A new child always changes the total.
     let may_skip = write.is_insert() && stored > 0 && shared.settings.total.is_none();
     for (parent, before) in write.parents.iter().zip(before) {
-        let unless_excluded = write.child.filter(|_| may_skip);
+        let unless_excluded = write.child.as_ref().filter(|_| may_skip);
         let is_guess = before.is_guess();
         let refreshed = refresh(shared, parent, Some(before), unless_excluded, session.as_deref_mut()).await;
         let refreshed = match refreshed {
@@ -88,9 +89,7 @@ async fn refresh_all(
             } => {
                 written.parents += u64::from(by_us);
                 written.embedded += embedded.len() as u64;
-                written.in_subset |= write
-                    .child
-                    .is_some_and(|child| includes(&shared.settings, &embedded, child));
+                written.in_subset |= write.embeds(&embedded);
             }
             Refreshed::NoParent => {
                 let left = delete_orphans(write, parent, stored, session.as_deref_mut()).await;

@@ -49,12 +49,7 @@ pub(crate) async fn refresh(
     unless_excluded: Option<&Bson>,
     mut session: Option<&mut Session<'_>>,
 ) -> Result<Refreshed> {
-    let Shared {
-        parents,
-        settings,
-        versions,
-        ..
-    } = shared;
+    let (settings, versions) = (&shared.settings, &shared.versions);
     let mut first_version = None;
     let mut embedded = Vec::new();
     for _ in 0..MAX_ATTEMPTS {
@@ -95,7 +90,7 @@ pub(crate) async fn refresh(
         };
         let unchanged = query::unchanged(settings, parent, &state);
         let update = query::replace_subset(settings, derived, state.version());
-        let updated = send::update_one(session.as_deref_mut(), parents, unchanged, update, None).await;
+        let updated = send::update_one(session.as_deref_mut(), &shared.parents, unchanged, update, None).await;
         let updated = updated.map_err(|error| of_parent(error.into()))?;
         if updated.matched_count > 0 {
             versions.record(parent, state.version().unwrap_or(0));

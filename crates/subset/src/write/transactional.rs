@@ -8,13 +8,13 @@ use super::change::{Write, Written};
 use super::error::of_parent;
 use super::unmanaged::increment_first_version;
 use crate::query::{self, Derived};
-use crate::read::children::{elements, first_children, includes, total};
+use crate::read::children::{elements, first_children, total};
 use crate::repository::Shared;
 
 /// Writes children and their parents, in the transaction of the session.
 pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
-    for parent in write.parents {
+    for parent in &write.parents {
         let managed = query::managed(settings, parent);
         let increment = query::increment_version(settings);
         let updated = send::update_one(Some(&mut *session), parents, managed, increment, None).await?;
@@ -24,13 +24,13 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
     }
     let applied = write.apply(Some(&mut *session)).await;
     let mut written = applied.map_err(|failure| failure.error)?;
-    for parent in write.parents {
+    for parent in &write.parents {
         let embedded = first_children(write.shared, parent, Some(&mut *session)).await?;
         let subset = elements(&embedded)?;
         let updated = write_parent(write, parent, subset, written.found, session).await;
         written.parents += updated.map_err(of_parent)?;
         written.embedded += embedded.len() as u64;
-        written.in_subset |= write.child.is_some_and(|child| includes(settings, &embedded, child));
+        written.in_subset |= write.embeds(&embedded);
     }
     Ok(written)
 }

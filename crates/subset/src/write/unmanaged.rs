@@ -45,7 +45,7 @@ pub(super) async fn increment_first_version(shared: &Shared, parent: &Bson, sess
 }
 
 /// Gives an unmanaged parent a version, which discards the children that only it has.
-pub(crate) async fn discard_embedded(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<()> {
+pub(super) async fn discard_embedded(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<()> {
     let settings = &shared.settings;
     let unmanaged = query::unmanaged(settings, Some(parent));
     let increment = query::increment_version(settings);
