@@ -12,7 +12,6 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::form::parent::ParentState;
 use crate::settings::Settings;
 
-/// Asks the server about itself.
 pub(crate) fn hello() -> Document {
     doc! { "hello": 1 }
 }
@@ -22,12 +21,10 @@ pub(crate) fn by_id(id: &Bson) -> Document {
     doc! { "_id": { "$eq": id } }
 }
 
-/// Projects a parent to its state.
 pub(crate) fn state(settings: &Settings) -> Document {
     doc! { "_id": 0, settings.subset.as_str(): 1, settings.version.as_str(): 1 }
 }
 
-/// Matches a parent with this version.
 fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
 }
@@ -115,7 +112,6 @@ pub(crate) fn set_subset(settings: &Settings, derived: Derived) -> Document {
     doc! { "$set": derived.fields(settings) }
 }
 
-/// Sets the subset, and adds to the total.
 pub(crate) fn set_subset_and_add(settings: &Settings, total: &FieldName, subset: Vec<Bson>, added: i64) -> Document {
     let mut update = set_subset(settings, Derived { subset, total: None });
     update.insert("$inc", doc! { total.as_str(): added });
@@ -127,7 +123,6 @@ pub(crate) fn with_total(total: &FieldName, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, total.as_str(): { "$type": ["int", "long"] } }
 }
 
-/// Increments the version.
 pub(crate) fn increment_version(settings: &Settings) -> Vec<Document> {
     vec![doc! { "$set": { settings.version.as_str(): next_version(settings) } }]
 }
@@ -138,7 +133,6 @@ fn next_version(settings: &Settings) -> Document {
     doc! { "$add": [{ "$cond": [is_version(&path), path, 0_i64] }, 1_i64] }
 }
 
-/// Matches the children of a parent.
 pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent } }
 }
@@ -148,7 +142,6 @@ pub(crate) fn children_among(settings: &Settings, parent: &Bson, ids: &[Bson]) -
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$in": ids } }
 }
 
-/// Matches one child of a parent.
 pub(crate) fn child(settings: &Settings, parent: &Bson, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$eq": id } }
 }
@@ -158,7 +151,6 @@ pub(crate) fn replace_with(child: Document) -> Vec<Document> {
     vec![doc! { "$replaceWith": { "$literal": child } }]
 }
 
-/// Projects a child to its embedded form.
 pub(crate) fn embedded(settings: &Settings) -> Document {
     let mut projection = Document::new();
     match &settings.embedded_fields {

@@ -75,7 +75,6 @@ impl Shared {
         self.consistency.get_or_try_init(detect).await.copied()
     }
 
-    /// Returns what the server reports about itself.
     pub(crate) async fn hello(&self) -> Result<Document> {
         let admin = self.parents.client().database("admin");
         Ok(admin.run_command(query::hello()).await?)
@@ -102,7 +101,6 @@ impl Shared {
         self.locks.exclusive(&document_id::text(parent)).await
     }
 
-    /// Locks several parents within this process.
     pub(crate) async fn lock_all(&self, parents: &[Bson]) -> LockedKeys {
         self.locks.exclusive_all(parents.iter().map(document_id::text)).await
     }

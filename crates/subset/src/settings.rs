@@ -35,7 +35,6 @@ impl Direction {
     }
 }
 
-/// The checked settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The array of the parent.
@@ -54,9 +53,7 @@ pub(crate) struct Settings {
     pub(crate) size: u32,
     /// The embedded fields of a child; `None` means all but `_id` and the parent.
     pub(crate) embedded_fields: Option<Vec<FieldName>>,
-    /// The consistency that the user chose.
     pub(crate) consistency: Option<Consistency>,
-    /// The retries of transactions.
     pub(crate) retry: RetryPolicy,
     /// The name of the index of the order, which reads name in their hints.
     pub(crate) order_index: String,
@@ -93,7 +90,6 @@ impl Settings {
         self.child_index = name(self.child_keys());
     }
 
-    /// Returns the indexes of the children.
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
         let unique = PlannedIndex::new(&self.child_index, self.child_keys()).unique();
         let mut indexes = vec![unique];
@@ -106,7 +102,6 @@ impl Settings {
 
 #[cfg(any(test, feature = "__fuzzing"))]
 impl Settings {
-    /// Returns the settings of the manual's example.
     pub(crate) fn example() -> Self {
         let field = |name: &str| FieldName::new(name).expect("a plain name");
         let mut settings = Self {

@@ -32,7 +32,6 @@ impl Backoff {
         Self { limit, failing: None }
     }
 
-    /// Starts again after a success.
     pub(super) fn reset(&mut self) {
         self.failing = None;
     }

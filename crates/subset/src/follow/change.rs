@@ -34,12 +34,10 @@ pub(crate) enum Effect {
     Stale(Vec<Bson>),
     /// An image of the child is missing, so its parent is unknown.
     Unknown,
-    /// The collection was dropped or renamed.
     Dropped,
 }
 
 impl Effect {
-    /// Returns the effect of an event.
     pub(crate) fn of(settings: &Settings, event: &RawDocument) -> Self {
         let (before, after) = ("fullDocumentBeforeChange", "fullDocument");
         let needed: &[&str] = match event.get_str("operationType") {
@@ -66,7 +64,6 @@ impl Effect {
     }
 }
 
-/// Opens the change stream after a position.
 pub(super) async fn watch(
     shared: &Shared,
     after: ResumeToken,
@@ -107,7 +104,6 @@ async fn open(
     Ok(watch.await.map_err(failed)?.with_type())
 }
 
-/// Converts an error of a change stream.
 pub(super) fn failed(error: DriverError) -> Error {
     if error::code(&error).is_some_and(|code| HISTORY_LOST.contains(&code)) {
         return lost().caused_by(error);
@@ -115,7 +111,6 @@ pub(super) fn failed(error: DriverError) -> Error {
     error.into()
 }
 
-/// Creates the error for lost changes.
 pub(super) fn lost() -> Error {
     Error::new(
         ErrorKind::HistoryLost,

@@ -30,10 +30,8 @@ const WAIT: Duration = Duration::from_secs(1);
 /// The same, for a follower that runs until it is current.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// A callback for the progress of a follower.
 pub(crate) type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
-/// The options of the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) enable_pre_images: bool,
@@ -43,7 +41,6 @@ pub(crate) struct Options {
     pub(crate) max_retry_time: Option<Duration>,
 }
 
-/// A follower.
 pub(crate) struct Follower<'a> {
     shared: Shared,
     options: Options,
@@ -70,7 +67,6 @@ struct Batch {
     changes: u64,
     /// By their bytes. Ids that are equal for the server can differ in their bytes, which costs one more refresh.
     parents: HashMap<Vec<u8>, Bson>,
-    /// The position after the last change.
     end: Option<ResumeToken>,
 }
 
@@ -130,7 +126,6 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Follows one change stream.
     async fn follow(&mut self) -> Result<()> {
         if !self.is_prepared {
             self.prepare().await?;

@@ -95,7 +95,6 @@ fn array_in_order() -> Error {
     )
 }
 
-/// Creates an [`InvalidArgument`](ErrorKind::InvalidArgument) error.
 pub(crate) fn invalid_argument(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -30,7 +30,6 @@ pub struct ChildToken {
 }
 
 impl ChildToken {
-    /// Returns the position of a child.
     pub(crate) fn of(settings: &Settings, child: &RawDocument) -> Self {
         let value = |field: &str| {
             child

@@ -9,7 +9,6 @@ use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
 use crate::repository::Shared;
 use crate::results::MigratedExisting;
 
-/// Migrates two existing collections.
 pub(crate) async fn migrate(
     shared: &Shared,
     discard: bool,

@@ -14,7 +14,6 @@ use crate::repair::rebuild::{rebuild, rebuild_stale};
 use crate::repository::Shared;
 use crate::results::Migrated;
 
-/// A migration of all embedded children.
 pub(crate) struct FromEmbedded<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) allow_non_empty_target: bool,
@@ -22,7 +21,6 @@ pub(crate) struct FromEmbedded<'a> {
 }
 
 impl FromEmbedded<'_> {
-    /// Migrates the embedded children of all unmanaged parents.
     pub(crate) async fn migrate(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let shared = self.shared;
         check_chunk_size(self.chunk_children)?;

@@ -10,7 +10,6 @@ use crate::repair::rebuild::rebuild_chunks;
 use crate::repository::Shared;
 use crate::results::MigratedLayout;
 
-/// Migrates from the layout of an old repository.
 pub(crate) async fn migrate(
     shared: &Shared,
     old: &Shared,

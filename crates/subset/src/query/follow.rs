@@ -1,4 +1,10 @@
 //! The commands of a follower.
+//!
+//! # Design
+//!
+//! ## Why does the server send only the parents of changed children?
+//!
+//! A refresh needs nothing else of a change, and children can be large.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -6,12 +12,6 @@ use crate::settings::Settings;
 
 /// Projects the events of the change stream to the parent of a child before and after its change. If an image is
 /// missing, so is its whole document.
-///
-/// # Design
-///
-/// ## Why are only the parents sent?
-///
-/// A refresh needs nothing else of a change, and children can be large.
 pub(crate) fn changes(settings: &Settings) -> [Document; 1] {
     let parent = settings.parent.as_str();
     [doc! { "$project": {
@@ -26,17 +26,14 @@ pub(crate) fn any_child(children: &str) -> Document {
     doc! { "find": children, "projection": { "_id": 1 }, "limit": 1, "singleBatch": true }
 }
 
-/// Lists the options of the collection of the children.
 pub(crate) fn options_of(children: &str) -> Document {
     doc! { "name": children }
 }
 
-/// Enables pre-images.
 pub(crate) fn enable_pre_images(children: &str) -> Document {
     doc! { "collMod": children, "changeStreamPreAndPostImages": { "enabled": true } }
 }
 
-/// Matches the record of a follower.
 pub(crate) fn record(name: &str) -> Document {
     doc! { "_id": name }
 }
@@ -57,7 +54,6 @@ pub(crate) fn record_settings(settings: &Settings, parents: &str, children: &str
     }
 }
 
-/// Stores the position of a follower.
 pub(crate) fn store_position(token: Bson) -> Document {
     doc! { "$set": { "token": token }, "$currentDate": { "updated": true } }
 }

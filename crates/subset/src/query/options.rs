@@ -27,7 +27,6 @@ fn child_hint(settings: &Settings) -> Hint {
     Hint::Name(settings.child_index.clone())
 }
 
-/// Options of the find of a parent's state.
 pub(crate) fn find_state(settings: &Settings, in_transaction: bool) -> FindOneOptions {
     let (criteria, concern) = latest(in_transaction);
     FindOneOptions::builder()
@@ -37,7 +36,6 @@ pub(crate) fn find_state(settings: &Settings, in_transaction: bool) -> FindOneOp
         .build()
 }
 
-/// Options of the find of the first children, as they are embedded.
 pub(crate) fn find_first_children(settings: &Settings, in_transaction: bool) -> FindOptions {
     let (criteria, concern) = latest(in_transaction);
     FindOptions::builder()
@@ -51,7 +49,6 @@ pub(crate) fn find_first_children(settings: &Settings, in_transaction: bool) -> 
         .build()
 }
 
-/// Options of a count of children.
 pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> CountOptions {
     let (criteria, concern) = latest(in_transaction);
     CountOptions::builder()
@@ -61,7 +58,7 @@ pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> Count
         .build()
 }
 
-/// Options of the find of a page of children. Its bounds are set later.
+/// Sort and bounds are set later.
 pub(crate) fn find_page(settings: &Settings, limit: u32) -> FindOptions {
     FindOptions::builder()
         .limit(i64::from(limit))
@@ -70,27 +67,22 @@ pub(crate) fn find_page(settings: &Settings, limit: u32) -> FindOptions {
         .build()
 }
 
-/// Options of the find of one child.
 pub(crate) fn find_child(settings: &Settings) -> FindOneOptions {
     FindOneOptions::builder().hint(child_hint(settings)).build()
 }
 
-/// Options of an update of one child.
 pub(crate) fn update_child(settings: &Settings) -> UpdateOptions {
     UpdateOptions::builder().hint(child_hint(settings)).build()
 }
 
-/// Options of a replacement of one child.
 pub(crate) fn replace_child(settings: &Settings) -> ReplaceOptions {
     ReplaceOptions::builder().hint(child_hint(settings)).build()
 }
 
-/// Options of a delete of children.
 pub(crate) fn delete_children(settings: &Settings) -> DeleteOptions {
     DeleteOptions::builder().hint(child_hint(settings)).build()
 }
 
-/// Options of an aggregation over a whole collection.
 pub(crate) fn scan(batch_size: Option<u32>) -> AggregateOptions {
     AggregateOptions::builder()
         .allow_disk_use(true)

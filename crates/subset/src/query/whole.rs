@@ -82,7 +82,6 @@ fn either(mut conditions: Vec<Document>) -> Document {
     }
 }
 
-/// The parents that a rebuild writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RebuildScope<'a> {
     /// All whose subset is not exactly the first of their children.

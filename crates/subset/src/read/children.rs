@@ -46,7 +46,6 @@ pub(crate) fn elements(documents: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
     Ok(elements.map_err(DriverError::from)?)
 }
 
-/// Returns whether embedded children include this child.
 pub(crate) fn includes(settings: &Settings, embedded: &[RawDocumentBuf], child: &Bson) -> bool {
     let field = settings.child_id.as_str();
     embedded

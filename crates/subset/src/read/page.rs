@@ -14,7 +14,6 @@ use crate::repository::Shared;
 use crate::results::ChildPage;
 use crate::settings::Settings;
 
-/// Reads a page of children.
 pub(crate) async fn page<C: DeserializeOwned>(
     shared: &Shared,
     parent: Result<DocumentId>,

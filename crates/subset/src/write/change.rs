@@ -17,7 +17,6 @@ use crate::settings::Settings;
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
 
-/// A change of children.
 #[derive(Debug)]
 pub(crate) enum Change {
     Insert(Vec<RawDocumentBuf>),
@@ -38,14 +37,11 @@ pub(crate) struct Write<'a> {
     pub(super) change: Change,
 }
 
-/// The result of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     /// Whether the child existed. Only a delete continues if it did not.
     pub(crate) found: bool,
-    /// Whether the child was changed.
     pub(crate) modified: bool,
-    /// Whether the child is now in the subset.
     pub(crate) in_subset: bool,
     /// The number of parents that this call wrote.
     pub(crate) parents: u64,
@@ -61,7 +57,6 @@ pub(super) struct Failure {
 }
 
 impl<'a> Write<'a> {
-    /// Changes one child.
     pub(crate) fn of_child(shared: &'a Shared, parent: Bson, id: Bson, change: Change) -> Self {
         Self {
             child: Some(id),
@@ -83,7 +78,6 @@ impl<'a> Write<'a> {
         matches!(self.change, Change::Insert(_))
     }
 
-    /// Returns whether embedded children include the child.
     pub(super) fn embeds(&self, embedded: &[RawDocumentBuf]) -> bool {
         let settings = &self.shared.settings;
         self.child
@@ -91,7 +85,6 @@ impl<'a> Write<'a> {
             .is_some_and(|child| includes(settings, embedded, child))
     }
 
-    /// Returns the number of changed children.
     pub(super) fn children(&self) -> usize {
         match &self.change {
             Change::Insert(children) => children.len(),
@@ -117,7 +110,6 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Changes the children.
     pub(super) async fn apply(&self, session: Option<&mut Session<'_>>) -> std::result::Result<Written, Failure> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
@@ -202,7 +194,6 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Returns whether a unique index is the one of the child ids.
 fn is_child_id(settings: &Settings, index: Option<&str>) -> bool {
     index == Some(settings.child_index.as_str()) || index == Some("_id_") && settings.child_id.as_str() == "_id"
 }
@@ -241,7 +232,6 @@ impl Failure {
     }
 }
 
-/// Returns the value of a field of a child.
 pub(super) fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
     child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
 }

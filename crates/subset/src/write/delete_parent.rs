@@ -24,7 +24,6 @@ use crate::repository::Shared;
 use crate::results::DeletedParent;
 use crate::settings::Consistency;
 
-/// Deletes a parent and its children.
 pub(crate) async fn delete_parent(
     shared: &Shared,
     parent: &Bson,

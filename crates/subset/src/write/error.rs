@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::{Error, ErrorKind};
 
-/// Creates the error for a parent that does not exist.
 pub(super) fn no_parent() -> Error {
     Error::new(
         ErrorKind::NotFound,

@@ -12,7 +12,6 @@ use crate::form::parent::ParentState;
 use crate::query::{self, options};
 use crate::read::find_state;
 
-/// Writes children, then their parents.
 pub(super) async fn write(write: &Write<'_>, mut session: Option<&mut Session<'_>>) -> Result<Written> {
     let shared = write.shared;
     let mut before = Vec::with_capacity(write.parents.len());
@@ -72,8 +71,8 @@ async fn refresh_all(
         let refreshed = match refreshed {
             // A read of the parent would have refused the child before it was stored.
             Err(error) if is_guess && error.kind() == ErrorKind::NotMigrated => {
-                let left = delete_orphans(write, parent, stored, session.as_deref_mut()).await;
-                return Err(with_stored(error, left.map_err(|error| with_stored(error, stored))?));
+                let left = delete_orphans(write, parent, stored, session.as_deref_mut()).await?;
+                return Err(with_stored(error, left));
             }
             // The error concerns only this parent. The others are still refreshed.
             Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotMigrated) => {
@@ -92,8 +91,8 @@ async fn refresh_all(
                 written.in_subset |= write.embeds(&embedded);
             }
             Refreshed::NoParent => {
-                let left = delete_orphans(write, parent, stored, session.as_deref_mut()).await;
-                stored_before_orphans = Some(left.map_err(|error| with_stored(error, stored))?);
+                let left = delete_orphans(write, parent, stored, session.as_deref_mut()).await?;
+                stored_before_orphans = Some(left);
             }
         }
     }

@@ -14,17 +14,14 @@ use crate::repository::Shared;
 /// The maximum number of attempts. Three suffice, unless the parent is deleted and inserted again in between.
 const MAX_ATTEMPTS: usize = 16;
 
-/// The result of a refresh.
 #[derive(Debug)]
 pub(crate) enum Refreshed {
     /// This refresh or a later one of another writer wrote the parent, or it needs no write.
     Done {
         /// The embedded children, as this refresh read them.
         embedded: Vec<RawDocumentBuf>,
-        /// Whether this refresh wrote the parent.
         written: bool,
     },
-    /// The parent does not exist.
     NoParent,
 }
 
