@@ -41,7 +41,6 @@ use self::change::{Change, Write, Written};
 use crate::repository::Shared;
 use crate::settings::Consistency;
 
-/// Writes children and their parents.
 pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {
     let shared = write.shared;
     let mut session = Session::of_caller(session).await?;

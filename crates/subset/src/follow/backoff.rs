@@ -18,7 +18,6 @@ const TRANSIENT_LABELS: [&str; 3] = [
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// Exponential backoff, up to a total time.
 #[derive(Debug)]
 pub(super) struct Backoff {
     /// The maximum time without success; `None` for no limit.

@@ -12,7 +12,6 @@ use crate::repository::Shared;
 
 const COLLECTION: &str = "mongo_patterns_followers";
 
-/// The record of the followers of one name.
 pub(super) struct Record {
     collection: Collection<Document>,
     name: String,

@@ -19,7 +19,6 @@ use mongodb::bson::{Bson, Document, Timestamp, doc};
 use crate::query::{self, whole};
 use crate::settings::Settings;
 
-/// The settings and the names of the collections.
 pub(crate) struct EmbeddedChildren<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) parents: &'a str,

@@ -13,7 +13,6 @@ use crate::repository::Shared;
 use crate::results::RebuiltAll;
 use crate::write::refresh::{Refreshed, refresh};
 
-/// Rebuilds the subsets of all stale parents.
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
     let steps = &mut Steps::run();

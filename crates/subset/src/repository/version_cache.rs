@@ -17,7 +17,6 @@ use mongodb::bson::{Bson, doc, serialize_to_vec};
 /// The maximum number of parents. The cache is cleared when it is exceeded, which costs each parent two finds.
 const MAX_PARENTS: usize = 10_000;
 
-/// A cache of versions, by parent.
 #[derive(Debug, Default)]
 pub(crate) struct VersionCache(Mutex<HashMap<Vec<u8>, Entry>>);
 

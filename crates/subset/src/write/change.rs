@@ -43,9 +43,7 @@ pub(crate) struct Written {
     pub(crate) found: bool,
     pub(crate) modified: bool,
     pub(crate) in_subset: bool,
-    /// The number of parents that this call wrote.
     pub(crate) parents: u64,
-    /// The number of children that are now embedded, in all parents.
     pub(crate) embedded: u64,
 }
 

@@ -11,7 +11,6 @@ use crate::query::{self, Derived};
 use crate::read::children::{elements, first_children, total};
 use crate::repository::Shared;
 
-/// Writes children and their parents, in the transaction of the session.
 pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
     for parent in &write.parents {
