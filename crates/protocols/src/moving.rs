@@ -1,7 +1,7 @@
 //! Moving embedded children into a collection, while writers go on.
 //!
-//! Mirrors `Moving` of `crates/subset/src/migrate/moving.rs`, the stages of `FromEmbedded::copy` in `from_embedded.rs`,
-//! `rebuild_all` of `query/whole.rs`, and `Record` of `crates/core/src/moves.rs`. An aggregation is not run as a whole: each
+//! Mirrors `FromEmbedded` of `crates/subset/src/migrate/from_embedded.rs`, the stages of `EmbeddedChildren::copy` in
+//! `query/from_embedded.rs`, `rebuild` of `query/whole.rs`, and `Record` of `crates/core/src/migration/record.rs`. An aggregation is not run as a whole: each
 //! of its lookups sees the server as it is by then, and what it merges is inserted one by one. Whoever changes the order
 //! of its stages changes [`Mover`] here, too. The writers are those of [`crate::subset`].
 //!

@@ -1,6 +1,6 @@
 //! The subset pattern: writing a child and what its parent shows of its children.
 //!
-//! Mirrors `crates/subset/src/write.rs`, `refresh.rs`, `unwritten.rs` and `action/delete_parent.rs`: what each command
+//! Mirrors `crates/subset/src/write.rs`, `write/*.rs` and `read/unmanaged.rs`: what each command
 //! matches, what is read before what, and when a refresh is done that lost. Whoever changes those changes [`write`](mod@write) or
 //! [`delete_parent`] here, too. [`crate::moving`] has the documents and the writers from here.
 //!

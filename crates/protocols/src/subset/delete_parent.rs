@@ -1,6 +1,6 @@
 //! `delete_parent`, without a transaction: the parent, then its children.
 //!
-//! Mirrors `delete` of `crates/subset/src/action/delete_parent.rs`. The server deletes many documents one after the other, in
+//! Mirrors `delete` of `crates/subset/src/write/delete_parent.rs`. The server deletes many documents one after the other, in
 //! the order of an index; what is inserted behind that place meanwhile stays. So it deletes until there are none.
 
 use super::{Documents, PARENT, name};

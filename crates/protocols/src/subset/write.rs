@@ -1,7 +1,7 @@
 //! `insert`, `update`, `delete` and `rebuild`.
 //!
-//! Mirrors `Write` of `crates/subset/src/write.rs`, `refresh` of `refresh.rs`, and `check`, `write_first` and `count_first`
-//! of `unwritten.rs`.
+//! Mirrors `write` of `crates/subset/src/write/eventual.rs` and `write/transactional.rs`, `refresh` of `write/refresh.rs`,
+//! `check` of `read/unmanaged.rs`, and `ensure_managed` and `increment_first_version` of `write/unmanaged.rs`.
 
 use super::{Child, Documents, Form, PARENT, Parent, name, top};
 use crate::world::Ran;
