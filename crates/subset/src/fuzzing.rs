@@ -13,7 +13,6 @@ use crate::query;
 use crate::query::page::{edge, index_key};
 use crate::settings::Settings;
 
-/// A typical parent type of a service.
 #[derive(Deserialize)]
 #[allow(dead_code)] // it is only decoded
 struct Product {

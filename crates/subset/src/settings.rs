@@ -5,6 +5,8 @@ use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, doc};
 
 /// What reads see between the write of a child and the write of its parent.
+///
+/// A write in a transaction of the caller is a part of that transaction, with either consistency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Consistency {
