@@ -200,16 +200,15 @@ fn actions() -> BTreeSet<String> {
         let others = [source.join("builder.rs"), source.join("combine.rs")];
         for path in files.chain(others.into_iter().filter(|path| path.exists())) {
             let text = std::fs::read_to_string(path).unwrap();
-            let mut of_use = false;
-            for line in text.lines() {
-                // The macro `action!` adds the attribute to what it declares.
-                let in_macro = line.strip_prefix("    pub struct ");
-                let declared = line.strip_prefix("pub struct ").filter(|_| of_use).or(in_macro);
-                if let Some(declared) = declared {
+            let mut is_action = false;
+            for line in text.lines().map(str::trim_start) {
+                if let Some(declared) = line.strip_prefix("pub struct ").filter(|_| is_action) {
                     let name = declared.chars().take_while(|character| character.is_alphanumeric());
                     found.insert(format!("{pattern} {}", name.collect::<String>()));
                 }
-                of_use = line.starts_with("#[must_use") || of_use && line.starts_with("#[");
+                let continues = line.starts_with("#[") || line.starts_with("///");
+                let begins = line.starts_with("#[must_use") || line.ends_with("action! {");
+                is_action = begins || is_action && continues;
             }
         }
     }

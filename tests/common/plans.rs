@@ -14,7 +14,7 @@ use crate::common::support::all;
 use crate::embedded::migration::{addresses, can_embed, index_reference, patrons, referring};
 use crate::embedded::support::stored;
 use crate::outlier::support::{again, extra_sales, sales, users};
-use crate::subset::migration::{fill, unmoved};
+use crate::subset::migration::{fill, unmigrated};
 use crate::subset::support::{Products, builder, product, review_of, reviews};
 
 /// Returns the commands that were sent, without `getMore`.
@@ -96,7 +96,7 @@ async fn a_plan_of_outliers_lists_every_transaction() {
 async fn a_plan_of_embedded_children_lists_every_chunk() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
-        let products = unmoved(db);
+        let products = unmigrated(db);
         let migration = || products.migrate_from_embedded().chunk_children(200);
         let planned = migration().plan().await.unwrap();
         assert_eq!((planned.parents, planned.children), (40, expected.len() as u64));

@@ -1,4 +1,4 @@
-//! 64 writers that insert, delete and edit at the same time, aimed at what is embedded.
+//! 64 concurrent writers that insert, delete and update, mostly embedded reviews.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ async fn add_parents(products: &Collection<Document>) {
     products.insert_many(parents).await.unwrap();
 }
 
-/// Half inserts, three deletes of ten, the rest edits of the date. What is deleted or edited is mostly embedded.
+/// Runs 50% inserts, 30% deletes and 20% updates of the date, mostly of embedded reviews.
 async fn write_mixed(repositories: &[Products]) {
     let seed: u64 = 20_261_121;
     let writers = (0..WRITERS).map(|writer| {
@@ -63,8 +63,8 @@ async fn write_mixed(repositories: &[Products]) {
     }
 }
 
-/// By one process, and as several would write, each with locks of its own.
-async fn is_right_when_they_stop(db: &TestDatabase, consistency: Consistency, processes: usize) {
+/// Runs as one process, and as several processes, each with its own per-key locks.
+async fn subsets_are_correct_when_writers_stop(db: &TestDatabase, consistency: Consistency, processes: usize) {
     let repository = || builder(db.database()).subset_size(SIZE).consistency(consistency);
     let first = ready(db, repository()).await;
     product(db).delete_many(doc! {}).await.unwrap();
@@ -86,23 +86,23 @@ async fn is_right_when_they_stop(db: &TestDatabase, consistency: Consistency, pr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eventual_subsets_are_right_when_64_writers_stop() {
+async fn eventual_subsets_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for processes in [1, 16] {
-            is_right_when_they_stop(db, Consistency::Eventual, processes).await;
+            subsets_are_correct_when_writers_stop(db, Consistency::Eventual, processes).await;
         }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactional_subsets_are_right_when_64_writers_stop() {
-    testkit::run(async |db| is_right_when_they_stop(db, Consistency::Transactional, 1).await).await;
+async fn transactional_subsets_are_correct_when_64_writers_stop() {
+    testkit::run(async |db| subsets_are_correct_when_writers_stop(db, Consistency::Transactional, 1).await).await;
 }
 
-/// Some write in transactions and some do not, as while a service is changed from one to the other.
+/// Some writers use transactions and some do not, as during the change of a service from one to the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_consistencies_together_are_right_when_they_stop() {
+async fn subsets_of_both_consistencies_are_correct_when_writers_stop() {
     testkit::run(async |db| {
         let transactional = ready(db, builder(db.database()).subset_size(SIZE)).await;
         let eventual = builder(db.database())
@@ -117,7 +117,7 @@ async fn both_consistencies_together_are_right_when_they_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_standalone_subsets_are_right_when_64_writers_stop() {
+async fn subsets_on_a_standalone_are_correct_when_64_writers_stop() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
     let database = client.database("test");
@@ -129,7 +129,7 @@ async fn on_a_standalone_subsets_are_right_when_64_writers_stop() {
     write_mixed(&repositories).await;
     assert_eq!(wrong(&parents, &children, SIZE as usize).await, []);
 
-    // a session is for causal consistency alone
+    // A session without a transaction.
     let mut session = client.start_session().await.unwrap();
     let inserted = repositories[0]
         .insert(&review_of(1, -1, 99))
@@ -147,9 +147,9 @@ async fn on_a_standalone_subsets_are_right_when_64_writers_stop() {
     assert_eq!(wrong(&parents, &children, SIZE as usize).await, []);
 }
 
-/// Reads a product and all its reviews at one moment, again and again, while others write.
+/// Reads a product and all its reviews from one snapshot, repeatedly, during concurrent writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_observer_of_transactional_writes_never_sees_a_wrong_subset() {
+async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
     testkit::run(async |db| {
         let repository = builder::<Product, Review>(db.database())
             .subset_size(SIZE)
@@ -206,10 +206,10 @@ async fn an_observer_of_transactional_writes_never_sees_a_wrong_subset() {
     .await;
 }
 
-/// Its insert found the product before that was deleted, and finds the first reviews still there. Its place in the index is
-/// one that the delete has passed.
+/// The insert reads the product before its deletion, and then finds the first reviews still stored. Its index position
+/// is one that the delete has passed already.
 #[tokio::test]
-async fn a_review_that_comes_while_its_product_is_deleted_is_not_left() {
+async fn an_insert_during_delete_parent_leaves_no_review() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let new: Vec<Review> = (1..=20).map(review).collect();
@@ -222,7 +222,7 @@ async fn a_review_that_comes_while_its_product_is_deleted_is_not_left() {
             .build()
             .unwrap();
 
-        // The insert waits for one transaction, and the delete, at its fifth review, for another.
+        // The insert waits for one transaction, and the delete waits for another, at its fifth review.
         let reviews = reviews(db);
         let mut of_insert = db.plain_client().start_session().await.unwrap();
         of_insert.start_transaction().await.unwrap();
@@ -257,10 +257,10 @@ async fn a_review_that_comes_while_its_product_is_deleted_is_not_left() {
     .await;
 }
 
-/// A writer of one product waits on the server, and keeps its per-key lock for as long. Writers of other products do not
-/// wait for it, but for the few that share its lock.
+/// A writer of one product waits on the server, and keeps its per-key lock. Writers of other products do not wait for
+/// it, except the few that share its lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn writers_of_different_products_overlap() {
+async fn writers_of_different_products_run_concurrently() {
     const PRODUCTS: i32 = 64;
     testkit::run(async |db| {
         let patient = RetryPolicy::default()
@@ -289,7 +289,7 @@ async fn writers_of_different_products_overlap() {
         let first = insert(1);
         db.recorder().sent(1).await;
         let others: Vec<_> = (2..=PRODUCTS).map(insert).collect();
-        // The hash is fixed, so always the same ones share the first one's lock: one of 63 is to be expected.
+        // The hash is fixed, so always the same products share the lock of the first one: about one of 63.
         let enough = seen.wait_for(|count| *count >= PRODUCTS - 8);
         tokio::time::timeout(Duration::from_secs(120), enough)
             .await

@@ -1,5 +1,5 @@
-//! Every write, failed and dropped at each of its commands: verify names the stale parent and no other, and a repair, or
-//! the next write to it, mends it.
+//! Every write, failed and dropped at each of its commands. `verify` reports exactly the stale parents, and a repair or
+//! the next write corrects them.
 
 use std::time::Duration;
 
@@ -33,15 +33,16 @@ const CASES: [Operation; 6] = [
     Operation::DeleteParent,
 ];
 
-/// Two products with fifteen reviews each, whose versions the repository may know, and nothing recorded.
-async fn fill(db: &TestDatabase, products: &Products, known: bool) {
+/// Inserts two products with fifteen reviews each, and fills the version cache if `cached`. Then it clears the
+/// recorder.
+async fn fill(db: &TestDatabase, products: &Products, cached: bool) {
     product(db).delete_many(doc! {}).await.unwrap();
     reviews(db).delete_many(doc! {}).await.unwrap();
     for id in 1..=2 {
         add_product(db, id).await;
         let children: Vec<Review> = (0..15).map(|n| review_of(id, n, i64::from(n))).collect();
         products.insert_many(&children).await.unwrap();
-        if known {
+        if cached {
             products.rebuild(id).await.unwrap();
         }
     }
@@ -69,13 +70,13 @@ async fn found(products: &Products) -> Vec<Finding> {
     products.verify().stream().try_collect().await.unwrap()
 }
 
-/// Checks that verify tells exactly what is wrong, and that it can be mended. Returns how much was wrong.
+/// Checks that `verify` reports exactly the stale parents, and that they can be repaired. Returns their number.
 async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_write: bool, context: &str) -> usize {
     let (findings, expected) = loop {
         let stored = async || (all(&product(db)).await, all(&reviews(db)).await);
         let before = stored().await;
         let (findings, expected) = (found(products).await, wrong(&product(db), &reviews(db), 10).await);
-        // The last command of a client that was dropped may come late.
+        // The last command of a dropped client may arrive late.
         if stored().await == before {
             break (findings, expected);
         }
@@ -97,7 +98,7 @@ async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_
     }
     assert_eq!(findings.len(), stale.len(), "{context}");
     if by_write {
-        // also one that is too old to be embedded
+        // Also a review that is too old to be embedded.
         for id in 1..=2 {
             products.insert(&review_of(id, 99, -99)).await.unwrap();
         }
@@ -106,7 +107,7 @@ async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_
         assert_eq!(repaired.len(), findings.len(), "{context}");
     }
     assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "{context}");
-    // and what was broken off can be called again
+    // An interrupted call can be repeated.
     match run(products, operation).await {
         Ok(()) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{context}"),
@@ -115,7 +116,7 @@ async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_
     findings.len()
 }
 
-/// As when the process is killed: nothing is sent after the command that was under way. Returns whether it was done.
+/// Drops a call as a kill does: nothing is sent after the running command. Returns whether the call had completed.
 async fn drop_after(db: &TestDatabase, products: &Products, operation: Operation, skip: u32) -> bool {
     let slow = FailPoint::on(&COMMANDS).skip(skip).block(Duration::from_millis(30));
     let fault = slow.enable(db).await;
@@ -134,20 +135,20 @@ async fn drop_after(db: &TestDatabase, products: &Products, operation: Operation
     done
 }
 
-/// Each operation, dropped at each of its commands. Returns how much was wrong.
+/// Drops each operation at each of its commands. Returns the number of stale parents.
 async fn dropped(db: &TestDatabase, consistency: Consistency) -> usize {
     let mut damaged = 0;
-    let known = [(Operation::Insert, true)];
-    for (operation, known) in CASES.map(|operation| (operation, false)).into_iter().chain(known) {
+    let cached = [(Operation::Insert, true)];
+    for (operation, cached) in CASES.map(|operation| (operation, false)).into_iter().chain(cached) {
         for skip in 0.. {
             let mut done = false;
             for by_write in [false, true] {
-                // Locks of its own for each, as another process has.
+                // Its own per-key locks for each, as another process has.
                 let products = builder(db.database()).consistency(consistency).build().unwrap();
                 products.ensure_indexes().await.unwrap();
-                fill(db, &products, known).await;
+                fill(db, &products, cached).await;
                 done = drop_after(db, &products, operation, skip).await;
-                let context = format!("{consistency:?} {operation:?} known {known} dropped after {skip}");
+                let context = format!("{consistency:?} {operation:?} cached {cached} dropped after {skip}");
                 damaged += check(db, &products, operation, by_write, &context).await;
             }
             if done {
@@ -159,7 +160,7 @@ async fn dropped(db: &TestDatabase, consistency: Consistency) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_dropped_at_any_command_is_found_and_mended() {
+async fn a_write_dropped_at_any_command_is_found_and_repaired() {
     testkit::run(async |db| {
         let damaged = dropped(db, Consistency::Eventual).await;
         assert!(damaged >= 15, "{damaged}");
@@ -168,17 +169,17 @@ async fn what_is_dropped_at_any_command_is_found_and_mended() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_dropped_leaves_nothing_wrong() {
+async fn a_dropped_transaction_leaves_no_stale_parent() {
     testkit::run(async |db| assert_eq!(dropped(db, Consistency::Transactional).await, 0)).await;
 }
 
-/// An error tells whether the child is stored although its product is not written.
+/// The error reports whether the child is stored although its product was not written.
 #[tokio::test]
-async fn what_fails_at_any_command_says_what_is_stored() {
+async fn a_write_that_fails_at_any_command_reports_what_is_stored() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let mut failed = 0;
-        for (operation, known) in [
+        for (operation, cached) in [
             (Operation::Insert, false),
             (Operation::Insert, true),
             (Operation::Update, false),
@@ -186,7 +187,7 @@ async fn what_fails_at_any_command_says_what_is_stored() {
             (Operation::Delete, false),
         ] {
             for skip in 0.. {
-                fill(db, &products, known).await;
+                fill(db, &products, cached).await;
                 let before = all(&reviews(db)).await;
                 let fault = FailPoint::on(&COMMANDS).skip(skip).error_code(96).enable(db).await;
                 let outcome = run(&products, operation).await;
@@ -209,12 +210,12 @@ async fn what_fails_at_any_command_says_what_is_stored() {
     .await;
 }
 
-/// A review of a product that is gone cannot be taken back where it was there before, or where the server fails.
+/// A review of a deleted product cannot be undone if it existed before, or if the server fails.
 #[tokio::test]
-async fn what_stays_without_its_product_is_told() {
+async fn a_review_that_remains_without_its_product_is_reported() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
-        let told = |error: Error, kind: ErrorKind| {
+        let check_error = |error: Error, kind: ErrorKind| {
             assert_eq!((error.kind(), error.stored_count()), (kind, Some(1)), "{error:?}");
             assert!(!error.to_string().contains("nothing was"), "{error:?}");
             assert!(!error.is_transient() && !error.is_invalid_input(), "{error:?}");
@@ -231,22 +232,22 @@ async fn what_stays_without_its_product_is_told() {
         };
         let (updated, ()) = futures::future::join(update, delete).await;
         fault.disable().await;
-        told(updated.unwrap_err(), ErrorKind::NotFound);
+        check_error(updated.unwrap_err(), ErrorKind::NotFound);
 
         fill(db, &products, true).await;
         product(db).delete_one(doc! { "_id": 1 }).await.unwrap();
         let fault = FailPoint::on(&["delete"]).error_code(96).enable(db).await;
         let error = products.insert(&review(20)).await.unwrap_err();
         fault.disable().await;
-        told(error, ErrorKind::Driver);
+        check_error(error, ErrorKind::Driver);
         assert_eq!(reviews(db).count_documents(doc! { "review_id": 20 }).await.unwrap(), 1);
     })
     .await;
 }
 
-/// A product that goes away under an insert takes the review with it.
+/// An insert whose product is deleted concurrently deletes its review.
 #[tokio::test]
-async fn an_insert_that_meets_a_delete_of_its_product_leaves_no_review() {
+async fn an_insert_with_a_concurrent_delete_of_its_product_leaves_no_review() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let fault = FailPoint::on(&["insert"])
@@ -272,7 +273,7 @@ async fn an_insert_that_meets_a_delete_of_its_product_leaves_no_review() {
     .await;
 }
 
-/// Waits until the server has no command of the test's client under way.
+/// Waits until the server executes no command of the test's client.
 async fn quiet(db: &TestDatabase) {
     let admin = db.plain_client().database("admin");
     let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };

@@ -1,4 +1,4 @@
-//! Other programs write reviews past the repository, and a follower keeps the products right.
+//! Other programs write reviews without the repository, and a follower refreshes the products.
 
 use futures::future::join_all;
 use mongo_patterns::subset::{Consistency, Followed};
@@ -12,7 +12,7 @@ use crate::subset::migration::{fill, of_product};
 use crate::subset::support::*;
 
 #[tokio::test]
-async fn what_others_wrote_before_it_and_while_it_was_off_is_followed() {
+async fn changes_before_the_follower_and_while_it_was_off_are_followed() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 40).await else { return };
         write_plainly(&reviews(db), 40, 0, 300).await;
@@ -34,15 +34,15 @@ async fn what_others_wrote_before_it_and_while_it_was_off_is_followed() {
         let versions = all(&product(db)).await;
         let third = follow().await.unwrap();
         assert_eq!((third.rebuilt, third.changes, third.refreshed), (0, 0, 0));
-        assert_eq!(all(&product(db)).await, versions, "nothing is refreshed again");
+        assert_eq!(all(&product(db)).await, versions, "no parent is refreshed again");
         assert_eq!(all(&records(db)).await.len(), 1);
     })
     .await;
 }
 
-/// A thousand changes of three products are few commands, and of each change little travels.
+/// A thousand changes of three products need few commands, and the server sends little of each change.
 #[tokio::test]
-async fn changes_of_one_parent_that_come_together_make_one_refresh() {
+async fn changes_of_one_parent_in_a_batch_need_one_refresh() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 3, 1000).await else {
             return;
@@ -57,7 +57,7 @@ async fn changes_of_one_parent_that_come_together_make_one_refresh() {
         assert_eq!(refreshes.count(), 3);
         let names = db.recorder().names();
         let others = names.iter().filter(|name| *name != "getMore" && *name != "killCursors");
-        // hello, listCollections, the record, the time, the stream; three for each product; the record
+        // hello, listCollections, the record, the time, the stream; three for each product; the record.
         assert_eq!(others.count(), 5 + 3 * 3 + updates.len() - 3, "{names:?}");
         assert!(updates.len() <= 5, "{names:?}");
         let event = commands.iter().find_map(|command| {
@@ -80,9 +80,9 @@ async fn changes_of_one_parent_that_come_together_make_one_refresh() {
     .await;
 }
 
-/// Four followers of two names, four programs that write past the repository, and four that write by it.
+/// Four followers of two names, four programs that write without the repository, and four that use it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_beside_each_other_and_all_kinds_of_writers() {
+async fn followers_run_concurrently_with_each_other_and_all_writers() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 20).await else { return };
         products
@@ -147,18 +147,18 @@ async fn followers_beside_each_other_and_all_kinds_of_writers() {
             .wait_for(|up_to| up_to.is_some_and(|up_to| up_to >= last))
             .await
             .unwrap();
-        assert_right(db, &products, "one of them is there").await;
+        assert_right(db, &products, "while one of them runs").await;
         stop.send_replace(true);
         let done: Vec<Followed> = join_all(followers).await.into_iter().map(Result::unwrap).collect();
         assert!(done.iter().all(|done| done.changes > 0), "{done:?}");
-        assert_right(db, &products, "all have ended").await;
+        assert_right(db, &products, "after all have ended").await;
         assert_eq!(all(&records(db)).await.len(), 2);
     })
     .await;
 }
 
 #[tokio::test]
-async fn one_that_is_stopped_has_nothing_to_do_again() {
+async fn a_stopped_follower_leaves_no_work_to_repeat() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 5).await else { return };
         let (stop, stopped) = oneshot::channel::<()>();
@@ -172,7 +172,7 @@ async fn one_that_is_stopped_has_nothing_to_do_again() {
             }
         });
         let (followed, ()) = tokio::join!(follow, async {
-            // by then the follower has begun
+            // The follower has begun by then.
             db.recorder().sent(8).await;
             write_plainly(&reviews(db), 5, 0, 200).await;
         });
@@ -186,7 +186,7 @@ async fn one_that_is_stopped_has_nothing_to_do_again() {
         assert_right(db, &products, "").await;
         let again = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((again.changes, again.refreshed), (0, 0));
-        // one that is stopped before it begins does nothing
+        // A follower that is stopped before it begins does nothing.
         let stopped = products.follow("another").until(std::future::ready(())).await.unwrap();
         assert_eq!((stopped.rebuilt, stopped.up_to), (0, None));
         assert_eq!(all(&records(db)).await.len(), 1);
@@ -194,9 +194,9 @@ async fn one_that_is_stopped_has_nothing_to_do_again() {
     .await;
 }
 
-/// Ids of any type, values that look like operators, and what is no parent.
+/// Ids of any type, values that look like operators, and values that are no parent.
 #[tokio::test]
-async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
+async fn a_parent_has_any_id_and_other_values_are_ignored() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 2).await else { return };
         let ids: [Bson; 7] = [
@@ -231,7 +231,7 @@ async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
         assert_eq!((followed.changes, followed.refreshed), (12, 7));
         assert_eq!(count_wrong(db).await, 0);
 
-        // replaced, by a pipeline, by a path, without their parent, and gone
+        // Replaced, updated by a pipeline or by a path, without their parent, and deleted.
         let by = |id: i32| doc! { "review_id": id };
         reviews(db).replace_one(by(0), review(0, &ids[1])).await.unwrap();
         let pipeline = [doc! { "$set": { "product_id": { "$literal": &ids[2] } } }];
@@ -258,9 +258,9 @@ async fn a_parent_is_any_id_and_what_is_none_is_passed_over() {
     .await;
 }
 
-/// What another program writes shows while the follower waits.
+/// A change of another program is visible while the follower waits for more.
 #[tokio::test]
-async fn a_change_is_followed_as_it_comes() {
+async fn a_change_is_followed_immediately() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 1, 0).await else { return };
         let (up_to, mut reached) = watch::channel(None);
@@ -287,9 +287,10 @@ async fn a_change_is_followed_as_it_comes() {
     .await;
 }
 
-/// Before and after it together, a review is larger than a document may be. Only its product travels.
+/// The images of a review before and after its change exceed the size limit together. So the server sends only its
+/// product.
 #[tokio::test]
-async fn a_child_may_be_as_large_as_a_document() {
+async fn a_followed_child_may_have_the_size_limit_of_a_document() {
     testkit::run(async |db| {
         if followed(db, 1).await.is_none() {
             return;
@@ -326,9 +327,9 @@ async fn a_child_may_be_as_large_as_a_document() {
     .await;
 }
 
-/// A move copies the children, which the follower sees. It leaves a parent alone that is not moved yet.
+/// The follower sees the children that a migration copies. It leaves a parent unchanged that is not migrated yet.
 #[tokio::test]
-async fn what_is_not_moved_yet_is_left_to_the_move() {
+async fn a_follower_leaves_unmanaged_parents_to_the_migration() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 1).await else { return };
         product(db).delete_many(doc! {}).await.unwrap();
@@ -338,20 +339,20 @@ async fn what_is_not_moved_yet_is_left_to_the_move() {
             products.retain(|product| product.get_array("reviews").is_ok_and(|reviews| !reviews.is_empty()));
             products
         };
-        let unmoved = with_reviews().await;
+        let unmanaged = with_reviews().await;
         let follow = || products.follow(NAME).enable_pre_images().run_until_current();
         assert_eq!(follow().await.unwrap().rebuilt, 1);
-        // As a move does that is killed between its two commands.
-        let embedded = unmoved[0].get_array("reviews").unwrap();
+        // Like a migration that is killed between its two commands.
+        let embedded = unmanaged[0].get_array("reviews").unwrap();
         let copied = of_product(1, embedded[0].as_document().unwrap());
         reviews(db).insert_one(copied).await.unwrap();
         let followed = follow().await.unwrap();
         assert_eq!((followed.changes, followed.refreshed), (1, 0));
-        assert_eq!(with_reviews().await, unmoved);
+        assert_eq!(with_reviews().await, unmanaged);
 
         products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
         assert!(follow().await.unwrap().changes > 0);
-        assert_right(db, &products, "after the move").await;
+        assert_right(db, &products, "after the migration").await;
     })
     .await;
 }

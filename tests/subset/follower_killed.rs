@@ -1,4 +1,4 @@
-//! A follower that is broken off, fails, or loses the server: the next one goes on, and nothing is missed.
+//! A follower that is interrupted, fails, or loses the server: the next one resumes, and misses nothing.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -28,12 +28,12 @@ const COMMANDS: [&str; 8] = [
     "update",
 ];
 
-/// A repository with locks of its own and nothing checked yet, as a new process has.
+/// Returns a repository with its own per-key locks that has checked nothing yet, as in a new process.
 fn restarted(db: &TestDatabase) -> Products {
     builder(db.database()).build().unwrap()
 }
 
-/// Follows until so many commands were sent, and is dropped then. Returns whether it had ended by itself.
+/// Follows until this number of commands was sent, and is then dropped. Returns whether it had ended before.
 async fn drop_after(db: &TestDatabase, commands: u32) -> bool {
     let products = restarted(db);
     db.recorder().clear();
@@ -53,9 +53,9 @@ async fn drop_after(db: &TestDatabase, commands: u32) -> bool {
     ended
 }
 
-/// Dropped at each of its commands, with a backlog of some changes each time, the first time before it has begun.
+/// Drops it at each of its commands, with a backlog of some changes each time, at first before it has begun.
 #[tokio::test]
-async fn what_is_dropped_at_any_command_is_gone_on_with() {
+async fn a_follower_dropped_at_any_command_is_resumed() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 3).await else { return };
         for first in [true, false] {
@@ -81,9 +81,9 @@ async fn what_is_dropped_at_any_command_is_gone_on_with() {
     .await;
 }
 
-/// An error that does not pass by itself ends it, and it can be called again.
+/// A permanent error ends it, and it can be called again.
 #[tokio::test]
-async fn what_fails_at_any_command_can_be_called_again() {
+async fn a_follower_that_fails_at_any_command_can_be_called_again() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 3, 0).await else { return };
         let mut failed = 0;
@@ -107,9 +107,9 @@ async fn what_fails_at_any_command_can_be_called_again() {
     .await;
 }
 
-/// Broken connections and time limits, more often than the driver tries.
+/// Broken connections and time limits, more often than the driver retries.
 #[tokio::test]
-async fn an_error_that_passes_does_not_end_it() {
+async fn a_transient_error_does_not_end_it() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 5, 0).await else { return };
         let mut writer = 0;
@@ -127,7 +127,7 @@ async fn an_error_that_passes_does_not_end_it() {
                 assert_right(db, &products, commands[0]).await;
             }
         }
-        // and with an end to its patience, it says how often it tried
+        // With a retry time, its error has the number of attempts.
         let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
         let follow = products.follow(NAME).max_retry_time(Duration::from_millis(350));
         let error = follow.await.unwrap_err();
@@ -138,9 +138,9 @@ async fn an_error_that_passes_does_not_end_it() {
     .await;
 }
 
-/// As it says while it starts again. And a query is ended (175) while the node takes back what it had alone.
+/// A node reports this while it restarts. And it kills a query (175) while it rolls back its own writes.
 #[tokio::test]
-async fn a_node_that_is_neither_primary_nor_secondary_for_the_moment_does_not_end_it() {
+async fn a_node_that_is_temporarily_neither_primary_nor_secondary_does_not_end_it() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 5, 30).await else {
             return;
@@ -158,14 +158,14 @@ async fn a_node_that_is_neither_primary_nor_secondary_for_the_moment_does_not_en
     .await;
 }
 
-/// While it waits for the server, it can be stopped.
+/// It can be stopped while it waits for the server.
 #[tokio::test]
-async fn one_that_has_no_server_can_be_stopped() {
+async fn a_follower_without_a_server_can_be_stopped() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 1, 5).await else { return };
         let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
         let stop = async {
-            // the stream is tried for the third time
+            // The third attempt to open the stream.
             let aggregates = || db.recorder().names().iter().filter(|name| *name == "aggregate").count();
             while aggregates() < 3 {
                 let sent = db.recorder().round_trips();
@@ -180,7 +180,7 @@ async fn one_that_has_no_server_can_be_stopped() {
     .await;
 }
 
-/// A process that follows, and says so after each batch.
+/// Starts a process that follows, and prints a line after each batch.
 fn process(db: &TestDatabase) -> Child {
     Command::new(env!("CARGO_BIN_EXE_follow-reviews"))
         .args([db.server().uri(), db.database().name(), NAME])
@@ -189,9 +189,9 @@ fn process(db: &TestDatabase) -> Child {
         .unwrap()
 }
 
-/// Processes that are killed at any moment while others write.
+/// Processes that are killed at any moment during concurrent writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_are_killed_one_after_the_other() {
+async fn killed_processes_are_resumed() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 20, 0).await else {
             return;
@@ -263,7 +263,7 @@ async fn it_survives_the_death_of_the_primary() {
         }
     });
     if reached.changed().await.is_err() {
-        // older than MongoDB 6.0
+        // Older than MongoDB 6.0.
         assert_eq!(follower.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);
         return;
     }
@@ -271,7 +271,7 @@ async fn it_survives_the_death_of_the_primary() {
     let writer = tokio::spawn(async move {
         for id in 0..300 {
             let new = mongodb::bson::serialize_to_document(&review_of(id % 10 + 1, id, id.into())).unwrap();
-            // What is stored although it failed is found by its id.
+            // A review that is stored although its insert failed is found by its id.
             while let Err(error) = children.insert_one(new.clone()).await {
                 if mongo_patterns_core::error::duplicate_key(&error).is_some() {
                     break;
@@ -291,7 +291,7 @@ async fn it_survives_the_death_of_the_primary() {
     let last = reply.get_timestamp("operationTime").unwrap();
     let there = reached.wait_for(|at| at.up_to.is_some_and(|up_to| up_to >= last));
     let there = tokio::time::timeout(Duration::from_secs(120), there).await;
-    let followed = *there.expect("the follower stands still").unwrap();
+    let followed = *there.expect("the follower makes no progress").unwrap();
     assert!(followed.changes >= 400 && followed.rebuilt == 1, "{followed:?}");
     follower.abort();
     assert_eq!(wrong(&parents, &database.collection("review"), 10).await, []);

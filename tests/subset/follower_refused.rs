@@ -1,4 +1,4 @@
-//! What a follower cannot do, and what it does where changes are lost.
+//! Requirements of a follower, and lost changes.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::SubsetRepository;
@@ -18,7 +18,7 @@ async fn set_pre_images(db: &TestDatabase, enabled: bool) {
 }
 
 #[tokio::test]
-async fn a_standalone_cannot_be_followed() {
+async fn a_standalone_is_refused() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("test");
     let products: Products = builder(&database).build().unwrap();
@@ -30,7 +30,7 @@ async fn a_standalone_cannot_be_followed() {
 }
 
 #[tokio::test]
-async fn without_indexes_or_pre_images_nothing_is_begun() {
+async fn missing_indexes_or_pre_images_are_refused() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 1).await else { return };
         write_plainly(&reviews(db), 1, 0, 5).await;
@@ -52,7 +52,7 @@ async fn without_indexes_or_pre_images_nothing_is_begun() {
             .run_until_current()
             .await
             .unwrap();
-        // they stay on, and are not set again
+        // They stay enabled, and are not set again.
         db.recorder().clear();
         products
             .follow(NAME)
@@ -67,7 +67,7 @@ async fn without_indexes_or_pre_images_nothing_is_begun() {
 }
 
 #[tokio::test]
-async fn a_name_is_of_one_pair_of_collections_and_fields() {
+async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 1, 3).await else { return };
         let other = SubsetRepository::<Document, Document>::builder(
@@ -90,7 +90,7 @@ async fn a_name_is_of_one_pair_of_collections_and_fields() {
         );
         assert_eq!(all(&records(db)).await, record);
         other.follow("newest").run_until_current().await.unwrap();
-        // another size, order or choice of fields is the same follower
+        // A follower with another size, order or other embedded fields is the same one.
         let larger: Products = builder(db.database()).subset_size(20).build().unwrap();
         assert_eq!(larger.follow(NAME).run_until_current().await.unwrap().changes, 3);
 
@@ -105,7 +105,7 @@ async fn a_name_is_of_one_pair_of_collections_and_fields() {
 }
 
 #[tokio::test]
-async fn a_dropped_collection_ends_it_and_it_begins_anew() {
+async fn a_dropped_collection_ends_it_and_the_next_one_starts_from_the_beginning() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 3, 10).await else {
             return;
@@ -141,9 +141,9 @@ async fn a_dropped_collection_ends_it_and_it_begins_anew() {
     .await;
 }
 
-/// Deletes of which the server does not know what was deleted.
+/// Deletes whose pre-images the server does not have.
 #[tokio::test]
-async fn where_changes_are_lost_all_is_made_anew() {
+async fn lost_changes_rebuild_all_subsets() {
     testkit::run(async |db| {
         let Some(products) = behind(db, 20, 200).await else {
             return;
@@ -173,7 +173,7 @@ async fn where_changes_are_lost_all_is_made_anew() {
         assert_eq!(followed.rebuilt, 1);
         assert_right(db, &products, "").await;
 
-        // the same, while it follows
+        // The same during the run of a follower.
         let mut begun = false;
         let (more, mut last) = tokio::sync::watch::channel(None);
         let follow = products.follow(NAME).enable_pre_images().on_progress(|at| {
@@ -200,9 +200,9 @@ async fn where_changes_are_lost_all_is_made_anew() {
     .await;
 }
 
-/// A place that the oplog does not reach back to: what the server says then.
+/// A position that is older than the oplog: the server's errors.
 #[tokio::test]
-async fn a_place_that_is_too_old_is_lost() {
+async fn a_position_older_than_the_oplog_is_lost() {
     testkit::run(async |db| {
         for (commands, code) in [(["aggregate"], 286), (["aggregate"], 280), (["getMore"], 136)] {
             let Some(products) = behind(db, 5, 50).await else {
@@ -215,7 +215,7 @@ async fn a_place_that_is_too_old_is_lost() {
             fault.disable().await;
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
             assert!(error.as_driver_error().is_some());
-            // what was there before it was lost is done
+            // Changes before the lost position are processed.
             assert_eq!(count_wrong(db).await == 0, commands == ["getMore"]);
             write_plainly(&reviews(db), 5, 1, 5).await;
             let fault = fail.enable(db).await;
@@ -224,7 +224,7 @@ async fn a_place_that_is_too_old_is_lost() {
             assert_eq!(followed.rebuilt, 1, "{code}");
             assert_right(db, &products, "").await;
 
-            // it does not go on and on
+            // It does not rebuild in an endless loop.
             let fault = FailPoint::on(&["getMore"]).error_code(code).enable(db).await;
             db.recorder().clear();
             let error = products.follow(NAME).await.unwrap_err();
@@ -243,7 +243,7 @@ async fn a_place_that_is_too_old_is_lost() {
 }
 
 #[tokio::test]
-async fn one_that_never_rebuilds_begins_with_what_comes() {
+async fn a_follower_without_rebuilds_starts_with_later_changes() {
     testkit::run(async |db| {
         let Some(products) = followed(db, 2).await else { return };
         write_plainly(&reviews(db), 1, 0, 5).await;
@@ -268,7 +268,7 @@ async fn one_that_never_rebuilds_begins_with_what_comes() {
     .await;
 }
 
-/// Read concerns that a change stream does not take, and a write concern under which a failover takes back.
+/// Read concerns that a change stream does not accept, and a write concern under which a failover rolls back writes.
 #[tokio::test]
 async fn the_concerns_of_the_collections_do_not_matter() {
     testkit::run(async |db| {

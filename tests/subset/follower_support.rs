@@ -1,4 +1,4 @@
-//! What the tests of the follower share: programs that write reviews past the repository.
+//! Shared by the tests of the follower: programs that write reviews without the repository.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -12,7 +12,8 @@ use crate::subset::support::*;
 
 pub const NAME: &str = "reviews";
 
-/// A repository over products 1 to so many, with nothing recorded; `None` where the server cannot do it, and says so.
+/// Returns a repository over products from 1 to a number, with a clear recorder. `None` if the server cannot be
+/// followed.
 pub async fn followed(db: &TestDatabase, parents: i32) -> Option<Products> {
     let products = products(db, Consistency::Eventual).await;
     if !at_least(db, 6) {
@@ -30,7 +31,7 @@ pub async fn followed(db: &TestDatabase, parents: i32) -> Option<Products> {
     Some(products)
 }
 
-/// The same, with a follower that has been there, and then so many writes past it.
+/// Does the same, then runs a follower, and then this number of writes without the repository.
 pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Option<Products> {
     let products = followed(db, parents).await?;
     products
@@ -44,7 +45,7 @@ pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Option<Prod
     Some(products)
 }
 
-/// Inserts, edits of what the order goes by, deletes, and moves to other parents, by the plain driver. Each is a change.
+/// Inserts reviews, updates the fields of the order, deletes reviews, and moves them to other parents, by the driver.
 pub async fn write_plainly(reviews: &Collection<Document>, parents: i32, writer: i32, writes: u64) {
     let mut random = Random(20_261_121 + writer as u64);
     let mut mine: Vec<(i32, i32)> = Vec::new();
@@ -59,23 +60,23 @@ pub async fn write_plainly(reviews: &Collection<Document>, parents: i32, writer:
             mine.push((parent, id));
             continue;
         }
-        let place = random.below(mine.len() as u64) as usize;
-        let one = doc! { "product_id": mine[place].0, "review_id": mine[place].1 };
+        let position = random.below(mine.len() as u64) as usize;
+        let one = doc! { "product_id": mine[position].0, "review_id": mine[position].1 };
         if what < 7 {
             let edit = doc! { "$set": { "published_date": day, "review_author": format!("w{writer}-{n}") } };
             assert_eq!(reviews.update_one(one, edit).await.unwrap().modified_count, 1);
         } else if what < 8 {
             assert_eq!(reviews.delete_one(one).await.unwrap().deleted_count, 1);
-            mine.swap_remove(place);
+            mine.swap_remove(position);
         } else {
             let moved = doc! { "$set": { "product_id": parent, "review_author": format!("w{writer}-{n}") } };
             assert_eq!(reviews.update_one(one, moved).await.unwrap().modified_count, 1);
-            mine[place].0 = parent;
+            mine[position].0 = parent;
         }
     }
 }
 
-/// The time of the server's last write.
+/// Returns the time of the server's last write.
 pub async fn operation_time(db: &TestDatabase) -> Timestamp {
     let find = doc! { "find": "review", "limit": 1, "singleBatch": true };
     let database = db.plain_client().database(db.database().name());
@@ -85,19 +86,19 @@ pub async fn operation_time(db: &TestDatabase) -> Timestamp {
     }
 }
 
-/// Checks each subset by our own count, and by verify.
+/// Checks each subset by the test's own computation, and by `verify`.
 pub async fn assert_right(db: &TestDatabase, products: &Products, context: &str) {
     assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "{context}");
     let found: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
     assert_eq!(found, [], "{context}");
 }
 
-/// How many products are wrong.
+/// Returns the number of stale products.
 pub async fn count_wrong(db: &TestDatabase) -> usize {
     wrong(&product(db), &reviews(db), 10).await.len()
 }
 
-/// What the followers have noted.
+/// Returns the records of the followers.
 pub fn records(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("mongo_patterns_followers")
 }

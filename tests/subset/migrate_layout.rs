@@ -1,4 +1,4 @@
-//! Collections without a subset get one, and order, size and embedded fields of live ones change.
+//! The migrations of existing collections, and to another order, size or other embedded fields.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::subset::support::*;
 
 const PARENTS: i32 = 20;
 
-/// Products with reviews, and no subset; and reviews of no product.
+/// Inserts products with reviews and without subsets, and reviews without a product.
 async fn load(db: &TestDatabase) {
     let parents = (1..=PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget" });
     product(db).insert_many(parents).await.unwrap();
@@ -32,7 +32,7 @@ async fn load(db: &TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_collections_get_a_subset_while_writers_go_on() {
+async fn two_collections_are_migrated_with_concurrent_writers() {
     testkit::run(async |db| {
         load(db).await;
         let products: Products = builder(db.database()).build().unwrap();
@@ -62,7 +62,7 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
             tokio::task::yield_now().await;
         }
         let mut progress = Vec::new();
-        let adopted = products
+        let migrated = products
             .migrate_existing()
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
@@ -71,16 +71,16 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
         for writer in writers {
             writer.await.unwrap();
         }
-        assert_eq!((adopted.parents, adopted.orphans), (PARENTS as u64, 3));
+        assert_eq!((migrated.parents, migrated.orphans), (PARENTS as u64, 3));
         assert_eq!(progress.last(), Some(&(PARENTS as u64, PARENTS as u64)));
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
-        assert_eq!(findings(&products).await.len(), 1, "the children of none");
+        assert_eq!(findings(&products).await.len(), 1, "the children without a parent");
 
-        // once more writes nothing
+        // A second call writes nothing.
         let before = all(&product(db)).await;
         let again = products.migrate_existing().await.unwrap();
         assert_eq!(
-            (again.parents, again.one_by_one, again.created_indexes.len()),
+            (again.parents, again.rebuilt_individually, again.created_indexes.len()),
             (PARENTS as u64, 0, 0)
         );
         assert_eq!(all(&product(db)).await, before);
@@ -89,7 +89,7 @@ async fn two_collections_get_a_subset_while_writers_go_on() {
 }
 
 #[tokio::test]
-async fn an_adoption_that_fails_at_any_command_is_finished_by_the_next() {
+async fn a_migration_of_existing_collections_that_fails_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
         let mut failed = 0;
         for skip in 0.. {
@@ -107,9 +107,9 @@ async fn an_adoption_that_fails_at_any_command_is_finished_by_the_next() {
                 "createIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let adopted = products.migrate_existing().await;
+            let migrated = products.migrate_existing().await;
             fault.disable().await;
-            if adopted.is_ok() {
+            if migrated.is_ok() {
                 break;
             }
             failed += 1;
@@ -121,9 +121,9 @@ async fn an_adoption_that_fails_at_any_command_is_finished_by_the_next() {
     .await;
 }
 
-/// Two children of one parent that have the same id.
+/// Two children of one parent with the same id.
 #[tokio::test]
-async fn children_that_break_the_rules_stop_an_adoption_before_it_writes() {
+async fn children_with_equal_ids_stop_a_migration_before_it_writes() {
     testkit::run(async |db| {
         load(db).await;
         let twice = mongodb::bson::serialize_to_document(&review_of(4, 1, 7)).unwrap();
@@ -139,7 +139,7 @@ async fn children_that_break_the_rules_stop_an_adoption_before_it_writes() {
 
 type Other = SubsetRepositoryBuilder<Product, Review>;
 
-/// By the name of the author.
+/// Returns a repository whose order is the author.
 fn by_author(database: &Database) -> Other {
     let common = SubsetRepository::<Product, Review>::builder(
         database.collection::<Document>("product"),
@@ -152,7 +152,7 @@ fn by_author(database: &Database) -> Other {
         .order_by("review_author", Direction::Ascending)
 }
 
-/// What the subset of a product must be by that order.
+/// Returns the expected subset of a product by that order.
 fn first_by_author(product: i32, reviews: &[Document], size: usize) -> Vec<Bson> {
     let mut of_product: Vec<&Document> = reviews
         .iter()
@@ -173,7 +173,7 @@ fn first_by_author(product: i32, reviews: &[Document], size: usize) -> Vec<Bson>
     embedded.collect()
 }
 
-/// Writers with the old order write until they are refused, and go on with the new one.
+/// Writers with the old order write until they are refused, and continue with the new one.
 async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
     for name in ["product", "review"] {
         db.plain_collection::<Document>(name).drop().await.unwrap();
@@ -244,7 +244,7 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
         changed.dropped_index.as_deref(),
         Some("product_id_1_published_date_-1_review_id_-1")
     );
-    assert_eq!(refused.load(Ordering::Relaxed), 8, "each was refused once");
+    assert_eq!(refused.load(Ordering::Relaxed), 8, "each writer was refused once");
     let children = all(&reviews(db)).await;
     for parent in all(&product(db)).await {
         let id = parent.get_i32("_id").unwrap();
@@ -254,24 +254,24 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
             "product {id}"
         );
     }
-    assert_eq!(findings(&new).await.len(), 1, "the children of none");
+    assert_eq!(findings(&new).await.len(), 1, "the children without a parent");
     let error = old.rebuild(1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_order_under_transactional_writers() {
+async fn another_order_with_concurrent_transactional_writers() {
     testkit::run(async |db| another_order_under_load(db, Consistency::Transactional).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_order_under_eventual_writers() {
+async fn another_order_with_concurrent_eventual_writers() {
     testkit::run(async |db| another_order_under_load(db, Consistency::Eventual).await).await;
 }
 
-/// A refresh by the old order that has read its children, and writes them after the change, if it may.
+/// A refresh by the old order has read its children, and tries to write them after the migration.
 #[tokio::test]
-async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
+async fn children_read_by_the_old_order_are_not_written_after_the_migration() {
     testkit::run(async |db| {
         add_product(db, 1).await;
         let mut second = review_of(1, 2, 0);
@@ -286,7 +286,7 @@ async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
         old.migrate_existing().await.unwrap();
         old.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [1]);
-        // A writer with the new order has begun before the change, so its product is right by then.
+        // A writer with the new order has begun before the migration, so its product is correct by then.
         let database = db.plain_client().database(db.database().name());
         let new: Products = by_author(&database).subset_size(1).build().unwrap();
         new.ensure_indexes().await.unwrap();
@@ -294,7 +294,7 @@ async fn what_was_read_by_the_old_order_is_not_written_after_the_change() {
         assert_eq!(embedded(db).await, [2]);
         db.recorder().clear();
         let mut late = Box::pin(old.rebuild(1).into_future());
-        // Version and children are read, and the update is held.
+        // Version and children are read, and the update waits.
         let slow = FailPoint::on(&["update"])
             .times(1)
             .block(std::time::Duration::from_secs(2));
@@ -343,8 +343,8 @@ async fn another_size_and_other_fields() {
             assert_eq!(fields, if embed.is_some() { 2 } else { 3 });
             let before = all(&product(db)).await;
             new.migrate_layout_from(&old).await.unwrap();
-            assert_eq!(all(&product(db)).await, before, "what is right is not written");
-            // a writer with the old settings, that was not replaced yet
+            assert_eq!(all(&product(db)).await, before, "a correct parent is not written");
+            // A writer with the old settings that is not replaced yet.
             old.insert(&review_of(PARENTS, 1000 + n as i32, 999)).await.unwrap();
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             assert_eq!(found.get_array("reviews").unwrap().len(), 10);
@@ -357,7 +357,7 @@ async fn another_size_and_other_fields() {
 }
 
 #[tokio::test]
-async fn a_change_that_fails_at_any_command_is_finished_by_the_next() {
+async fn a_migration_of_the_layout_that_fails_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
         let mut failed = 0;
         for skip in 0.. {
@@ -394,7 +394,7 @@ async fn a_change_that_fails_at_any_command_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn other_names_or_collections_are_no_change() {
+async fn other_names_or_collections_are_refused() {
     testkit::run(async |db| {
         let old: Products = builder(db.database()).build().unwrap();
         let renamed: Products = builder(db.database()).subset_field("newest").build().unwrap();
@@ -404,7 +404,7 @@ async fn other_names_or_collections_are_no_change() {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
         assert_eq!(db.recorder().round_trips(), 0);
-        // An index of the old name that is another.
+        // An index with the old name and another definition.
         let keys = doc! { "product_id": 1 };
         let options = mongodb::options::IndexOptions::builder()
             .name("product_id_1_published_date_-1_review_id_-1".to_owned())

@@ -1,4 +1,4 @@
-//! Children that are all embedded in their parents move into a collection of their own.
+//! The migration of children that are all embedded in their parents.
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::{Direction, Finding, Migrated, SubsetRepository};
@@ -10,18 +10,18 @@ use mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use crate::common::support::all;
 use crate::subset::support::*;
 
-/// A repository that has sent nothing, and no index.
-pub fn unmoved(db: &TestDatabase) -> Products {
+/// Returns a repository that has sent nothing, without indexes.
+pub fn unmigrated(db: &TestDatabase) -> Products {
     builder(db.database()).build().unwrap()
 }
 
-/// A review as it is embedded.
+/// Returns a review in its embedded form.
 pub fn embedded_review(id: i32, published: i64) -> Document {
     doc! { "review_id": id, "review_author": format!("author {id}"), "published_date": day(published) }
 }
 
-/// Products from 1 on, of which each third has no reviews, the others up to 40, in no order; and the reviews as they are
-/// to be stored, without their `_id`.
+/// Inserts products from 1 on. Every third has no reviews, the others have up to 40, in no order. Returns the reviews
+/// as they must be stored, without their `_id`.
 pub async fn fill(db: &TestDatabase, products: i32) -> Vec<Document> {
     let mut expected = Vec::new();
     let mut parents = Vec::new();
@@ -47,7 +47,7 @@ pub fn of_product(id: impl Into<Bson>, review: &Document) -> Document {
     document
 }
 
-/// The stored reviews in the order of product and id, without their `_id`.
+/// Returns the stored reviews in the order of product and id, without their `_id`.
 pub async fn stored(db: &TestDatabase) -> Vec<Document> {
     let reviews = reviews(db);
     let find = reviews.find(doc! {}).sort(doc! { "product_id": 1, "review_id": 1 });
@@ -65,10 +65,10 @@ async fn count(db: &TestDatabase, products: &[i32]) -> u64 {
 }
 
 #[tokio::test]
-async fn all_reviews_move_and_each_product_keeps_the_first() {
+async fn all_reviews_are_migrated_and_each_product_keeps_the_first() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
-        let products = unmoved(db);
+        let products = unmigrated(db);
         let mut progress = Vec::new();
         let moved = products
             .migrate_from_embedded()
@@ -83,14 +83,14 @@ async fn all_reviews_move_and_each_product_keeps_the_first() {
         assert_eq!(stored(db).await, expected);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(findings(&products).await, []);
-        // nothing passes through the client
+        // Nothing passes through the client.
         for command in db.recorder().commands() {
             let reply = command.reply.unwrap_or_default().to_string();
             assert!(!reply.contains("author"), "{} {reply}", command.name);
         }
         products.insert(&review_of(1, 1000, 99)).await.unwrap();
 
-        // once more changes nothing
+        // A second call changes nothing.
         let before = (all(&product(db)).await, all(&reviews(db)).await);
         let again = products.migrate_from_embedded().await.unwrap();
         assert_eq!((again.parents, again.children, again.resumed), (0, 0, false));
@@ -99,9 +99,9 @@ async fn all_reviews_move_and_each_product_keeps_the_first() {
     .await;
 }
 
-/// Ids, values and names that look like operators, paths or expressions are what they are.
+/// Ids, values and names that look like operators, paths or expressions are literal.
 #[tokio::test]
-async fn hostile_ids_values_and_names_are_moved_as_they_are() {
+async fn hostile_ids_values_and_names_are_migrated_literally() {
     testkit::run(async |db| {
         let parents: Vec<Bson> = vec![
             "$name".into(),
@@ -111,7 +111,7 @@ async fn hostile_ids_values_and_names_are_moved_as_they_are() {
             ObjectId::from_bytes([7; 12]).into(),
         ];
         let mut hostile = doc! { "a.b": 1, "text": "$name", "c": { "d.e": ["$$REMOVE"], "": 1 } };
-        // An older server does not insert such names: the move would end there, and the products keep their reviews.
+        // An older server does not insert such names: the migration would fail, and the products keep their reviews.
         let mut operator = doc! { "a": "$name" };
         if crate::common::support::at_least(db, 5) {
             hostile.insert("$f", doc! { "$gt": "" });
@@ -140,8 +140,8 @@ async fn hostile_ids_values_and_names_are_moved_as_they_are() {
         assert_eq!((moved.parents, moved.children), (5, 20));
         let mut found = stored(db).await;
         for document in &expected {
-            let place = found.iter().position(|found| found == document);
-            found.swap_remove(place.unwrap_or_else(|| panic!("{document} is not in {found:?}")));
+            let position = found.iter().position(|found| found == document);
+            found.swap_remove(position.unwrap_or_else(|| panic!("{document} is not in {found:?}")));
         }
         assert_eq!(found, [] as [Document; 0]);
         for parent in all(&product(db)).await {
@@ -154,7 +154,7 @@ async fn hostile_ids_values_and_names_are_moved_as_they_are() {
     .await;
 }
 
-/// By `_id`, and with fields of the child's own `_id`.
+/// With `_id` as the child's id, and with children that have an `_id` beside their id.
 #[tokio::test]
 async fn children_keep_their_ids() {
     testkit::run(async |db| {
@@ -197,7 +197,7 @@ async fn children_keep_their_ids() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
+async fn invalid_children_are_reported_and_nothing_is_written() {
     testkit::run(async |db| {
         let good = || embedded_review(1, 1);
         let with = |field: &str, value: Bson| {
@@ -241,7 +241,7 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
                 .await
                 .unwrap();
             let before = all(&product(db)).await;
-            let error = unmoved(db).migrate_from_embedded().await.unwrap_err();
+            let error = unmigrated(db).migrate_from_embedded().await.unwrap_err();
             assert_eq!(error.kind(), kind, "{reviews_of_bad}: {error}");
             assert_eq!(error.document_id(), Some(&1.into()), "{reviews_of_bad}");
             assert!(!error.to_string().contains("author"), "{error}");
@@ -250,21 +250,25 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
             let collections = database.list_collection_names();
             assert_eq!(collections.await.unwrap(), ["product"], "{reviews_of_bad}");
         }
-        // the same `_id` in two products
+        // The same `_id` in two products.
         product(db).drop().await.unwrap();
         for id in [1, 2] {
             let new = doc! { "_id": id, "reviews": [with("_id", "x".into())] };
             product(db).insert_one(new).await.unwrap();
         }
-        let error = unmoved(db).migrate_from_embedded().await.unwrap_err();
+        let error = unmigrated(db).migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
-        let error = unmoved(db).migrate_from_embedded().chunk_children(0).await.unwrap_err();
+        let error = unmigrated(db)
+            .migrate_from_embedded()
+            .chunk_children(0)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        // the parent's own id in the field is no other
+        // The parent's own id, with another numeric type.
         product(db).drop().await.unwrap();
         let new = doc! { "_id": 1, "reviews": [with("product_id", 1.0.into())] };
         product(db).insert_one(new).await.unwrap();
-        unmoved(db).migrate_from_embedded().await.unwrap();
+        unmigrated(db).migrate_from_embedded().await.unwrap();
         let moved = stored(db).await;
         assert_eq!(moved[0].keys().next().unwrap(), "product_id");
         assert_eq!(moved[0].get("product_id"), Some(&Bson::Int32(1)));
@@ -273,17 +277,17 @@ async fn what_cannot_be_moved_is_named_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
+async fn a_target_that_is_not_empty_must_be_allowed() {
     testkit::run(async |db| {
         let expected = fill(db, 12).await;
         let other = mongodb::bson::serialize_to_document(&review_of(1, 900, 30)).unwrap();
         reviews(db).insert_one(&other).await.unwrap();
-        let products = unmoved(db);
+        let products = unmigrated(db);
         let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
         assert_eq!(all(&reviews(db)).await.len(), 1);
 
-        // one that differs from the embedded one
+        // A review that differs from the embedded one.
         let changed = of_product(2, &embedded_review(0, 99));
         reviews(db).insert_one(&changed).await.unwrap();
         let before = (all(&product(db)).await, all(&reviews(db)).await);
@@ -296,7 +300,7 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
         assert_eq!(error.document_id(), Some(&2.into()));
         assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
 
-        // and one that does not
+        // A review that equals it.
         let id = reviews(db).find_one(changed).await.unwrap().unwrap();
         reviews(db).delete_one(doc! { "_id": id.get("_id") }).await.unwrap();
         let same = expected
@@ -308,15 +312,15 @@ async fn a_collection_that_is_not_empty_is_moved_into_when_one_says_so() {
         assert_eq!(all(&reviews(db)).await.len(), expected.len() + 1);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         let shown = embedded(db).await;
-        assert_eq!(shown[0], 900, "the review that was there is the newest");
+        assert_eq!(shown[0], 900, "the review that was stored before is the newest");
     })
     .await;
 }
 
-/// The server puts the time of an insert in the place of a `Timestamp(0, 0)`. Such a child is the one that was copied from
-/// the parent, unless it differs in anything else.
+/// The server replaces a `Timestamp(0, 0)` by the time of the insert. Such a child equals the one in the parent that it
+/// was copied from, unless it differs in another field.
 #[tokio::test]
-async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
+async fn an_empty_timestamp_does_not_prevent_the_end_of_a_migration() {
     testkit::run(async |db| {
         let none = Timestamp { time: 0, increment: 0 };
         let fill = async || {
@@ -328,7 +332,7 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
             product(db).insert_one(product_one).await.unwrap();
         };
         fill().await;
-        unmoved(db).migrate_from_embedded().await.unwrap();
+        unmigrated(db).migrate_from_embedded().await.unwrap();
         let moved = stored(db).await;
         let stamp = moved[0].get_timestamp("stamp").unwrap();
         assert_ne!(
@@ -342,7 +346,7 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
 
         // As if it had been interrupted before it wrote the parent.
         fill().await;
-        unmoved(db)
+        unmigrated(db)
             .migrate_from_embedded()
             .allow_non_empty_target()
             .await
@@ -364,7 +368,7 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
         ] {
             fill().await;
             reviews(db).update_one(doc! { "review_id": 1 }, change).await.unwrap();
-            let error = unmoved(db)
+            let error = unmigrated(db)
                 .migrate_from_embedded()
                 .allow_non_empty_target()
                 .await
@@ -375,14 +379,14 @@ async fn an_empty_timestamp_does_not_keep_a_move_from_being_finished() {
     .await;
 }
 
-/// A program that still embeds children is noticed, and what it embedded stays.
+/// A program that still embeds children causes an error, and its children stay.
 #[tokio::test]
-async fn what_is_embedded_meanwhile_stays_and_is_named() {
+async fn children_that_are_embedded_concurrently_stay_and_are_reported() {
     testkit::run(async |db| {
         let expected = fill(db, 2).await;
-        let products = unmoved(db);
+        let products = unmigrated(db);
         let late = embedded_review(999, 99);
-        // after the copy, and before the product is written
+        // After the copy, and before the product is written.
         let fault = testkit::FailPoint::on(&["aggregate"])
             .skip(4)
             .block(std::time::Duration::from_millis(600))
@@ -414,7 +418,7 @@ async fn what_is_embedded_meanwhile_stays_and_is_named() {
     .await;
 }
 
-/// A unique index of the user's stops the move at a child, which its product keeps.
+/// A unique index of the application stops the migration at a child, which its product keeps.
 #[tokio::test]
 async fn a_child_that_another_index_refuses_stays_embedded() {
     testkit::run(async |db| {
@@ -426,7 +430,7 @@ async fn a_child_that_another_index_refuses_stays_embedded() {
             .build();
         reviews(db).create_index(index).await.unwrap();
         let before = all(&product(db)).await;
-        let products = unmoved(db);
+        let products = unmigrated(db);
         let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
         assert_eq!(all(&product(db)).await, before);
@@ -434,7 +438,7 @@ async fn a_child_that_another_index_refuses_stays_embedded() {
         assert!(products.migrate_from_embedded().await.unwrap().resumed);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-        // and one that was begun with other names goes on with those
+        // A migration that has begun with other names must be resumed with these.
         let unset = doc! { "$unset": { "finished": "" }, "$set": { "settings.subset": "other" } };
         let records = db.plain_collection::<Document>("mongo_patterns_moves");
         records.update_one(doc! { "_id": "review" }, unset).await.unwrap();

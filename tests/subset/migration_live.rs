@@ -1,4 +1,4 @@
-//! The move of embedded children is killed, and writers go on: nothing is lost, doubled or brought back.
+//! The migration of embedded children is killed, with concurrent writers: no child is lost, duplicated or restored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::common::support::at_least;
-use crate::subset::migration::{embedded_review, fill, findings, stored, unmoved};
+use crate::subset::migration::{embedded_review, fill, findings, stored, unmigrated};
 use crate::subset::support::*;
 
 const PARENTS: i32 = 30;
@@ -25,10 +25,10 @@ async fn empty(db: &TestDatabase) {
     }
 }
 
-/// As when the process is killed: nothing is sent after the command that was under way, and the server ends that, or
-/// goes on with it.
+/// Drops the migration as a kill does: nothing is sent after the running command, which the server aborts or
+/// completes.
 #[tokio::test]
-async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
+async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
         let mut dropped = 0;
         for skip in 0.. {
@@ -45,19 +45,19 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
             let slow = FailPoint::on(&commands).skip(skip).block(Duration::from_millis(20));
             let fault = slow.enable(db).await;
             db.recorder().clear();
-            let products = unmoved(db);
+            let products = unmigrated(db);
             let sent = db.recorder().sent(skip as usize + 1);
             let done = tokio::select! {
                 biased;
                 () = sent => false,
-                moved = products.migrate_from_embedded().chunk_children(50).into_future() => {
-                    moved.unwrap();
+                migrated = products.migrate_from_embedded().chunk_children(50).into_future() => {
+                    migrated.unwrap();
                     true
                 }
             };
             dropped += u32::from(!done);
-            // At once, beside what may go on at the server.
-            unmoved(db).migrate_from_embedded().chunk_children(50).await.unwrap();
+            // Immediately, while the server may still execute the last command.
+            unmigrated(db).migrate_from_embedded().chunk_children(50).await.unwrap();
             fault.disable().await;
             assert_eq!(stored(db).await, expected, "after {skip} commands");
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
@@ -71,7 +71,7 @@ async fn a_move_that_is_dropped_at_any_command_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
+async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
         let mut failed = 0;
         for skip in 0.. {
@@ -86,13 +86,13 @@ async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
                 "createIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let moved = unmoved(db).migrate_from_embedded().chunk_children(50).await;
+            let migrated = unmigrated(db).migrate_from_embedded().chunk_children(50).await;
             fault.disable().await;
-            if moved.is_ok() {
+            if migrated.is_ok() {
                 break;
             }
             failed += 1;
-            unmoved(db).migrate_from_embedded().chunk_children(50).await.unwrap();
+            unmigrated(db).migrate_from_embedded().chunk_children(50).await.unwrap();
             assert_eq!(stored(db).await, expected, "after {skip} commands");
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
         }
@@ -101,13 +101,13 @@ async fn a_move_that_fails_at_any_command_is_finished_by_the_next() {
     .await;
 }
 
-/// What one writer knows of its children: by product and id, the author, or that it is deleted.
-type Known = BTreeMap<(i32, i32), Option<String>>;
+/// The children of one writer by product and id: the author, or `None` if deleted.
+type Written = BTreeMap<(i32, i32), Option<String>>;
 type Change = ((i32, i32), Option<String>);
 
-/// Inserts, updates, deletes and reads until told to stop, and then some more. A refused write is tried later.
-async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: Arc<AtomicU32>) -> Known {
-    let mut known: Known = (1..=PARENTS)
+/// Inserts, updates, deletes and reads until it is stopped, and then a few more times. Retries refused writes later.
+async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: Arc<AtomicU32>) -> Written {
+    let mut written: Written = (1..=PARENTS)
         .flat_map(|parent| (0..EMBEDDED).map(move |id| (parent, id)))
         .filter(|(_, id)| id % WRITERS == writer)
         .map(|(parent, id)| ((parent, id), Some(format!("author {id}"))))
@@ -119,7 +119,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
         more -= u32::from(stop.load(Ordering::Relaxed));
         n += 1;
         let parent = 1 + random.below(PARENTS as u64) as i32;
-        let of_parent: Vec<i32> = known.keys().filter(|key| key.0 == parent).map(|key| key.1).collect();
+        let of_parent: Vec<i32> = written.keys().filter(|key| key.0 == parent).map(|key| key.1).collect();
         let id = of_parent[random.below(of_parent.len() as u64) as usize];
         let author = format!("w{writer} {n}");
         let outcome: Result<Option<Change>, Error> = match random.below(4) {
@@ -133,7 +133,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
                 let set = doc! { "review_author": &author, "published_date": day(random.below(60) as i64) };
                 match products.update(parent, id, set).await {
                     Err(error) if error.kind() == ErrorKind::ChildNotFound => {
-                        assert_eq!(known[&(parent, id)], None, "product {parent}, review {id}");
+                        assert_eq!(written[&(parent, id)], None, "product {parent}, review {id}");
                         Ok(None)
                     }
                     outcome => outcome.map(|_| Some(((parent, id), Some(author)))),
@@ -142,7 +142,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
             2 => products.delete(parent, id).await.map(|deleted| {
                 assert_eq!(
                     deleted.found,
-                    known[&(parent, id)].is_some(),
+                    written[&(parent, id)].is_some(),
                     "product {parent}, review {id}"
                 );
                 Some(((parent, id), None))
@@ -154,7 +154,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
             }
         };
         match outcome {
-            Ok(change) => known.extend(change),
+            Ok(change) => written.extend(change),
             Err(error) => {
                 assert_eq!(
                     (error.kind(), error.stored_count()),
@@ -166,7 +166,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
             }
         }
     }
-    known
+    written
 }
 
 async fn with_writers(db: &TestDatabase, consistency: Consistency) {
@@ -182,7 +182,7 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     });
     product(db).insert_many(parents).await.unwrap();
 
-    // Another client, with connections of its own, and several processes.
+    // Another client, with its own connections, and several processes.
     let database = db.plain_client().database(db.database().name());
     let stop = Arc::new(AtomicBool::new(false));
     let refused = Arc::new(AtomicU32::new(0));
@@ -196,23 +196,23 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     while refused.load(Ordering::Relaxed) < WRITERS as u32 {
         tokio::task::yield_now().await;
     }
-    // Killed again and again, each time a few commands further.
+    // Killed repeatedly, each time a few commands later.
     let mut calls = 0;
     for commands in 1.. {
         calls += 1;
         db.recorder().clear();
         let sent = db.recorder().sent(8 + commands);
-        let moved = tokio::select! {
+        let migrated = tokio::select! {
             biased;
             () = sent => None,
-            moved = mover.migrate_from_embedded().chunk_children(100).into_future() => Some(moved.unwrap()),
+            migrated = mover.migrate_from_embedded().chunk_children(100).into_future() => Some(migrated.unwrap()),
         };
-        if moved.is_some() {
+        if migrated.is_some() {
             break;
         }
     }
     stop.store(true, Ordering::Relaxed);
-    let mut expected = Known::new();
+    let mut expected = Written::new();
     for writer in writers {
         expected.extend(writer.await.unwrap());
     }
@@ -224,7 +224,7 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     expected.retain(|_, author| author.is_some());
     let found = stored(db).await;
     let documents = found.len();
-    let found: Known = found
+    let found: Written = found
         .into_iter()
         .map(|review| {
             let key = (
@@ -234,26 +234,26 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
             (key, Some(review.get_str("review_author").unwrap().to_owned()))
         })
         .collect();
-    assert_eq!(documents, found.len(), "none is there twice");
+    assert_eq!(documents, found.len(), "no review is stored twice");
     assert_eq!(found, expected);
     assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
     assert_eq!(findings(&mover).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactional_writers_go_on_while_reviews_move() {
+async fn transactional_writers_continue_during_a_migration() {
     testkit::run(async |db| with_writers(db, Consistency::Transactional).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eventual_writers_go_on_while_reviews_move() {
+async fn eventual_writers_continue_during_a_migration() {
     testkit::run(async |db| with_writers(db, Consistency::Eventual).await).await;
 }
 
-/// The server goes on with the copy of a process that is no more. It must be over before another call lets writers
-/// delete what it would bring back.
+/// The server still executes the copy of a process that has died. It must end before another call lets writers delete
+/// children that it would insert again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
+async fn a_migration_waits_for_a_copy_that_the_server_still_executes() {
     testkit::run(async |db| {
         if !at_least(db, 6) {
             return; // older ones cannot hold a write to one collection alone
@@ -285,14 +285,14 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         let mut first = Box::pin(earlier.migrate_from_embedded().into_future());
         tokio::select! {
             biased;
-            moved = &mut first => panic!("{moved:?}"),
+            migrated = &mut first => panic!("{migrated:?}"),
             () = until_held() => {}
         }
-        // It has seen what is missing, and is held before it writes that.
-        let products = unmoved(db);
+        // It has found the missing children, and stops at a fail point before it writes them.
+        let products = unmigrated(db);
         db.recorder().clear();
         let mut second = Box::pin(products.migrate_from_embedded().into_future());
-        let looks = || {
+        let reads = || {
             let commands = db.recorder().commands();
             commands
                 .iter()
@@ -300,7 +300,7 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
                 .count()
         };
         let until_it_waits = async {
-            while looks() < 5 {
+            while reads() < 5 {
                 let commands = db.recorder().commands();
                 let copy = commands.iter().find(|sent| sent.command.to_string().contains("$merge"));
                 assert!(copy.is_none(), "it did not wait");
@@ -309,7 +309,7 @@ async fn a_copy_with_which_the_server_goes_on_is_waited_for() {
         };
         tokio::select! {
             biased;
-            moved = &mut second => panic!("it did not wait: {moved:?}"),
+            migrated = &mut second => panic!("it did not wait: {migrated:?}"),
             () = until_it_waits => {}
         }
         let written = doc! { "reviews_version": { "$exists": true } };

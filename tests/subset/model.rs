@@ -1,4 +1,4 @@
-//! The subset repository against a model in memory.
+//! The subset repository compared with a model in memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const SIZE: usize = 3;
 enum Call {
     AddParent,
     Insert(i32, i64),
-    /// Reviews of either product: which one, and its day.
+    /// Reviews of either product: the product and the day.
     InsertMany(Vec<(usize, i32, i64)>),
     Update(i32, i64),
     Replace(i32, i64),
@@ -59,9 +59,9 @@ struct Model<'a> {
     products: &'a Products,
     total: bool,
     ids: [i32; 2],
-    /// The reviews, where there is such a product.
+    /// The reviews, if the product exists.
     stored: [Option<Reviews>; 2],
-    /// Products that were deleted. Their `_id` is not to be used again.
+    /// Deleted products, whose `_id`s must not be used again.
     gone: [bool; 2],
 }
 
@@ -179,7 +179,7 @@ impl Model<'_> {
         }
     }
 
-    /// To the last page, and back from there.
+    /// Reads to the last page, and back.
     async fn children_back(&self, product: i32, reviews: &Reviews, limit: u32) {
         let (products, expected) = (self.products, in_order(reviews));
         let mut page = products.children(product).limit(1).await.unwrap();
@@ -188,8 +188,8 @@ impl Model<'_> {
         }
         let ids = |page: Vec<Review>| page.into_iter().map(|review| review.review_id).collect::<Vec<_>>();
         let (mut read, mut token) = (ids(page.children), page.previous);
-        while let Some(place) = token {
-            let page = products.children(product).limit(limit).before(place).await.unwrap();
+        while let Some(position) = token {
+            let page = products.children(product).limit(limit).before(position).await.unwrap();
             let mut before = ids(page.children);
             before.append(&mut read);
             read = before;
@@ -240,7 +240,7 @@ impl Model<'_> {
         assert_eq!(refused, Err(ErrorKind::NotFound));
     }
 
-    /// What is stored of a product must be this.
+    /// Compares a stored product with the model.
     async fn compare(&self, of: usize) {
         let (id, reviews) = (self.ids[of], self.stored[of].as_ref());
         let collection = crate::subset::support::reviews(self.db);

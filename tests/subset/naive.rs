@@ -1,4 +1,4 @@
-//! The hazards are real: the forms that one would write by hand, with 64 writers, and then ours.
+//! The races of three implementations by hand, with 64 writers, compared with the repository.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ const SIZE: u32 = 5;
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// A `$pull`, and a `$push` of the review that comes up.
+    /// A `$pull`, and a `$push` of the review that enters the subset.
     PullAndPush,
-    /// The first reviews are read, and written with `$set`.
+    /// A read of the first reviews, and a `$set`.
     ReadAndSet,
     /// An aggregation with `$merge`, without a version.
     Merge,
@@ -110,13 +110,13 @@ async fn prepare(db: &TestDatabase) -> Products {
     ours
 }
 
-/// One write of a product takes as long as many others.
+/// Makes one write of a product as slow as many others.
 async fn one_slow_update(db: &TestDatabase) -> FailPointGuard {
     let slow = FailPoint::on(&["update"]).times(1).block(Duration::from_millis(400));
     slow.enable(db).await
 }
 
-/// Inserts and deletes of what is shown, by 64 writers.
+/// Inserts and deletes embedded reviews, by 64 writers.
 async fn by_64_writers(naive: Option<Naive>, ours: Products) {
     let writers = (0..64).map(|writer| {
         let (naive, ours) = (naive.clone(), ours.clone());
@@ -146,10 +146,10 @@ async fn by_64_writers(naive: Option<Naive>, ours: Products) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_would_write_by_hand_is_wrong() {
+async fn implementations_by_hand_leave_stale_subsets() {
     testkit::run(async |db| {
-        // A race is a matter of luck, and only the last writes to a product tell: so there are rounds, and in each one
-        // write is slow.
+        // A race is random, and only the last writes to a product show it. So there are several rounds, each with one
+        // slow write.
         const ROUNDS: usize = 60;
         for form in [Form::PullAndPush, Form::ReadAndSet, Form::Merge] {
             let mut is_wrong = false;
@@ -168,7 +168,7 @@ async fn what_one_would_write_by_hand_is_wrong() {
                     break;
                 }
             }
-            assert!(is_wrong, "{form:?} is right");
+            assert!(is_wrong, "{form:?} is correct");
         }
         for _ in 0..10 {
             let ours = prepare(db).await;

@@ -1,4 +1,4 @@
-//! Reading: a product with its newest reviews in one find, and all of them by pages.
+//! Reads: a product with its newest reviews by one find, and all reviews by pages.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{ChildToken, Consistency, Direction, SubsetRepository};
@@ -10,7 +10,7 @@ use crate::common::support::explain_last;
 use crate::subset::support::*;
 
 #[tokio::test]
-async fn a_product_is_one_find_and_a_review_too() {
+async fn a_product_and_a_review_need_one_find_each() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let children: Vec<Review> = (0..300).map(review).collect();
@@ -36,7 +36,7 @@ async fn a_product_is_one_find_and_a_review_too() {
 }
 
 #[tokio::test]
-async fn any_page_examines_what_it_returns() {
+async fn every_page_examines_what_it_returns() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         for other in [0, 2] {
@@ -75,7 +75,7 @@ async fn any_page_examines_what_it_returns() {
         assert!(pages.is_empty());
         let first = page
             .next
-            .expect("a page of none before the first goes on with the first");
+            .expect("an empty page before the first continues with the first");
         let again = products.children(1).limit(3).after(first).await.unwrap();
         assert_eq!(ids(&again.children), [94, 93, 92]);
         assert_eq!(products.children(9).await.unwrap().children, []);
@@ -87,9 +87,9 @@ async fn any_page_examines_what_it_returns() {
     .await;
 }
 
-/// Values of all types, missing ones and equal ones, in both directions.
+/// Values of all types, missing values and equal values, in both directions.
 #[tokio::test]
-async fn pages_pass_over_nothing() {
+async fn pages_skip_no_child() {
     testkit::run(async |db| {
         for direction in [Direction::Ascending, Direction::Descending] {
             let (parents, children) = (
@@ -123,7 +123,7 @@ async fn pages_pass_over_nothing() {
                 }
                 new.push(child);
             }
-            // `$`-prefixed fields are stored by 5.0 and later alone
+            // Only MongoDB 5.0 and later store field names that start with `$`.
             new.retain(|child| {
                 crate::common::support::at_least(db, 5) || !matches!(child.get("rank"), Some(Bson::Document(_)))
             });
@@ -161,9 +161,9 @@ async fn pages_pass_over_nothing() {
     .await;
 }
 
-/// Ids that lie as near to each other as values of their types can.
+/// Ids that are as close to each other as their types allow.
 #[tokio::test]
-async fn no_id_is_between_a_place_and_the_next() {
+async fn no_id_is_between_a_position_and_its_adjacent_bound() {
     testkit::run(async |db| {
         let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
         let binary = |bytes: &[u8]| {
@@ -236,7 +236,7 @@ async fn no_id_is_between_a_place_and_the_next() {
                 .map(|id| doc! { "product_id": 1, "review_id": id.clone(), "stars": 5 });
             let reviews = db.collection::<Document>("review");
             reviews.insert_many(children).await.unwrap();
-            // NaN is not equal to itself
+            // NaN does not equal itself.
             let shown = |page: &[Document]| {
                 page.iter()
                     .map(|child| format!("{}", child["review_id"]))
@@ -244,19 +244,19 @@ async fn no_id_is_between_a_place_and_the_next() {
             };
             let whole = shown(&products.children(1).await.unwrap().children);
             assert_eq!(whole.len(), ids.len());
-            let (mut one_by_one, mut next) = (Vec::new(), None);
+            let (mut in_pages, mut next) = (Vec::new(), None);
             loop {
                 db.recorder().clear();
                 let page = products.children(1).limit(1).after(next).await.unwrap();
                 let examined = explain_last(db).await;
                 assert!(examined.documents <= 2, "{examined:?}");
-                one_by_one.extend(shown(&page.children));
+                in_pages.extend(shown(&page.children));
                 next = page.next;
                 if next.is_none() {
                     break;
                 }
             }
-            assert_eq!(one_by_one, whole, "{direction:?}");
+            assert_eq!(in_pages, whole, "{direction:?}");
             reviews.delete_many(doc! {}).await.unwrap();
         }
     })
@@ -264,7 +264,7 @@ async fn no_id_is_between_a_place_and_the_next() {
 }
 
 #[tokio::test]
-async fn a_token_outlives_its_child_and_others_are_refused() {
+async fn a_token_outlives_its_child_and_invalid_ones_are_refused() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         products
@@ -289,9 +289,9 @@ async fn a_token_outlives_its_child_and_others_are_refused() {
     .await;
 }
 
-/// Both ends are polled while children are stored there: each is seen once, with no command more than the pages.
+/// Polls both ends while children are stored there: each child is read once, without further commands.
 #[tokio::test]
-async fn the_ends_of_the_children_are_polled() {
+async fn both_ends_of_the_children_can_be_polled() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let ids = |page: &[Review]| page.iter().map(|review| review.review_id).collect::<Vec<_>>();
@@ -330,7 +330,7 @@ async fn the_ends_of_the_children_are_polled() {
             }
             assert_eq!(db.recorder().names(), vec!["find"; pages]);
         }
-        // The first round that found any read all of both sides.
+        // The first round that found children read all of both sides.
         let all: Vec<i32> = (0..200_i32)
             .rev()
             .filter(|id| *id != 100 && (*id - 100).abs() < stored)
@@ -341,7 +341,7 @@ async fn the_ends_of_the_children_are_polled() {
     .await;
 }
 
-/// The text of each token that a page has parses again, and reads on from there: with long and deep values, too.
+/// The text of each token of a page can be parsed, and continues there, also with long and deep values.
 #[tokio::test]
 async fn tokens_of_long_and_deep_values_are_read() {
     testkit::run(async |db| {
@@ -362,7 +362,7 @@ async fn tokens_of_long_and_deep_values_are_read() {
             "x".repeat(5_000).into(),
             "y".repeat(4 * 1024 * 1024).into(),
             deep(40),
-            // A server stores more than 100 levels, but a debug build takes too much stack for such a `Document`.
+            // A server stores more than 100 levels, but a debug build needs too much stack for such a `Document`.
             deep(60),
             doc! { "b": in_arrays(40) }.into(),
             Binary {

@@ -1,4 +1,4 @@
-//! What is wrong is found and mended: whole subsets are compared, from the side of the parents.
+//! `verify`, `repair`, `rebuild` and `rebuild_all`.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -16,7 +16,7 @@ async fn found(products: &Products) -> Vec<(Bson, Problem)> {
     found
 }
 
-/// Products 1 to 8 with reviews, of which those from 2 on are damaged, and reviews of product 90.
+/// Inserts products 1 to 8 with reviews, damages those from 2 on, and inserts reviews of the missing product 90.
 async fn damaged(db: &TestDatabase, products: &Products) {
     for id in 2..=9 {
         add_product(db, id).await;
@@ -48,7 +48,7 @@ async fn damaged(db: &TestDatabase, products: &Products) {
 }
 
 #[tokio::test]
-async fn all_damage_is_found_and_nothing_else() {
+async fn all_damage_and_nothing_else_is_found() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         damaged(db, &products).await;
@@ -71,7 +71,7 @@ async fn all_damage_is_found_and_nothing_else() {
             (Bson::Int32(90), Problem::Orphaned { children: 1 })
         ));
         assert!(matches!(orphans[1], (Bson::Null, Problem::Orphaned { children: 1 })));
-        // the two looks at all, and one at each that is wrong
+        // Two scans, and a second read of each finding.
         let names = db.recorder().names();
         assert_eq!(names.iter().filter(|name| *name == "aggregate").count(), 2 + 9);
         assert_eq!(names.len(), 11, "{names:?}");
@@ -89,17 +89,17 @@ async fn all_damage_is_found_and_nothing_else() {
         assert_eq!(left.len(), 2);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(products.delete_parent(90).await.unwrap().children, 1);
-        assert_eq!(found(&products).await.len(), 1, "the review of none");
+        assert_eq!(found(&products).await.len(), 1, "the review without a product");
     })
     .await;
 }
 
 #[tokio::test]
-async fn all_are_rebuilt_on_the_server() {
+async fn all_subsets_are_rebuilt_on_the_server() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         damaged(db, &products).await;
-        assert_eq!(products.rebuild_all().await.unwrap().one_by_one, 0);
+        assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
         assert_eq!(db.recorder().names(), ["aggregate", "aggregate"]);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         let unreviewed = product(db).find_one(doc! { "_id": 9 }).await.unwrap().unwrap();
@@ -112,10 +112,10 @@ async fn all_are_rebuilt_on_the_server() {
         assert_eq!(
             right.get_i64("reviews_version").unwrap(),
             before,
-            "what is right is not written"
+            "a correct parent is not written"
         );
 
-        // another size, for all
+        // Another size for all.
         let fewer = builder::<Product, Review>(db.database())
             .subset_size(3)
             .build()
@@ -126,7 +126,7 @@ async fn all_are_rebuilt_on_the_server() {
     .await;
 }
 
-/// Writers go on while all are rebuilt: nothing that they write is undone.
+/// Writers continue while all subsets are rebuilt: none of their writes is undone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_undoes_no_write() {
     testkit::run(async |db| {
@@ -167,9 +167,9 @@ async fn a_rebuild_undoes_no_write() {
     .await;
 }
 
-/// While transactional writers are at work, verify reports nothing.
+/// `verify` reports nothing during transactional writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verify_reports_no_transaction_that_is_under_way() {
+async fn verify_reports_no_running_transaction() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Transactional).await;
         let writers = (0..4).map(|writer| {
@@ -181,17 +181,17 @@ async fn verify_reports_no_transaction_that_is_under_way() {
             })
         });
         let writers = futures::future::join_all(writers);
-        let mut looks = 0;
+        let mut scans = 0;
         let verify = async {
             let mut writers = writers;
             loop {
-                let look = found(&products);
+                let scan = found(&products);
                 let done = tokio::select! {
                     biased;
                     written = &mut writers => Some(written),
-                    findings = look => {
+                    findings = scan => {
                         assert_eq!(findings, []);
-                        looks += 1;
+                        scans += 1;
                         None
                     }
                 };
@@ -202,13 +202,13 @@ async fn verify_reports_no_transaction_that_is_under_way() {
             }
         };
         verify.await;
-        assert!(looks > 3, "{looks}");
+        assert!(scans > 3, "{scans}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn without_the_indexes_nothing_is_read() {
+async fn missing_indexes_are_refused_before_any_read() {
     testkit::run(async |db| {
         let products = builder::<Product, Review>(db.database()).build().unwrap();
         add_product(db, 1).await;

@@ -1,4 +1,4 @@
-//! What the tests of the subset pattern share: the manual's products and reviews.
+//! Shared by the tests of the subset pattern: the manual's products and reviews.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ pub struct Product {
     pub reviews: Vec<Embedded>,
 }
 
-/// A review as the product has it.
+/// A review in its embedded form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Embedded {
     pub review_id: i32,
@@ -38,12 +38,12 @@ pub type Products = SubsetRepository<Product, Review>;
 
 pub const BOTH: [Consistency; 2] = [Consistency::Transactional, Consistency::Eventual];
 
-/// 2019-02-01, and so many days after it.
+/// Returns the date this number of days after 2019-02-01.
 pub fn day(day: i64) -> DateTime {
     DateTime::from_millis(1_548_979_200_000 + day * 86_400_000)
 }
 
-/// Review `id` of product 1, published that many days after the first.
+/// Returns review `id` of product 1, published this number of days after the first.
 pub fn review(id: i32) -> Review {
     review_of(1, id, id.into())
 }
@@ -69,7 +69,7 @@ pub fn builder<P, C>(database: &Database) -> SubsetRepositoryBuilder<P, C> {
         .order_by("published_date", Direction::Descending)
 }
 
-/// A repository of the ten newest reviews with its indexes and product 1, and nothing recorded yet.
+/// Returns a repository of the ten newest reviews with its indexes, product 1 and a clear recorder.
 pub async fn products(db: &TestDatabase, consistency: Consistency) -> Products {
     ready(db, builder(db.database()).consistency(consistency)).await
 }
@@ -80,7 +80,7 @@ pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, 
     product(db).delete_many(doc! {}).await.unwrap();
     reviews(db).delete_many(doc! {}).await.unwrap();
     add_product(db, 1).await;
-    // what the first write looks up once
+    // Checks that the first write would run once.
     products.rebuild(1).await.unwrap();
     products.consistency().await.unwrap();
     if !at_least(db, 5) {
@@ -95,27 +95,27 @@ pub async fn add_product(db: &TestDatabase, id: impl Into<Bson>) {
     product(db).insert_one(new).await.unwrap();
 }
 
-/// The products, by a client that is not recorded.
+/// Returns the products, by a client that is not recorded.
 pub fn product(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("product")
 }
 
-/// The reviews, by a client that is not recorded.
+/// Returns the reviews, by a client that is not recorded.
 pub fn reviews(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("review")
 }
 
-/// What the subset of a product must be, given all reviews.
+/// Computes the expected subset of a product from all reviews.
 pub fn truth(product: &Bson, reviews: &[Document], size: usize) -> Vec<Bson> {
     let mut of_product: Vec<&Document> = reviews
         .iter()
         .filter(|review| review.get("product_id") == Some(product))
         .collect();
-    let place = |review: &&Document| {
+    let position = |review: &&Document| {
         let date = review.get_datetime("published_date").unwrap();
         Reverse((*date, review.get_i32("review_id").unwrap()))
     };
-    of_product.sort_by_key(place);
+    of_product.sort_by_key(position);
     let embedded = of_product.into_iter().take(size).map(|review| {
         let mut review = review.clone();
         review.remove("_id");
@@ -125,7 +125,7 @@ pub fn truth(product: &Bson, reviews: &[Document], size: usize) -> Vec<Bson> {
     embedded.collect()
 }
 
-/// The products whose stored subset is not the first of their reviews, field by field.
+/// Returns the products whose stored subset is not the first of their reviews, field by field.
 pub async fn wrong(products: &Collection<Document>, reviews: &Collection<Document>, size: usize) -> Vec<Bson> {
     let reviews = all(reviews).await;
     let mut wrong = Vec::new();
@@ -139,7 +139,7 @@ pub async fn wrong(products: &Collection<Document>, reviews: &Collection<Documen
     wrong
 }
 
-/// The ids of the reviews in the subset of product 1.
+/// Returns the ids of the reviews in the subset of product 1.
 pub async fn embedded(db: &TestDatabase) -> Vec<i32> {
     let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
     let reviews = found.get_array("reviews").unwrap().iter();
@@ -148,7 +148,7 @@ pub async fn embedded(db: &TestDatabase) -> Vec<i32> {
         .collect()
 }
 
-/// Random numbers below a bound, the same ones for the same seed.
+/// A generator of pseudo-random numbers.
 pub struct Random(pub u64);
 
 impl Random {

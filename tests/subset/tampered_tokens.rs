@@ -1,9 +1,9 @@
-//! Tokens of children that were changed on their way: they are refused, or are another place among the children of the
-//! same parent, and never lead to those of another.
+//! Modified tokens: they are refused, or select another position among the children of the same parent. They never read
+//! the children of another parent.
 
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{ChildToken, ChildrenPage, Direction, SubsetRepository};
+use mongo_patterns::subset::{ChildPage, ChildToken, Direction, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{self, Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, Uuid, cstr, doc};
@@ -11,7 +11,7 @@ use mongodb::bson::{self, Binary, Bson, DateTime, Decimal128, Document, Regex, T
 use crate::bucket::tampered_tokens::{changes, is_refused};
 use crate::subset::support::*;
 
-/// Products 1 to 3 with the same reviews, but for their product.
+/// Inserts products 1 to 3 with equal reviews.
 async fn filled(db: &TestDatabase) -> SubsetRepository<Document, Document> {
     let products: SubsetRepository<Document, Document> = ready(db, builder(db.database())).await;
     for product in 1..4 {
@@ -25,7 +25,7 @@ async fn filled(db: &TestDatabase) -> SubsetRepository<Document, Document> {
     products
 }
 
-fn of_product_two(page: &ChildrenPage<Document>) -> usize {
+fn of_product_two(page: &ChildPage<Document>) -> usize {
     let of_two = page
         .children
         .iter()
@@ -34,7 +34,7 @@ fn of_product_two(page: &ChildrenPage<Document>) -> usize {
     page.children.len()
 }
 
-/// All that a token reads, also by the tokens that come of it.
+/// Reads the page of a token, and the pages of its tokens. Returns the number of children.
 async fn read_at(products: &SubsetRepository<Document, Document>, token: &ChildToken) -> usize {
     let after = products.children(2).limit(2).after(token.clone()).await;
     let before = products.children(2).limit(2).before(token.clone()).await;
@@ -54,7 +54,7 @@ async fn read_at(products: &SubsetRepository<Document, Document>, token: &ChildT
 }
 
 #[tokio::test]
-async fn a_changed_token_reads_children_of_its_parent_alone() {
+async fn a_modified_token_reads_only_children_of_its_parent() {
     testkit::run(async |db| {
         let products = filled(db).await;
         let token = products.children(2).limit(2).await.unwrap().next.unwrap().to_string();
@@ -124,7 +124,7 @@ fn token_of(values: impl Into<Bson>) -> String {
 }
 
 #[tokio::test]
-async fn a_made_up_token_reads_children_of_its_parent_alone() {
+async fn a_forged_token_reads_only_children_of_its_parent() {
     testkit::run(async |db| {
         let products = filled(db).await;
         let mut read = BTreeMap::new();
@@ -141,7 +141,7 @@ async fn a_made_up_token_reads_children_of_its_parent_alone() {
                 *of_value += read_at(&products, &token).await;
             }
         }
-        // No place has an array.
+        // No position has an array.
         read.retain(|value, _| !value.starts_with('['));
         assert!(read.len() > 20 && read.values().all(|read| *read > 0), "{read:?}");
         for values in [vec![], vec![Bson::Null], vec![Bson::Null; 3]] {
@@ -184,7 +184,7 @@ async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs()
         }
         let role = elsewhere.children(2).limit(2).await.unwrap().next.unwrap();
         assert!(read_at(&products, &role).await > 0);
-        // Another number of fields in the order.
+        // An order with another number of fields.
         let author = by_author.children(2).limit(2).await.unwrap().next.unwrap();
         is_refused(&products.children(2).after(author).await.unwrap_err());
         let date = products.children(2).limit(2).await.unwrap().next.unwrap();

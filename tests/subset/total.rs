@@ -1,4 +1,4 @@
-//! The number of all children in their parent, beside the subset.
+//! The total: the number of all children, stored in their parent.
 
 use std::slice;
 
@@ -19,7 +19,7 @@ async fn counting(db: &TestDatabase, consistency: Consistency) -> Products {
     ready(db, counting).await
 }
 
-/// The products whose subset or total is wrong.
+/// Returns the products whose subset or total is wrong.
 async fn wrong_or_miscounted(db: &TestDatabase) -> Vec<Bson> {
     let mut found = wrong(&product(db), &reviews(db), 10).await;
     let children = all(&reviews(db)).await;
@@ -83,13 +83,13 @@ async fn every_write_keeps_the_total() {
             assert_eq!(db.recorder().names().join(" "), "find find aggregate update");
             assert_eq!(wrong_or_miscounted(db).await, []);
 
-            // two parents at once, and a parent that never had children
+            // Two parents in one call, and a parent that never had children.
             add_product(db, 2).await;
             add_product(db, 3).await;
             let new = [review(60), review_of(2, 1, 1), review(61)];
             products.insert_many(&new).await.unwrap();
             assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)], "it has no total yet");
-            assert_eq!(stale(&products).await, [], "no total is one of 0");
+            assert_eq!(stale(&products).await, [], "a missing total counts as 0");
             let error = products.insert_many(slice::from_ref(&new[0])).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::AlreadyExists);
             assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)]);
@@ -102,7 +102,7 @@ async fn every_write_keeps_the_total() {
 }
 
 #[tokio::test]
-async fn the_total_is_counted_by_the_index_alone() {
+async fn the_total_is_counted_by_the_index_only() {
     testkit::run(async |db| {
         let products = counting(db, Consistency::Eventual).await;
         let children: Vec<Review> = (0..500).map(review).collect();
@@ -120,7 +120,7 @@ async fn the_total_is_counted_by_the_index_alone() {
 }
 
 #[tokio::test]
-async fn a_wrong_total_is_found_and_mended() {
+async fn a_wrong_total_is_found_and_repaired() {
     testkit::run(async |db| {
         let set = |total: Bson| doc! { "$set": { TOTAL: total } };
         for consistency in BOTH {
@@ -144,7 +144,7 @@ async fn a_wrong_total_is_found_and_mended() {
                 assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
                 damage(db, bad.clone()).await;
-                assert_eq!(products.rebuild_all().await.unwrap().one_by_one, 0);
+                assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
                 assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
                 damage(db, bad.clone()).await;
@@ -155,7 +155,7 @@ async fn a_wrong_total_is_found_and_mended() {
                 assert_eq!(wrong_or_miscounted(db).await.is_empty(), !adds, "{consistency:?} {bad}");
                 products.rebuild(1).await.unwrap();
             }
-            // a number of another type is not wrong, and is counted where it cannot be added to
+            // A number of another type is not wrong. If it cannot be added to, the children are counted.
             for same in [Bson::Int32(15), Bson::Double(15.0)] {
                 damage(db, set(same)).await;
                 assert_eq!(stale(&products).await, []);
@@ -168,7 +168,7 @@ async fn a_wrong_total_is_found_and_mended() {
     .await;
 }
 
-/// The total that an update sets.
+/// Returns the total that an update sets.
 fn first(update: &Document) -> Option<Bson> {
     update.get_document("$set").ok()?.get(TOTAL).cloned()
 }
@@ -185,7 +185,7 @@ async fn rebuild_all_gives_every_parent_its_total() {
             without.insert_many(&children).await.unwrap();
         }
         let found = product(db).find_one(doc! { TOTAL: { "$exists": true } }).await.unwrap();
-        assert_eq!(found, None, "without the option there is none");
+        assert_eq!(found, None, "there is no total without the option");
         let with = builder::<Product, Review>(db.database())
             .total_field(TOTAL)
             .build()
@@ -194,13 +194,13 @@ async fn rebuild_all_gives_every_parent_its_total() {
         assert_eq!(wrong_or_miscounted(db).await, []);
         let before = all(&product(db)).await;
         with.rebuild_all().await.unwrap();
-        assert_eq!(all(&product(db)).await, before, "what is right is not written");
+        assert_eq!(all(&product(db)).await, before, "a correct parent is not written");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_total_in_a_callers_transaction_is_stored_with_it_or_not_at_all() {
+async fn a_total_in_a_callers_transaction_is_atomic_with_it() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = counting(db, consistency).await;
@@ -236,9 +236,9 @@ async fn damage_in(db: &TestDatabase, session: &mut mongodb::ClientSession) {
         .unwrap();
 }
 
-/// By one process and by several, of one consistency and of both.
+/// With one process and with several, with one consistency and with both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn totals_are_right_when_64_writers_stop() {
+async fn totals_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for consistencies in [
             vec![Consistency::Eventual],
@@ -281,7 +281,7 @@ async fn totals_are_right_when_64_writers_stop() {
 }
 
 #[tokio::test]
-async fn the_total_has_a_field_of_its_own() {
+async fn the_total_must_have_its_own_field() {
     testkit::run(async |db| {
         for taken in ["reviews", "reviews_version", "a.b", "$a", ""] {
             let bad = builder::<Product, Review>(db.database()).total_field(taken).build();

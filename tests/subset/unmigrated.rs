@@ -1,4 +1,4 @@
-//! Products that hold reviews which are nowhere else, and those whose subset was kept by hand.
+//! Unmanaged products: with reviews that are stored nowhere else, or with subsets that were maintained by hand.
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::{Repaired, Unrepaired};
@@ -10,9 +10,9 @@ use crate::common::support::all;
 use crate::subset::migration::{embedded_review, of_product};
 use crate::subset::support::*;
 
-/// What would overwrite the array of a product that was not moved is refused, with nothing stored, whatever it is.
+/// Every call that would overwrite the array of a product that is not migrated is refused, with nothing stored.
 #[tokio::test]
-async fn no_call_loses_what_was_not_moved() {
+async fn no_call_loses_reviews_that_are_not_migrated() {
     testkit::run(async |db| {
         for consistency in BOTH {
             product(db).drop().await.unwrap();
@@ -27,7 +27,7 @@ async fn no_call_loses_what_was_not_moved() {
                 doc! { "_id": 1, "name": "Super Widget", "reviews": &all_reviews },
                 doc! { "_id": 2, "name": "Super Widget", "reviews": "none" },
                 doc! { "_id": 3, "name": "Super Widget", "reviews": [{ "no": "id" }] },
-                // the same id twice, of which the collection has one
+                // The same id twice, of which the collection has one.
                 doc! { "_id": 4, "name": "Super Widget", "reviews": [embedded_review(1, 1), embedded_review(1, 2)] },
             ];
             product(db).insert_many(&parents).await.unwrap();
@@ -85,7 +85,7 @@ async fn no_call_loses_what_was_not_moved() {
                 "{consistency:?}"
             );
 
-            // one that is to be given up
+            // A product whose embedded reviews are discarded.
             products.rebuild(3).discard_embedded().await.unwrap();
             products.insert(&review_of(3, 100, 100)).await.unwrap();
             products.rebuild_all().discard_embedded().await.unwrap();
@@ -95,9 +95,9 @@ async fn no_call_loses_what_was_not_moved() {
     .await;
 }
 
-/// A subset that was kept by hand goes on, as all that it holds is in the collection.
+/// A subset that was maintained by hand is accepted if all its reviews are in the collection.
 #[tokio::test]
-async fn a_subset_that_was_kept_by_hand_is_taken_over_by_the_first_write() {
+async fn the_first_write_manages_a_subset_that_was_maintained_by_hand() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = products(db, consistency).await;
@@ -111,7 +111,7 @@ async fn a_subset_that_was_kept_by_hand_is_taken_over_by_the_first_write() {
             products.delete(1, 5).await.unwrap();
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-            // as it was, with a leftover now
+            // The same product, with a leftover.
             product(db).update_one(doc! {}, by_hand.clone()).await.unwrap();
             let error = products.insert(&review(50)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotMigrated);

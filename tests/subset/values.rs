@@ -1,4 +1,4 @@
-//! Which children are embedded: values and ids of all kinds, names of the user's, and the caller's transactions.
+//! Values and ids of all kinds, other field names, and the caller's transactions.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -10,9 +10,9 @@ use mongodb::options::{ReadConcern, TransactionOptions};
 use crate::common::support::{all, at_least};
 use crate::subset::support::*;
 
-/// Values of all types, missing ones, and equal ones: the order is MongoDB's, and then that of the ids.
+/// Values of all types, missing values and equal values have MongoDB's order, and then that of the ids.
 #[tokio::test]
-async fn missing_mixed_and_equal_values_have_a_place() {
+async fn missing_mixed_and_equal_values_are_ordered() {
     testkit::run(async |db| {
         for consistency in BOTH {
             for (direction, expected) in [
@@ -58,7 +58,7 @@ async fn missing_mixed_and_equal_values_have_a_place() {
 }
 
 #[tokio::test]
-async fn what_is_embedded_and_how_many_is_the_users() {
+async fn embedded_fields_and_subset_size_are_settings() {
     testkit::run(async |db| {
         let collections = (
             db.collection::<Document>("product"),
@@ -109,9 +109,9 @@ async fn what_is_embedded_and_how_many_is_the_users() {
     .await;
 }
 
-/// Ids and values that look like operators, paths or expressions are values.
+/// Ids and values that look like operators, paths or expressions are literal.
 #[tokio::test]
-async fn hostile_ids_and_values_are_stored_as_they_are() {
+async fn hostile_ids_and_values_are_stored_literally() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = ready(
@@ -157,7 +157,7 @@ async fn hostile_ids_and_values_are_stored_as_they_are() {
                     assert_eq!(review.get_document("a").unwrap(), &doc! { "b": "$$REMOVE" });
                 }
             }
-            assert_eq!(products.rebuild_all().await.unwrap().one_by_one, 0);
+            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
             assert_eq!(products.delete_parent(hostile[3].clone()).await.unwrap().children, 4);
         }
     })
@@ -165,7 +165,7 @@ async fn hostile_ids_and_values_are_stored_as_they_are() {
 }
 
 #[tokio::test]
-async fn in_a_callers_transaction_all_is_stored_or_nothing() {
+async fn a_callers_transaction_is_atomic() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = products(db, consistency).await;
@@ -210,7 +210,7 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
             }
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-            // Nothing is retried inside: the conflict goes out with the driver's label.
+            // The call does not retry: the error of the conflict has the driver's label.
             session.start_transaction().await.unwrap();
             products.get(1).session(&mut session).await.unwrap();
             products.insert(&review(60)).await.unwrap();
@@ -222,7 +222,7 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
             );
             session.abort_transaction().await.unwrap();
 
-            // a session without a transaction
+            // A session without a transaction.
             products.insert(&review(62)).session(&mut session).await.unwrap();
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         }
@@ -230,9 +230,9 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
     .await;
 }
 
-/// The server takes values of deprecated types in every command of the pattern.
+/// The server accepts values of deprecated types in every command of the pattern.
 #[tokio::test]
-async fn fields_of_deprecated_types_are_stored_as_they_are() {
+async fn fields_of_deprecated_types_are_stored_unchanged() {
     testkit::run(async |db| {
         db.plain_collection("product")
             .insert_one(doc! { "_id": 1 })
@@ -271,9 +271,9 @@ async fn fields_of_deprecated_types_are_stored_as_they_are() {
     .await;
 }
 
-/// Names with a dollar at the top of a child: a replacement takes what an insert takes, at any place in the document.
+/// Field names that start with `$`, at any position in a child: a replacement accepts the same ones as an insert.
 #[tokio::test]
-async fn a_replacement_takes_the_names_that_an_insert_takes() {
+async fn a_replacement_accepts_the_names_that_an_insert_accepts() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let builder = builder::<Document, Document>(db.database()).consistency(consistency);

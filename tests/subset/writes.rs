@@ -1,4 +1,4 @@
-//! Writing: what goes over the wire, and what is refused.
+//! Writes: the commands that are sent, and the calls that are refused.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Consistency, Direction, SubsetRepository};
@@ -35,7 +35,7 @@ async fn the_round_trips_of_every_write() {
                 expected("find insert find update", "update insert find update")
             );
 
-            // the third write of this process, which knows the version by now
+            // The third write of this process, which has the version in its cache.
             let inserted = products.insert(&review(200)).await.unwrap();
             assert!(inserted.in_subset && inserted.wrote_parent);
             assert_eq!(names(db), expected("insert find update", "update insert find update"));
@@ -47,7 +47,7 @@ async fn the_round_trips_of_every_write() {
             assert_eq!(names(db), expected("insert find find", "update insert find update"));
             if eventual {
                 let after = product(db).find_one(doc! {}).await.unwrap();
-                assert_eq!(after, before, "a review too old writes nothing to the product");
+                assert_eq!(after, before, "a review outside the subset does not write the product");
             }
 
             let set = doc! { "review_author": "Trina" };
@@ -90,9 +90,9 @@ async fn the_round_trips_of_every_write() {
     .await;
 }
 
-/// What a process knows of a product is a guess: where another one wrote it, damaged it, or deleted it, nothing is wrong.
+/// A cached version is a guess: the result is correct if another process wrote, damaged or deleted the product.
 #[tokio::test]
-async fn a_wrong_guess_costs_round_trips_alone() {
+async fn a_wrong_guess_costs_only_round_trips() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let other = builder::<Product, Review>(db.database()).consistency(Consistency::Eventual);
@@ -103,12 +103,12 @@ async fn a_wrong_guess_costs_round_trips_alone() {
         assert!(products.insert(&review(200)).await.unwrap().wrote_parent);
         assert_eq!(names(db), "insert find update find find update");
         assert!(products.insert(&review(201)).await.unwrap().wrote_parent);
-        assert_eq!(names(db), "find insert find update", "others write to it");
+        assert_eq!(names(db), "find insert find update", "another process writes it");
         assert!(products.insert(&review(202)).await.unwrap().wrote_parent);
-        assert_eq!(names(db), "insert find update", "they did not go on");
+        assert_eq!(names(db), "insert find update", "the other process has stopped");
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-        // a child that is too old mends what others left
+        // An insert of a child outside the subset corrects a stale subset.
         let pop = doc! { "$pop": { "reviews": 1 } };
         product(db).update_one(doc! { "_id": 1 }, pop.clone()).await.unwrap();
         let inserted = products.insert(&review(1)).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_wrong_guess_costs_round_trips_alone() {
         assert_eq!(names(db), "insert find find update find find update");
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-        // a product that another process deleted
+        // A product that another process deleted.
         for new in [vec![review(400)], vec![review(-400)], vec![review(401), review(402)]] {
             products.rebuild(1).await.unwrap();
             products.rebuild(1).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_wrong_guess_costs_round_trips_alone() {
         let error = products.insert(&review(400)).await.unwrap_err();
         assert_eq!((names(db).as_str(), error.kind()), ("find", ErrorKind::NotFound));
 
-        // many parents are all looked at, before anything is stored
+        // An insert for several parents reads all of them before it stores anything.
         add_product(db, 1).await;
         add_product(db, 2).await;
         for _ in 0..2 {
@@ -165,7 +165,7 @@ async fn a_wrong_guess_costs_round_trips_alone() {
 }
 
 #[tokio::test]
-async fn the_first_write_looks_at_deployment_and_indexes() {
+async fn the_first_write_checks_the_deployment_and_the_indexes() {
     testkit::run(async |db| {
         let repository = || builder::<Product, Review>(db.database()).build().unwrap();
         let products = repository();
@@ -186,7 +186,7 @@ async fn the_first_write_looks_at_deployment_and_indexes() {
         );
         assert_eq!(names(db), "");
 
-        // An index that is dropped later is missed at the child, or at the read of the first ones.
+        // A later drop of an index causes an error at the child, or at the read of the first children.
         reviews(db).drop_index("product_id_1_review_id_1").await.unwrap();
         let error = products.delete(1, 1).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
@@ -205,7 +205,7 @@ async fn the_first_write_looks_at_deployment_and_indexes() {
 }
 
 #[tokio::test]
-async fn the_documents_examined_of_a_write() {
+async fn the_documents_that_a_write_examines() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         fill(&products, 0..500).await;
@@ -231,7 +231,7 @@ async fn the_documents_examined_of_a_write() {
 }
 
 #[tokio::test]
-async fn what_is_refused_stores_nothing() {
+async fn a_refused_write_stores_nothing() {
     testkit::run(async |db| {
         for consistency in BOTH {
             let products = products(db, consistency).await;
@@ -289,7 +289,7 @@ async fn what_is_refused_stores_nothing() {
                 "{consistency:?}"
             );
 
-            // a child cannot move: it must be deleted, and inserted anew
+            // The parent of a child is immutable.
             add_product(db, 2).await;
             let moved = review_of(2, 1, 1);
             assert_eq!(
@@ -298,7 +298,7 @@ async fn what_is_refused_stores_nothing() {
             );
             assert_eq!(all(&reviews(db)).await, before.1);
 
-            // the child that is there stays, and its product is right afterwards
+            // The stored child stays, and its product is correct afterwards.
             let error = products.insert(&review(2)).await.unwrap_err();
             assert_eq!((error.stored_count(), kind(error)), (None, ErrorKind::AlreadyExists));
             let error = products
@@ -316,7 +316,7 @@ async fn what_is_refused_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_builder_refuses_what_cannot_work() {
+async fn a_builder_refuses_invalid_settings() {
     testkit::run(async |db| {
         let good = || builder::<Product, Review>(db.database());
         let (one, other) = (

@@ -83,7 +83,7 @@ async fn embedded_children_are_migrated_to_their_own_collection() {
             "// writes: create indexes",
             "// writes: copy the children of a chunk",
             "db.getSiblingDB(\"admin\").runCommand(",
-            "// writes: note that the move is finished",
+            "// writes: record that the migration has finished",
         ] {
             assert!(planned.out.contains(text), "{text}: {}", planned.out);
         }

@@ -9,7 +9,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-pub use ensure::{Ensure, EnsureIndexes};
+#[doc(hidden)]
+pub use ensure::Ensure;
+pub use ensure::EnsureIndexes;
 pub use existing::{list_in, list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_commands, drop_exactly, drop_old_index, index_missing};
 

@@ -1,8 +1,8 @@
 //! The subset pattern: writing a child, and the subset in its parent.
 //!
-//! Mirrors `write` of `crates/subset/src`: what each command matches, the order of the reads, and when a refresh that
-//! lost is done. A change there requires the same change in [`write`](mod@write) or [`delete_parent`].
-//! [`crate::migration`] uses the documents and the writers of this module.
+//! Mirrors `write` and `read/unmanaged.rs` of `crates/subset/src`: what each command matches, the order of the reads, and
+//! when a refresh that lost is done. A change there requires the same change in [`write`](mod@write) or
+//! [`delete_parent`]. [`crate::migration`] uses the documents and the writers of this module.
 //!
 //! The model has one parent, whose subset is the first two of its children: those with the highest rank, and among
 //! equals with the lowest id. Left out: sessions, several parents in one call, and a parent that is deleted and

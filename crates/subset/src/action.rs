@@ -1,4 +1,6 @@
-//! The calls as structs: each has the setters of its options, and is awaited.
+//! The actions: structs with setters for their options, which run when they are awaited.
+//!
+//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
 
 mod child;
 mod children;
@@ -21,22 +23,21 @@ mod update;
 mod verify;
 
 pub use child::FindChild;
-pub use children::{Children, ChildrenPage};
+pub use children::Children;
 pub use consistency::FindConsistency;
-pub use delete::{Delete, Deleted};
-pub use delete_parent::{DeleteParent, DeletedParent};
-pub use ensure_indexes::EnsureIndexes;
+pub use delete::Delete;
+pub use delete_parent::DeleteParent;
 pub use follow::Follow;
 pub use get::Get;
-pub use insert::{Insert, Inserted};
-pub use insert_many::{InsertMany, InsertedMany};
-pub use migrate_existing::{MigrateExisting, MigratedExisting};
+pub use insert::Insert;
+pub use insert_many::InsertMany;
+pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
-pub use migrate_layout_from::{MigrateLayoutFrom, MigratedLayout};
-pub use rebuild::{Rebuild, Rebuilt};
-pub(crate) use rebuild_all::rebuild_all;
-pub use rebuild_all::{RebuildAll, RebuiltAll};
-pub use repair::{Repair, Repaired, RepairedStream, Unrepaired};
+pub use migrate_layout_from::MigrateLayoutFrom;
+pub use mongo_patterns_core::index::EnsureIndexes;
+pub use rebuild::Rebuild;
+pub use rebuild_all::RebuildAll;
+pub use repair::{Repair, RepairedStream};
 pub use replace::Replace;
-pub use update::{Update, Updated};
+pub use update::Update;
 pub use verify::{FindingStream, Verify};

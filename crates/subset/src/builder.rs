@@ -1,201 +1,225 @@
+//! The builder of a repository.
+
 use std::marker::PhantomData;
 
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
+use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+use mongo_patterns_core::{FieldName, Result, RetryPolicy};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
-use mongodb::options::Acknowledgment;
 
-use crate::settings::Settings;
-use crate::{Consistency, Direction, SubsetRepository};
+use crate::repository::SubsetRepository;
+use crate::settings::{Consistency, Direction, Settings};
 
-/// Builds a [`SubsetRepository`]: names, order, size and consistency.
-///
-/// ```no_run
-/// # use mongo_patterns_core::RetryPolicy;
-/// # use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
-/// # use mongodb::{Collection, bson::Document};
-/// # use std::time::Duration;
-/// # async fn f(
-/// #     products: SubsetRepository<Document, Document>,
-/// #     product: Collection<Document>,
-/// #     review: Collection<Document>,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let reviews = SubsetRepository::<Document, Document>::builder(product, review)
-///     .subset_field("reviews")
-///     .version_field("reviews_version")
-///     .total_field("review_count")
-///     .parent_field("product_id")
-///     .child_id_field("review_id")
-///     .order_by("published_date", Direction::Descending)
-///     .subset_size(10)
-///     .embedded_fields(["review_author", "review_text", "published_date"])
-///     .consistency(Consistency::Transactional)
-///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
-///     .build()?;
-/// # Ok(())
-/// # }
-/// ```
+impl<P, C> SubsetRepository<P, C> {
+    /// Returns a builder of a repository over a collection of parents and a collection of children.
+    ///
+    /// Writes use the write concerns of the collections. [`get`](Self::get) uses the read preference and read concern
+    /// of the parents, [`child`](Self::child) and [`children`](Self::children) use those of the children. All other
+    /// reads go to the primary.
+    ///
+    /// Build one repository for each collection of children, and clone it. A write updates only the subset of its own
+    /// repository. If a second repository over the same children has other parents or other settings, the writes of
+    /// each make the subsets of the other stale: then run a [follower](Self::follow) for each of them.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::RetryPolicy;
+    /// # use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+    /// # use mongodb::{Database, bson::Document};
+    /// # use std::time::Duration;
+    /// # struct Product;
+    /// # struct Review;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let (product, review) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
+    /// let products = SubsetRepository::<Product, Review>::builder(product, review)
+    ///     .subset_field("reviews")
+    ///     .parent_field("product_id")
+    ///     .child_id_field("review_id")
+    ///     .order_by("published_date", Direction::Descending)
+    ///     // The other settings have defaults.
+    ///     .subset_size(5)
+    ///     .embedded_fields(["review_author", "review_text", "published_date"])
+    ///     .version_field("reviews_version")
+    ///     .total_field("review_count")
+    ///     .consistency(Consistency::Transactional)
+    ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder owns the collections, with another type
+    pub fn builder<A: Send + Sync, B: Send + Sync>(
+        parents: Collection<A>,
+        children: Collection<B>,
+    ) -> SubsetRepositoryBuilder<P, C> {
+        SubsetRepositoryBuilder {
+            parents: parents.clone_with_type(),
+            children: children.clone_with_type(),
+            chosen: Chosen::default(),
+            types: PhantomData,
+        }
+    }
+}
+
+/// Builds a [`SubsetRepository`].
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {
     parents: Collection<RawDocumentBuf>,
     children: Collection<RawDocumentBuf>,
+    chosen: Chosen,
+    types: PhantomData<fn() -> (P, C)>,
+}
+
+/// The settings, not checked yet.
+#[derive(Clone, Default)]
+struct Chosen {
     subset: Option<String>,
     version: Option<String>,
     total: Option<String>,
     parent: Option<String>,
     child_id: Option<String>,
     order: Vec<(String, Direction)>,
-    size: u32,
-    embed: Option<Vec<String>>,
+    size: Option<u32>,
+    embedded_fields: Option<Vec<String>>,
     consistency: Option<Consistency>,
     retry: RetryPolicy,
-    types: PhantomData<fn() -> (P, C)>,
 }
 
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
-    pub(crate) fn new(parents: Collection<RawDocumentBuf>, children: Collection<RawDocumentBuf>) -> Self {
-        Self {
-            parents,
-            children,
-            subset: None,
-            version: None,
-            total: None,
-            parent: None,
-            child_id: None,
-            order: Vec::new(),
-            size: 10,
-            embed: None,
-            consistency: None,
-            retry: RetryPolicy::default(),
-            types: PhantomData,
-        }
-    }
-
-    /// The array field of the parent, such as `reviews`. Required. Only this repository writes it.
+    /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
     pub fn subset_field(mut self, name: impl Into<String>) -> Self {
-        self.subset = Some(name.into());
+        self.chosen.subset = Some(name.into());
         self
     }
 
-    /// The field of a child that holds the `_id` of its parent, such as `product_id`. Required.
+    /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
     pub fn parent_field(mut self, name: impl Into<String>) -> Self {
-        self.parent = Some(name.into());
+        self.chosen.parent = Some(name.into());
         self
     }
 
-    /// The field of a child that tells it from the other children of its parent, such as `review_id`, or `_id`.
+    /// Sets the field of a child that identifies it among the children of its parent, such as `review_id`, or `_id`.
     /// Required.
     pub fn child_id_field(mut self, name: impl Into<String>) -> Self {
-        self.child_id = Some(name.into());
+        self.chosen.child_id = Some(name.into());
         self
     }
 
-    /// Orders the children by a field: the first ones are embedded. Required. Called again, it orders those that are
-    /// equal so far. What is equal in all fields is ordered by the child's id, in the direction of the last field.
+    /// Orders the children by a field: the first ones are embedded. Required.
     ///
-    /// Values are ordered as MongoDB orders them, also those of different types. A missing field is as `null`, which is
-    /// before all else.
+    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
+    /// are ordered by their id, in the direction of the last field.
+    ///
+    /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
     pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
-        self.order.push((field.into(), direction));
+        self.chosen.order.push((field.into(), direction));
         self
     }
 
-    /// How many children are embedded, at most; 10 by default.
+    /// Sets the maximum number of embedded children; 10 by default.
     pub fn subset_size(mut self, children: u32) -> Self {
-        self.size = children;
+        self.chosen.size = Some(children);
         self
     }
 
-    /// Which fields of a child are embedded; the child's id always is. By default all but `_id` and the parent field.
+    /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
+    /// field.
     pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.embed = Some(fields.into_iter().map(Into::into).collect());
+        self.chosen.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The field of the parent that counts the writes to its subset; by default that of the subset with `_version` after
-    /// it, such as `reviews_version`. Only this repository writes it.
+    /// Sets the field of the parent that counts the writes to its subset. By default the name of the subset followed by
+    /// `_version`, such as `reviews_version`. Only this repository writes it.
     pub fn version_field(mut self, name: impl Into<String>) -> Self {
-        self.version = Some(name.into());
+        self.chosen.version = Some(name.into());
         self
     }
 
-    /// A field of the parent that holds how many children it has in all, such as `review_count`, for "10 of 1,234
+    /// Sets a field of the parent that holds the number of all its children, such as `review_count`, for "10 of 1,234
     /// reviews". By default there is none. Only this repository writes it.
     ///
-    /// It is right whenever the subset is, and a wrong one is found and mended as a wrong subset is, with one exception:
-    /// a [`Transactional`](Consistency::Transactional) write adds to the stored number, where that is an integer, and
-    /// counts the children where it is not. So it leaves a number wrong that was wrong before, by a write of another
-    /// program, or by an [`Eventual`](Consistency::Eventual) one that broke off. All else counts.
+    /// The number is correct whenever the subset is. A wrong number is found and repaired like a stale subset, with one
+    /// exception: a [`Transactional`](Consistency::Transactional) write adds to the stored number if it is an integer,
+    /// and counts the children only if it is not. So it leaves a number wrong that another program or an interrupted
+    /// [`Eventual`](Consistency::Eventual) write has left wrong. All other calls count.
     ///
     /// # Cost
-    /// In a transaction none. An [`Eventual`](Consistency::Eventual) write has one round trip more, which examines as many
-    /// keys of an index as the parent has children, and no document; and a new child always writes its parent. A parent
-    /// that gets its number at last, after this option was added, is counted once: call
-    /// [`rebuild_all`](SubsetRepository::rebuild_all). That, `verify` and `repair` read all children once more.
+    /// In a transaction none. An [`Eventual`](Consistency::Eventual) write needs one more round trip, which examines as
+    /// many index keys as the parent has children, and no documents. A new child always writes its parent. `verify`,
+    /// `repair` and `rebuild_all` read all children once more.
+    ///
+    /// If the option is added to an existing repository, the next write to each parent counts its children: call
+    /// [`rebuild_all`](SubsetRepository::rebuild_all) to count them all at once.
     pub fn total_field(mut self, name: impl Into<String>) -> Self {
-        self.total = Some(name.into());
+        self.chosen.total = Some(name.into());
         self
     }
 
-    /// What reads see between the write of a child and that of its parent. By default
-    /// [`Transactional`](Consistency::Transactional) where the deployment has transactions, and
-    /// [`Eventual`](Consistency::Eventual) on a standalone: found out at the first write, by one command more.
+    /// Sets what reads see between the write of a child and the write of its parent.
+    ///
+    /// By default [`Transactional`](Consistency::Transactional) if the deployment supports transactions, and
+    /// [`Eventual`](Consistency::Eventual) on a standalone. The first write finds out which, by one more command.
     pub fn consistency(mut self, consistency: Consistency) -> Self {
-        self.consistency = Some(consistency);
+        self.chosen.consistency = Some(consistency);
         self
     }
 
-    /// How long a transaction is tried again when other writers are faster. Without transactions it is not used: there
+    /// Sets how long a transaction is retried when other writers are faster. Writes without transactions ignore it:
     /// three attempts always suffice.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.chosen.retry = policy;
         self
     }
 
-    /// The repository. Sends nothing.
+    /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), when a required name or the order is missing, a name is not that of
-    /// a plain field, two names of one document are equal, a field is in the order twice or after the child's id, the
-    /// size is 0 or above `i32::MAX`, both collections are the same or in two databases, or a collection's write concern
-    /// is `w: 0`, under which nothing could be confirmed.
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
+    ///
+    /// - a required name or the order is missing,
+    /// - a name is not that of a plain field, or two fields of one document have the same name,
+    /// - the order has a field twice, the parent field, or a field after the child's id,
+    /// - the size is 0 or above `i32::MAX`,
+    /// - the collections are the same, or in two databases,
+    /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<SubsetRepository<P, C>> {
-        let required = |name: Option<String>, call: &str| {
-            name.ok_or_else(|| configuration(format!("call {call}(..) on the builder")))
-        };
-        let subset = FieldName::new(required(self.subset, "subset_field")?)?;
-        let parent = FieldName::new(required(self.parent, "parent_field")?)?;
-        let child_id = FieldName::of_element(required(self.child_id, "child_id_field")?)?;
-        let version = FieldName::new(self.version.unwrap_or_else(|| format!("{subset}_version")))?;
-        let total = self.total.map(FieldName::new).transpose()?;
+        let chosen = self.chosen;
+        let subset = FieldName::new(required(chosen.subset, "subset_field")?)?;
+        let parent = FieldName::new(required(chosen.parent, "parent_field")?)?;
+        let child_id = FieldName::of_element(required(chosen.child_id, "child_id_field")?)?;
+        let version = FieldName::new(chosen.version.unwrap_or_else(|| format!("{subset}_version")))?;
+        let total = chosen.total.map(FieldName::new).transpose()?;
         if subset == version || total.as_ref().is_some_and(|total| [&subset, &version].contains(&total)) {
-            return Err(configuration("subset, version and total must be different fields"));
+            return Err(configuration(
+                "the subset, its version and the total are not three different fields: rename one",
+            ));
         }
         if parent == child_id {
-            return Err(configuration("parent and child id must be two different fields"));
+            return Err(configuration(
+                "the parent field and the child's id are the same field: rename one",
+            ));
         }
-        let order = order(self.order, &parent, &child_id)?;
-        let embed = self.embed.map(|fields| {
+        let order = order(chosen.order, &parent, &child_id)?;
+        let embedded_fields = chosen.embedded_fields.map(|fields| {
             let fields = fields.into_iter().map(FieldName::of_element);
             fields.collect::<Result<Vec<_>>>()
         });
-        if self.size == 0 || i32::try_from(self.size).is_err() {
-            return Err(configuration("the size must be from 1 to 2,147,483,647"));
-        }
+        let size = chosen.size.unwrap_or(10);
+        check_bound("subset size", size)?;
         if self.parents.namespace() == self.children.namespace() {
-            return Err(configuration("parents and children must be in two collections"));
+            return Err(configuration(
+                "the parents and the children are in one collection: use two collections",
+            ));
         }
         if self.parents.namespace().db != self.children.namespace().db {
-            return Err(configuration("parents and children must be in one database"));
+            return Err(configuration(
+                "the parents and the children are in two databases: use collections of one database",
+            ));
         }
-        for collection in [&self.parents, &self.children] {
-            let acknowledgment = collection.write_concern().and_then(|concern| concern.w.as_ref());
-            if acknowledgment == Some(&Acknowledgment::Nodes(0)) {
-                return Err(configuration("the collections' write concern must not be w: 0"));
-            }
-        }
+        check_acknowledged(&self.parents)?;
+        check_acknowledged(&self.children)?;
         let mut settings = Settings {
             subset,
             version,
@@ -203,10 +227,10 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             parent,
             child_id,
             order,
-            size: self.size,
-            embed: embed.transpose()?,
-            consistency: self.consistency,
-            retry: self.retry,
+            size,
+            embedded_fields: embedded_fields.transpose()?,
+            consistency: chosen.consistency,
+            retry: chosen.retry,
             order_index: String::new(),
             child_index: String::new(),
         };
@@ -215,7 +239,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     }
 }
 
-/// The order, with the child's id at its end.
+/// Returns the order, with the child's id at its end.
 fn order(
     fields: Vec<(String, Direction)>,
     parent: &FieldName,
@@ -224,47 +248,29 @@ fn order(
     let mut order: Vec<(FieldName, Direction)> = Vec::new();
     for (field, direction) in fields {
         let field = FieldName::of_element(field)?;
-        if field == *parent
-            || order
-                .iter()
-                .any(|(earlier, _)| *earlier == field || earlier == child_id)
-        {
+        let is_decided = |earlier: &FieldName| *earlier == field || earlier == child_id;
+        if field == *parent || order.iter().any(|(earlier, _)| is_decided(earlier)) {
             return Err(configuration(
-                "the order must not have a field twice, the parent, or anything after the child's id, which decides",
+                "the order has a field twice, the parent field, or a field after the child's id: remove it",
             ));
         }
         order.push((field, direction));
     }
-    let Some((last, direction)) = order.last().cloned() else {
-        return Err(configuration("call order_by(..) on the builder"));
-    };
+    let (last, direction) = required(order.last().cloned(), "order_by")?;
     if last != *child_id {
         order.push((child_id.clone(), direction));
     }
     Ok(order)
 }
 
-// Not derived: that would need `Clone` and `Debug` of the types.
+// Not derived: that would need `Clone` of the types.
 impl<P, C> Clone for SubsetRepositoryBuilder<P, C> {
     fn clone(&self) -> Self {
         Self {
             parents: self.parents.clone(),
             children: self.children.clone(),
-            subset: self.subset.clone(),
-            version: self.version.clone(),
-            total: self.total.clone(),
-            parent: self.parent.clone(),
-            child_id: self.child_id.clone(),
-            order: self.order.clone(),
-            size: self.size,
-            embed: self.embed.clone(),
-            consistency: self.consistency,
-            retry: self.retry.clone(),
+            chosen: self.chosen.clone(),
             types: PhantomData,
         }
     }
-}
-
-fn configuration(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Configuration, message)
 }

@@ -1,17 +1,18 @@
-//! Checks that take any bytes, and panic where a promise does not hold: see [`mongo_patterns_core::fuzzing`].
+//! Checks of any bytes, which panic if a guarantee is violated: see [`mongo_patterns_core::fuzzing`].
 
 use mongo_patterns_core::fuzzing::documents;
 use mongo_patterns_core::{DocumentId, ErrorKind};
 use mongodb::bson::{Bson, Document, RawDocument};
 use serde::Deserialize;
 
-use crate::child::{Child, checked_update, decode, is_id};
-use crate::follower::change::Change;
-use crate::refresh::State;
+use crate::follow::change::Effect;
+use crate::form::child::{Child, checked_update, decode, is_id};
+use crate::form::parent::ParentState;
+use crate::form::token::ChildToken;
+use crate::query;
+use crate::query::page::{edge, index_key};
 use crate::settings::Settings;
-use crate::{ChildToken, query};
 
-/// A parent type as services have them.
 #[derive(Deserialize)]
 #[allow(dead_code)] // it is only decoded
 struct Product {
@@ -19,19 +20,19 @@ struct Product {
     reviews: Vec<Document>,
 }
 
-/// Any text as a token: it is refused, or it is a place among the children of whichever parent it is used for.
+/// Checks that any text is refused as a token, or is a position among the children of the parent that it is used for.
 pub fn tokens(input: &[u8]) {
     let settings = Settings::example();
-    is_place(&settings, &String::from_utf8_lossy(input));
-    // The bytes of a token, of which few texts are the hexadecimal form.
+    is_position(&settings, &String::from_utf8_lossy(input));
+    // Few texts are the hexadecimal form of a document.
     for document in documents(input) {
         let text: String = document.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        is_place(&settings, &text);
+        is_position(&settings, &text);
         is_token_of(&settings, &document);
     }
 }
 
-fn is_place(settings: &Settings, text: &str) {
+fn is_position(settings: &Settings, text: &str) {
     let Ok(token) = text.parse::<ChildToken>() else {
         return;
     };
@@ -39,19 +40,19 @@ fn is_place(settings: &Settings, text: &str) {
     let parent = Bson::Int32(1);
     match token.values(settings) {
         Ok(values) => {
-            let key = query::place(settings, &parent, values);
+            let key = index_key(settings, &parent, values);
             assert_eq!(key.len(), 1 + settings.order.len());
             assert_eq!(key.keys().next().map(String::as_str), Some(settings.parent.as_str()));
             assert_eq!(key.get(settings.parent.as_str()), Some(&parent));
-            // The edges of the parent have what no child has.
-            assert_ne!(key, query::edge(settings, &parent, false));
-            assert_ne!(key, query::edge(settings, &parent, true));
+            // No child has the values of an edge.
+            assert_ne!(key, edge(settings, &parent, false));
+            assert_ne!(key, edge(settings, &parent, true));
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument),
     }
 }
 
-/// The token of a child that can be stored comes back.
+/// Checks that the token of a valid child survives its text.
 fn is_token_of(settings: &Settings, child: &RawDocument) {
     let token = ChildToken::of(settings, child);
     let Ok(child) = Document::try_from(child) else { return };
@@ -59,17 +60,17 @@ fn is_token_of(settings: &Settings, child: &RawDocument) {
         && let Ok(back) = token.to_string().parse::<ChildToken>()
     {
         assert_eq!(back.to_string(), token.to_string());
-        assert!(back.values(settings).is_ok(), "a token that was handed out");
+        assert!(back.values(settings).is_ok(), "the token of a child");
     }
 }
 
-/// Any documents as parents, children and changes: they are read without a panic.
+/// Checks that any documents are read as parents, children and changes without a panic.
 pub fn stored(input: &[u8]) {
     let settings = Settings::example();
     let parent = Bson::Int32(1);
     for document in documents(input) {
         let _ = (decode::<Product>(&document), decode::<Document>(&document));
-        let _ = Change::of(&settings, &document);
+        let _ = Effect::of(&settings, &document);
         for (_, value) in document.iter().map_while(Result::ok) {
             let _ = (is_id(Some(value), &parent), is_id(Some(value), &Bson::Null));
         }
@@ -81,11 +82,12 @@ pub fn stored(input: &[u8]) {
                 assert_eq!(update.keys().collect::<Vec<_>>(), ["$set"]);
             }
         }
-        let state = State::of(&settings, document);
-        let is_array = matches!(state.first_ids(&settings), None | Some(Bson::Array(_) | Bson::Null));
+        let state = ParentState::of(&settings, document);
+        let ids = state.unmanaged_ids(&settings);
+        let is_array = matches!(ids, None | Some(Bson::Array(_) | Bson::Null));
         assert!(is_array && !state.is_guess());
-        let unchanged = state.unchanged(&settings, &parent);
+        let unchanged = query::unchanged(&settings, &parent, &state);
         assert_eq!(unchanged.get("_id"), query::by_id(&parent).get("_id"));
-        let _ = state.is_unwritten(&settings);
+        let _ = state.is_unmanaged(&settings);
     }
 }

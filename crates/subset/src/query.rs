@@ -1,75 +1,69 @@
-//! The filters, updates and aggregations, as pure functions.
+//! The commands, filters, updates and aggregations, as pure functions.
 
-mod whole;
+pub(crate) mod follow;
+pub(crate) mod from_embedded;
+pub(crate) mod options;
+pub(crate) mod page;
+pub(crate) mod whole;
 
 use mongo_patterns_core::FieldName;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::Direction;
+use crate::form::parent::ParentState;
 use crate::settings::Settings;
 
-pub(crate) use whole::{Rebuilt, ids_of_children, orphans, rebuild_all, stale, stale_and_right};
+pub(crate) fn hello() -> Document {
+    doc! { "hello": 1 }
+}
 
-/// The parent. `$eq`, since an id may be a document with operators.
+/// Matches a parent. By `$eq`, because an id may be a document with operators.
 pub(crate) fn by_id(id: &Bson) -> Document {
     doc! { "_id": { "$eq": id } }
 }
 
-/// What a refresh must know of the parent.
 pub(crate) fn state(settings: &Settings) -> Document {
     doc! { "_id": 0, settings.subset.as_str(): 1, settings.version.as_str(): 1 }
 }
 
-/// The parent, if it has this version.
-pub(crate) fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
+fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
 }
 
-/// What a parent shows of its children.
-#[derive(Debug)]
-pub(crate) struct Shown {
-    pub(crate) subset: Vec<Bson>,
-    /// How many there are; `None` where the parent does not say so.
-    pub(crate) total: Option<i64>,
-}
-
-impl Shown {
-    fn fields(self, settings: &Settings) -> Document {
-        let mut fields = doc! { settings.subset.as_str(): self.subset };
-        if let (Some(field), Some(total)) = (&settings.total, self.total) {
-            fields.insert(field.as_str(), total);
-        }
-        fields
-    }
-}
-
-/// The parent, if it has no version, and the children with these ids embedded. What is no integer is as none, as the
-/// stored form has no other.
-pub(crate) fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
+/// Matches a parent without a version that embeds the children with these ids. A version of another type than an
+/// integer counts as missing, because no repository stores one.
+fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
     let no_version = doc! { "$not": [is_version(&format!("${}", settings.version))] };
     let same = doc! { "$eq": [embedded_ids(settings, &format!("${}", settings.subset)), { "$literal": embedded }] };
     doc! { "_id": { "$eq": id }, "$expr": { "$and": [no_version, same] } }
 }
 
-/// The parent, unless it has embedded children and no version.
-pub(crate) fn written(settings: &Settings, id: &Bson) -> Document {
-    doc! { "_id": { "$eq": id }, "$expr": { "$not": [is_unwritten(settings)] } }
+/// Matches a parent as long as its state has not changed.
+pub(crate) fn unchanged(settings: &Settings, id: &Bson, state: &ParentState) -> Document {
+    match (state.version(), state.unmanaged_ids(settings)) {
+        (Some(version), _) => at_version(settings, id, version),
+        (None, ids) => at_first_write(settings, id, &ids.unwrap_or(Bson::Null)),
+    }
 }
 
-/// Parents that have embedded children and no version: one, or all.
-pub(crate) fn unwritten(settings: &Settings, id: Option<&Bson>) -> Document {
+/// Matches a parent, unless it is unmanaged and embeds children.
+pub(crate) fn managed(settings: &Settings, id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id }, "$expr": { "$not": [is_unmanaged(settings)] } }
+}
+
+/// Matches unmanaged parents that embed children: one, or all.
+pub(crate) fn unmanaged(settings: &Settings, id: Option<&Bson>) -> Document {
     let mut filter = id.map(by_id).unwrap_or_default();
-    filter.insert("$expr", is_unwritten(settings));
+    filter.insert("$expr", is_unmanaged(settings));
     filter
 }
 
-/// Whether a parent has embedded children that no repository wrote, as an expression.
-pub(crate) fn is_unwritten(settings: &Settings) -> Document {
+/// Whether a parent is unmanaged and embeds children, as an expression.
+pub(crate) fn is_unmanaged(settings: &Settings) -> Document {
     let (subset, version) = (format!("${}", settings.subset), format!("${}", settings.version));
-    is_unwritten_at(settings, &subset, &version)
+    is_unmanaged_at(settings, &subset, &version)
 }
 
-fn is_unwritten_at(settings: &Settings, subset: &str, version: &str) -> Document {
+fn is_unmanaged_at(settings: &Settings, subset: &str, version: &str) -> Document {
     doc! { "$and": [
         { "$not": [is_version(version)] },
         { "$ne": [embedded_ids(settings, subset), []] },
@@ -80,42 +74,57 @@ fn is_version(path: &str) -> Document {
     doc! { "$in": [{ "$type": path }, ["int", "long"]] }
 }
 
-/// The ids of the children in an array, in their order, and null for one that has none, as an expression. What is no
-/// array is as it is.
+/// The ids of the children in an array, in their order, as an expression. A child without an id has `null`. A value
+/// that is not an array stays as it is.
 pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
     let id = format!("$$child.{}", settings.child_id);
     let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };
     doc! { "$cond": [{ "$isArray": array }, ids, { "$ifNull": [array, []] }] }
 }
 
-/// Writes the subset, and the version that comes after this one.
-pub(crate) fn replace_subset(settings: &Settings, shown: Shown, version: Option<i64>) -> Document {
-    let mut fields = shown.fields(settings);
-    fields.insert(settings.version.as_str(), version.unwrap_or(0).wrapping_add(1));
+/// The fields of a parent that depend on its children.
+#[derive(Debug)]
+pub(crate) struct Derived {
+    pub(crate) subset: Vec<Bson>,
+    /// The number of children; `None` if the parent does not store it.
+    pub(crate) total: Option<i64>,
+}
+
+impl Derived {
+    fn fields(self, settings: &Settings) -> Document {
+        let mut fields = doc! { settings.subset.as_str(): self.subset };
+        if let (Some(field), Some(total)) = (&settings.total, self.total) {
+            fields.insert(field.as_str(), total);
+        }
+        fields
+    }
+}
+
+/// Sets the subset, and the version after the previous one.
+pub(crate) fn replace_subset(settings: &Settings, derived: Derived, previous: Option<i64>) -> Document {
+    let mut fields = derived.fields(settings);
+    fields.insert(settings.version.as_str(), previous.unwrap_or(0).wrapping_add(1));
     doc! { "$set": fields }
 }
 
-/// Writes the subset alone, in a transaction that has counted the version.
-pub(crate) fn set_subset(settings: &Settings, shown: Shown) -> Document {
-    doc! { "$set": shown.fields(settings) }
+/// Sets the subset only, in a transaction that has incremented the version.
+pub(crate) fn set_subset(settings: &Settings, derived: Derived) -> Document {
+    doc! { "$set": derived.fields(settings) }
 }
 
-/// The same, and adds to the total.
 pub(crate) fn set_subset_and_add(settings: &Settings, total: &FieldName, subset: Vec<Bson>, added: i64) -> Document {
-    let mut update = set_subset(settings, Shown { subset, total: None });
+    let mut update = set_subset(settings, Derived { subset, total: None });
     update.insert("$inc", doc! { total.as_str(): added });
     update
 }
 
-/// The parent, if its total is one that can be added to.
+/// Matches a parent whose total can be added to.
 pub(crate) fn with_total(total: &FieldName, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, total.as_str(): { "$type": ["int", "long"] } }
 }
 
-/// Counts the version, at the start of a transaction. It is what makes two of them conflict: a `$set` of an equal subset
-/// would be no write.
-pub(crate) fn count_version(settings: &Settings) -> [Document; 1] {
-    [doc! { "$set": { settings.version.as_str(): next_version(settings) } }]
+pub(crate) fn increment_version(settings: &Settings) -> Vec<Document> {
+    vec![doc! { "$set": { settings.version.as_str(): next_version(settings) } }]
 }
 
 /// The version after the stored one, as an expression.
@@ -124,30 +133,27 @@ fn next_version(settings: &Settings) -> Document {
     doc! { "$add": [{ "$cond": [is_version(&path), path, 0_i64] }, 1_i64] }
 }
 
-/// The children of a parent.
 pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent } }
 }
 
-/// Those children of a parent that have one of these ids.
+/// Matches the children of a parent with one of these ids.
 pub(crate) fn children_among(settings: &Settings, parent: &Bson, ids: &[Bson]) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$in": ids } }
 }
 
-/// One child of a parent.
 pub(crate) fn child(settings: &Settings, parent: &Bson, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$eq": id } }
 }
 
-/// Replaces a child by a document that may have names with a dollar. Its `_id` stays where the document has none.
-pub(crate) fn replace_with(child: Document) -> [Document; 1] {
-    [doc! { "$replaceWith": { "$literal": child } }]
+/// Replaces a child by a document whose field names may start with `$`. Keeps its `_id` if the document has none.
+pub(crate) fn replace_with(child: Document) -> Vec<Document> {
+    vec![doc! { "$replaceWith": { "$literal": child } }]
 }
 
-/// What of a child is embedded, as a projection.
 pub(crate) fn embedded(settings: &Settings) -> Document {
     let mut projection = Document::new();
-    match &settings.embed {
+    match &settings.embedded_fields {
         None => {
             projection.insert(settings.parent.as_str(), 0);
             if settings.child_id.as_str() != "_id" {
@@ -164,50 +170,16 @@ pub(crate) fn embedded(settings: &Settings) -> Document {
     projection
 }
 
-/// The order backwards.
-pub(crate) fn reversed(sort: &Document) -> Document {
-    let turned = |direction: &Bson| -direction.as_i32().unwrap_or(1);
-    let fields = sort.iter();
-    fields
-        .map(|(field, direction)| (field.clone(), turned(direction).into()))
-        .collect()
-}
-
-/// A place among the children of a parent, as a key of the index of the order.
-pub(crate) fn place(settings: &Settings, parent: &Bson, values: &[Bson]) -> Document {
-    let mut key = doc! { settings.parent.as_str(): parent };
-    let values = settings.order.iter().zip(values);
-    key.extend(values.map(|((field, _), value)| (field.as_str().to_owned(), value.clone())));
-    key
-}
-
-/// The place before all children of a parent, or after them.
-pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document {
-    place(settings, parent, &edges(settings, after))
-}
-
-/// The values of the order at that place.
-pub(crate) fn edges(settings: &Settings, after: bool) -> Vec<Bson> {
-    let values = settings.order.iter().map(|(_, direction)| {
-        if after == (*direction == Direction::Ascending) {
-            Bson::MaxKey
-        } else {
-            Bson::MinKey
-        }
-    });
-    values.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(subset: Vec<Bson>, total: Option<i64>) -> Shown {
-        Shown { subset, total }
+    fn derived(subset: Vec<Bson>, total: Option<i64>) -> Derived {
+        Derived { subset, total }
     }
 
     #[test]
-    fn a_version_is_compared_and_counted() {
+    fn a_version_is_compared_and_incremented() {
         let settings = Settings::example();
         let id = Bson::Document(doc! { "$gt": 1 });
         assert_eq!(
@@ -216,11 +188,11 @@ mod tests {
         );
         let hostile = Bson::Document(doc! { "review_id": "$name" });
         assert_eq!(
-            replace_subset(&settings, shown(vec![hostile], None), Some(3)),
+            replace_subset(&settings, derived(vec![hostile], None), Some(3)),
             doc! { "$set": { "reviews": [{ "review_id": "$name" }], "reviews_version": 4_i64 } }
         );
         assert_eq!(
-            replace_subset(&settings, shown(Vec::new(), None), None),
+            replace_subset(&settings, derived(Vec::new(), None), None),
             doc! { "$set": { "reviews": [], "reviews_version": 1_i64 } }
         );
     }
@@ -231,7 +203,7 @@ mod tests {
         let total = FieldName::new("review_count").unwrap();
         settings.total = Some(total.clone());
         assert_eq!(
-            replace_subset(&settings, shown(Vec::new(), Some(12)), Some(3)),
+            replace_subset(&settings, derived(Vec::new(), Some(12)), Some(3)),
             doc! { "$set": { "reviews": [], "review_count": 12_i64, "reviews_version": 4_i64 } }
         );
         assert_eq!(
@@ -261,7 +233,7 @@ mod tests {
             ] } }
         );
         assert_eq!(
-            written(&settings, &Bson::Int32(1)),
+            managed(&settings, &Bson::Int32(1)),
             doc! { "_id": { "$eq": 1 }, "$expr": { "$not": [
                 { "$and": [{ "$not": [is_version] }, { "$ne": [ids, []] }] },
             ] } }
@@ -269,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_is_a_value() {
+    fn a_replacement_is_literal() {
         assert_eq!(
             replace_with(doc! { "$set": { "a": "$b" } }),
             [doc! { "$replaceWith": { "$literal": { "$set": { "a": "$b" } } } }]
@@ -277,45 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_always_has_the_id() {
+    fn an_embedded_child_always_has_its_id() {
         let mut settings = Settings::example();
         assert_eq!(embedded(&settings), doc! { "product_id": 0, "_id": 0 });
-        settings.embed = Some(vec![FieldName::new("review_text").unwrap()]);
+        settings.embedded_fields = Some(vec![FieldName::new("review_text").unwrap()]);
         assert_eq!(embedded(&settings), doc! { "_id": 0, "review_text": 1, "review_id": 1 });
         settings.child_id = FieldName::of_element("_id").unwrap();
         assert_eq!(embedded(&settings), doc! { "_id": 1, "review_text": 1 });
-        settings.embed = None;
+        settings.embedded_fields = None;
         assert_eq!(embedded(&settings), doc! { "product_id": 0 });
-    }
-
-    #[test]
-    fn the_edges_are_those_of_the_index() {
-        let mut settings = Settings::example();
-        settings.order[1].1 = Direction::Ascending;
-        let parent = Bson::Int32(1);
-        assert_eq!(
-            edge(&settings, &parent, false),
-            doc! { "product_id": 1, "published_date": Bson::MaxKey, "review_id": Bson::MinKey }
-        );
-        assert_eq!(
-            edge(&settings, &parent, true),
-            doc! { "product_id": 1, "published_date": Bson::MinKey, "review_id": Bson::MaxKey }
-        );
-        assert_eq!(
-            reversed(&settings.sort()),
-            doc! { "published_date": 1, "review_id": -1 }
-        );
-    }
-
-    #[test]
-    fn the_indexes_are_named_by_their_definitions() {
-        assert_eq!(
-            Settings::example().index_plan("review").to_string(),
-            [
-                r#"db.getCollection("review").createIndex({ "product_id": 1, "published_date": -1, "review_id": -1 }, { "name": "product_id_1_published_date_-1_review_id_-1" })"#,
-                r#"db.getCollection("review").createIndex({ "product_id": 1, "review_id": 1 }, { "name": "product_id_1_review_id_1", "unique": true })"#,
-            ]
-            .join("\n")
-        );
     }
 }

@@ -1,50 +1,43 @@
-use std::fmt;
+//! The repository, and what its actions share.
+
+pub(crate) mod version_cache;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
-use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::{Result, document_id};
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
-use crate::known::Known;
-use crate::settings::Settings;
-use crate::{Consistency, SubsetRepositoryBuilder};
+use self::version_cache::VersionCache;
+use crate::query;
+use crate::settings::{Consistency, Settings};
 
-/// A collection of parents, each with the first few of its children, and one of all children.
+/// A collection of parents, which embed the first of their children, and a collection of all children.
 ///
-/// `P` is the type of a parent, its subset included, and `C` that of a child as it is stored in the collection of the
-/// children. A clone is cheap. See the [crate](crate) for the documents and the guarantees.
+/// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
+/// [crate](crate) for the documents and the guarantees.
 ///
-/// Make one for the two collections and clone it: the clones keep writes away from a transaction of theirs, on which they
-/// would wait with the connections that it needs.
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// products.ensure_indexes().await?;
-/// let for_a_task = products.clone();
-/// tokio::spawn(async move { for_a_task.rebuild(1).await });
-/// # Ok(())
-/// # }
-/// ```
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the per-key locks,
+/// which keep their single writes from waiting on the server for their transactions.
 pub struct SubsetRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,
 }
 
-/// What does not depend on the types of parent and child.
+/// The part of a repository that does not depend on the types of parent and child.
 pub(crate) struct Shared {
     pub(crate) parents: Collection<RawDocumentBuf>,
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) locks: Arc<KeyLocks>,
-    pub(crate) known: Known,
+    pub(crate) versions: VersionCache,
+    locks: Arc<KeyLocks>,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
@@ -64,26 +57,56 @@ impl Shared {
         }
     }
 
-    /// What the user chose, or what the deployment has: one round trip, once.
+    pub(crate) fn index_plan(&self) -> IndexPlan {
+        self.settings.index_plan(self.children.name())
+    }
+
+    /// Returns the consistency that the user chose, or that the deployment supports. One round trip, once.
     pub(crate) async fn consistency(&self) -> Result<Consistency> {
         if let Some(chosen) = self.settings.consistency {
             return Ok(chosen);
         }
-        let look = || async {
-            let admin = self.parents.client().database("admin");
-            let hello: Document = admin.run_command(doc! { "hello": 1 }).await?;
-            let has_transactions =
-                hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
-            Ok(if has_transactions {
-                Consistency::Transactional
-            } else {
-                Consistency::Eventual
+        let detect = || async {
+            Ok(match is_replicated(&self.hello().await?) {
+                true => Consistency::Transactional,
+                false => Consistency::Eventual,
             })
         };
-        self.consistency.get_or_try_init(look).await.copied()
+        self.consistency.get_or_try_init(detect).await.copied()
     }
 
-    /// The same, with writes to the parents that no failover rolls back. The locks are the same ones.
+    pub(crate) async fn hello(&self) -> Result<Document> {
+        let admin = self.parents.client().database("admin");
+        Ok(admin.run_command(query::hello()).await?)
+    }
+
+    /// Checks that the indexes exist: one round trip, once. Without this check, a write without a transaction would
+    /// store its child before it fails on the missing index of the order.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        self.check_indexes_in(&mut Steps::run()).await
+    }
+
+    /// Does what [`check_indexes`](Self::check_indexes) does, as a step of a run. A plan only lists it.
+    pub(crate) async fn check_indexes_in(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let plan = self.index_plan();
+        if steps.is_plan() {
+            return plan.check_in(steps, &self.children).await;
+        }
+        let check = || plan.check(&self.children);
+        self.indexes.get_or_try_init(check).await.copied()
+    }
+
+    /// Locks a parent within this process. Its writers would only lose against each other.
+    pub(crate) async fn lock(&self, parent: &Bson) -> LockedKeys {
+        self.locks.exclusive(&document_id::text(parent)).await
+    }
+
+    pub(crate) async fn lock_all(&self, parents: &[Bson]) -> LockedKeys {
+        self.locks.exclusive_all(parents.iter().map(document_id::text)).await
+    }
+
+    /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back
+    /// their writes. The locks are shared.
     pub(crate) fn with_majority(&self) -> Self {
         let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
         let namespace = self.parents.namespace();
@@ -92,55 +115,20 @@ impl Shared {
             parents: database.collection_with_options(&namespace.coll, options.build()),
             children: self.children.clone(),
             settings: self.settings.clone(),
+            versions: VersionCache::default(),
             locks: Arc::clone(&self.locks),
-            known: Known::default(),
             consistency: self.consistency.clone(),
             indexes: self.indexes.clone(),
         }
     }
+}
 
-    /// Checks that the indexes exist: one round trip, once. Without transactions a write would find out that the order
-    /// has no index after it wrote the child.
-    pub(crate) async fn check_indexes(&self) -> Result<()> {
-        let plan = self.settings.index_plan(self.children.name());
-        let check = || plan.check(&self.children);
-        self.indexes.get_or_try_init(check).await.copied()
-    }
+/// Returns whether a server is part of a replica set or a sharded cluster, by its reply to `hello`.
+pub(crate) fn is_replicated(hello: &Document) -> bool {
+    hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Starts to build a repository over the collection of the parents and that of the children. Their write concerns are
-    /// used, and the read preference and read concern of the parents by [`get`](Self::get), those of the children by
-    /// [`child`](Self::child) and [`children`](Self::children). All else reads from the primary.
-    ///
-    /// Build one repository for a collection of children, and clone it. A write updates the subset of its own repository
-    /// alone: with a second one over the same children, for other parents or with other settings, the writes of each make
-    /// the subsets of the other stale. Run a [follower](Self::follow) of each then.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_subset::{Direction, SubsetRepository};
-    /// # use mongodb::{Database, bson::Document};
-    /// # struct Product;
-    /// # struct Review;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
-    /// let (product, review) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
-    /// let products = SubsetRepository::<Product, Review>::builder(product, review)
-    ///     .subset_field("reviews")
-    ///     .parent_field("product_id")
-    ///     .child_id_field("review_id")
-    ///     .order_by("published_date", Direction::Descending)
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
-    pub fn builder<A: Send + Sync, B: Send + Sync>(
-        parents: Collection<A>,
-        children: Collection<B>,
-    ) -> SubsetRepositoryBuilder<P, C> {
-        SubsetRepositoryBuilder::new(parents.clone_with_type(), children.clone_with_type())
-    }
-
     pub(crate) fn new(
         parents: Collection<RawDocumentBuf>,
         children: Collection<RawDocumentBuf>,
@@ -151,8 +139,8 @@ impl<P, C> SubsetRepository<P, C> {
                 parents,
                 children,
                 settings,
+                versions: VersionCache::default(),
                 locks: Arc::default(),
-                known: Known::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),
@@ -164,7 +152,8 @@ impl<P, C> SubsetRepository<P, C> {
         &self.shared
     }
 
-    /// The collection of the parents: to insert them, and to change all but their subset and its version.
+    /// Returns the collection of the parents: to insert them, and to change all fields but the subset, its version and
+    /// the total.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -179,7 +168,7 @@ impl<P, C> SubsetRepository<P, C> {
         &self.shared.parents
     }
 
-    /// The collection of the children, for what this crate does not do.
+    /// Returns the collection of the children, for reads that this crate does not offer.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -194,7 +183,7 @@ impl<P, C> SubsetRepository<P, C> {
         &self.shared.children
     }
 
-    /// How many children are embedded, at most.
+    /// Returns the maximum number of embedded children.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -207,21 +196,20 @@ impl<P, C> SubsetRepository<P, C> {
         self.shared.settings.size
     }
 
-    /// The indexes of the children that the repository relies on: one on the parent and the order, and a unique one on
-    /// the parent and the child's id. The parents need none but `_id`.
+    /// Returns the indexes that the repository requires on the children: one on the parent and the order, and a unique
+    /// one on the parent and the child's id. The parents need only their `_id` index.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
     /// # use mongodb::bson::Document;
     /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
     /// println!("{}", products.indexes()); // the calls of createIndex, for a shell
-    /// products.indexes().check(products.children_collection()).await?; // an error where one is missing
+    /// products.indexes().check(products.children_collection()).await?; // an error if one is missing
     /// # Ok(())
     /// # }
     /// ```
     pub fn indexes(&self) -> IndexPlan {
-        let Shared { children, settings, .. } = &*self.shared;
-        settings.index_plan(children.name())
+        self.shared.index_plan()
     }
 }
 
@@ -234,12 +222,9 @@ impl<P, C> Clone for SubsetRepository<P, C> {
     }
 }
 
-impl<P, C> fmt::Debug for SubsetRepository<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubsetRepository")
-            .field("collection", &self.shared.parents.namespace())
-            .field("children_collection", &self.shared.children.namespace())
-            .field("settings", &self.shared.settings)
-            .finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(
+    SubsetRepository<P, C>,
+    |repository| "collection" = repository.shared.parents.namespace(),
+    "children_collection" = repository.shared.children.namespace(),
+    "settings" = repository.shared.settings
+);

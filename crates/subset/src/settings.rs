@@ -1,39 +1,70 @@
-//! What a builder was told, checked.
+//! The settings of a repository, checked by its builder.
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, doc};
 
-use crate::{Consistency, Direction};
+/// What reads see between the write of a child and the write of its parent.
+///
+/// A write in a transaction of the caller is a part of that transaction, with either consistency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Consistency {
+    /// Writes child and parent in one transaction: no read ever finds a stale subset. Requires a replica set or a
+    /// sharded cluster.
+    Transactional,
+    /// Writes the child first and its parent afterwards: a read in between finds the previous subset. When all writers
+    /// of a parent have returned, its subset is correct. A process that dies in between leaves a stale subset until the
+    /// next write to the parent, or until [`repair`](crate::SubsetRepository::repair).
+    Eventual,
+}
+
+/// The direction of a field in the order of the children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The smallest value first, as `1` in a sort of MongoDB.
+    Ascending,
+    /// The greatest value first, as `-1`.
+    Descending,
+}
+
+impl Direction {
+    fn number(self) -> i32 {
+        match self {
+            Self::Ascending => 1,
+            Self::Descending => -1,
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The array of the parent.
     pub(crate) subset: FieldName,
-    /// The number of writes to it.
+    /// The number of writes to the array.
     pub(crate) version: FieldName,
-    /// The number of children, in the parent, where the user wants it.
+    /// The number of all children, in the parent, if the user wants it.
     pub(crate) total: Option<FieldName>,
     /// The `_id` of the parent, in a child.
     pub(crate) parent: FieldName,
-    /// What tells the children of a parent apart.
+    /// The id of a child, unique among the children of a parent.
     pub(crate) child_id: FieldName,
-    /// The order of the children. It ends with their id, so that it is a total one.
+    /// The order of the children. It ends with their id, which makes it total.
     pub(crate) order: Vec<(FieldName, Direction)>,
+    /// The maximum number of embedded children.
     pub(crate) size: u32,
-    /// Which fields of a child are embedded; `None` for all but `_id` and the parent.
-    pub(crate) embed: Option<Vec<FieldName>>,
-    /// What the user chose.
+    /// The embedded fields of a child; `None` means all but `_id` and the parent.
+    pub(crate) embedded_fields: Option<Vec<FieldName>>,
     pub(crate) consistency: Option<Consistency>,
     pub(crate) retry: RetryPolicy,
-    /// The name of the index of the order. Reads rely on it by name.
+    /// The name of the index of the order, which reads name in their hints.
     pub(crate) order_index: String,
-    /// The name of the unique index of the children's ids. Writes rely on it by name.
+    /// The name of the unique index of the child ids, which writes name in their hints.
     pub(crate) child_index: String,
 }
 
 impl Settings {
-    /// The order as a sort, or as the keys of an index.
+    /// Returns the order as a sort, or as the keys of an index.
     pub(crate) fn sort(&self) -> Document {
         let fields = self.order.iter();
         fields
@@ -73,7 +104,6 @@ impl Settings {
 
 #[cfg(any(test, feature = "__fuzzing"))]
 impl Settings {
-    /// Those of the manual's example.
     pub(crate) fn example() -> Self {
         let field = |name: &str| FieldName::new(name).expect("a plain name");
         let mut settings = Self {
@@ -87,7 +117,7 @@ impl Settings {
                 (field("review_id"), Direction::Descending),
             ],
             size: 10,
-            embed: None,
+            embedded_fields: None,
             consistency: None,
             retry: RetryPolicy::default(),
             order_index: String::new(),
@@ -95,5 +125,22 @@ impl Settings {
         };
         settings.name_indexes();
         settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_named_by_their_definitions() {
+        assert_eq!(
+            Settings::example().index_plan("review").to_string(),
+            [
+                r#"db.getCollection("review").createIndex({ "product_id": 1, "published_date": -1, "review_id": -1 }, { "name": "product_id_1_published_date_-1_review_id_-1" })"#,
+                r#"db.getCollection("review").createIndex({ "product_id": 1, "review_id": 1 }, { "name": "product_id_1_review_id_1", "unique": true })"#,
+            ]
+            .join("\n")
+        );
     }
 }

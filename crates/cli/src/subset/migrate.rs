@@ -83,7 +83,7 @@ impl Work<'_> {
                 let migrated = migration.await.map_err(failed)?;
                 let summary = summary
                     .row("parents", migrated.parents)
-                    .row("written_concurrently", migrated.one_by_one)
+                    .row("written_concurrently", migrated.rebuilt_individually)
                     .row("indexes_created", migrated.created_indexes.len())
                     .row("orphans", migrated.orphans);
                 (summary, migrated.orphans)
@@ -94,7 +94,7 @@ impl Work<'_> {
                 let migrated = migration.await.map_err(failed)?;
                 let summary = summary
                     .row("parents", migrated.parents)
-                    .row("written_concurrently", migrated.one_by_one)
+                    .row("written_concurrently", migrated.rebuilt_individually)
                     .row("indexes_created", migrated.created_indexes.len())
                     .row("indexes_dropped", u64::from(migrated.dropped_index.is_some()));
                 (summary, 0)

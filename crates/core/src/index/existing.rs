@@ -4,7 +4,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::error::{self, Result};
-use crate::migration::{Step, Steps};
+use crate::migration::{Reply, Step, Steps};
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NOT_ON_VIEW: i32 = 166;
@@ -26,8 +26,26 @@ pub async fn list_in<T: Send + Sync>(
     purpose: &'static str,
     collection: &Collection<T>,
 ) -> Result<Vec<Document>> {
+    decoded(steps.read(step(purpose, collection)).await)
+}
+
+/// Lists the indexes after earlier steps may have created some. `None` in a plan.
+pub(super) async fn list_written<T: Send + Sync>(
+    steps: &mut Steps<'_, '_>,
+    purpose: &'static str,
+    collection: &Collection<T>,
+) -> Result<Option<Vec<Document>>> {
+    let reply = steps.read_written(step(purpose, collection)).await;
+    reply.transpose().map(decoded).transpose()
+}
+
+fn step<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>) -> Step {
     let command = doc! { "listIndexes": collection.name(), "cursor": { "batchSize": 1000 } };
-    match steps.read(Step::list(purpose, collection, command)).await {
+    Step::list(purpose, collection, command)
+}
+
+fn decoded(reply: mongodb::error::Result<Reply>) -> Result<Vec<Document>> {
+    match reply {
         Ok(reply) => Ok(reply.decoded()?),
         Err(error) if matches!(error::code(&error), Some(NAMESPACE_NOT_FOUND | NOT_ON_VIEW)) => Ok(Vec::new()),
         Err(error) => Err(error.into()),

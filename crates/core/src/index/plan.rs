@@ -116,7 +116,19 @@ impl IndexPlan {
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of that name has another definition, and
     /// [`Configuration`](ErrorKind::Configuration) when the collection is clustered.
     pub async fn check<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<()> {
-        let present = existing::list_indexes(collection).await?;
+        self.check_in(&mut Steps::run(), collection).await
+    }
+
+    /// Does what [`check`](Self::check) does, as a step of a run. A plan only lists it, because the indexes may not exist
+    /// yet.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    #[doc(hidden)]
+    pub async fn check_in<T: Send + Sync>(&self, steps: &mut Steps<'_, '_>, collection: &Collection<T>) -> Result<()> {
+        let Some(present) = existing::list_written(steps, "check the indexes", collection).await? else {
+            return Ok(());
+        };
         collection::check_indexes(&collection.namespace(), &present)?;
         match self.compare(&present)?.1.first() {
             None => Ok(()),

@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson, seri
 use mongodb::options::{
     AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications, WriteConcern,
 };
-use mongodb::{Collection, IndexModel};
+use mongodb::{Collection, Cursor, IndexModel};
 
 use super::PlannedCommand;
 use crate::error::{Error, ErrorKind, Result as CoreResult};
@@ -30,7 +30,7 @@ enum Action {
     Aggregate(Vec<Document>, AggregateOptions),
     EstimatedCount,
     UpdateOne(Document, UpdateModifications),
-    UpdateMany(Document, Document),
+    UpdateMany(Document, UpdateModifications),
     /// With `upsert`.
     ReplaceOne(Document, RawDocumentBuf),
     InsertMany(Vec<RawDocumentBuf>),
@@ -150,9 +150,9 @@ impl Step {
         purpose: &'static str,
         collection: &Collection<T>,
         filter: Document,
-        update: Document,
+        update: impl Into<UpdateModifications>,
     ) -> Self {
-        Self::new(purpose, collection, Action::UpdateMany(filter, update))
+        Self::new(purpose, collection, Action::UpdateMany(filter, update.into()))
     }
 
     /// Replaces one document, or inserts it.
@@ -280,15 +280,12 @@ impl Step {
                 command
             }
             Action::EstimatedCount => doc! { "count": name },
-            Action::UpdateOne(filter, UpdateModifications::Pipeline(stages)) => {
-                update(doc! { "q": filter, "u": stages })
+            Action::UpdateOne(filter, changes) => update(with_changes(doc! { "q": filter }, changes)),
+            Action::UpdateMany(filter, changes) => {
+                let mut statement = with_changes(doc! { "q": filter }, changes);
+                statement.insert("multi", true);
+                update(statement)
             }
-            Action::UpdateOne(filter, UpdateModifications::Document(changes)) => {
-                update(doc! { "q": filter, "u": changes })
-            }
-            // The variants are all that the driver has today.
-            Action::UpdateOne(filter, _) => update(doc! { "q": filter }),
-            Action::UpdateMany(filter, changes) => update(doc! { "q": filter, "u": changes, "multi": true }),
             Action::ReplaceOne(filter, document) => {
                 let document = Document::try_from(document.as_ref())?;
                 update(doc! { "q": filter, "u": document, "upsert": true })
@@ -304,6 +301,15 @@ impl Step {
             Action::DropIndex(index) => doc! { "dropIndexes": name, "index": index },
             Action::List(command) | Action::ListOnAdmin(command) => command.clone(),
         })
+    }
+
+    /// Sends an aggregation, and returns its cursor.
+    pub(super) async fn stream(self) -> Result<Cursor<RawDocumentBuf>> {
+        let Action::Aggregate(pipeline, options) = self.action else {
+            return Err(mongodb::error::Error::custom("only an aggregation has a cursor"));
+        };
+        let aggregate = self.collection.aggregate(pipeline).with_options(options);
+        aggregate.with_type::<RawDocumentBuf>().await
     }
 
     /// Sends the command.
@@ -356,6 +362,16 @@ impl Step {
         }
         Ok(reply)
     }
+}
+
+fn with_changes(mut statement: Document, changes: &UpdateModifications) -> Document {
+    match changes {
+        UpdateModifications::Document(changes) => drop(statement.insert("u", changes)),
+        UpdateModifications::Pipeline(stages) => drop(statement.insert("u", stages)),
+        // The variants are all that the driver has today.
+        _ => {}
+    }
+    statement
 }
 
 fn read_concern(command: &mut Document, concern: Option<&ReadConcern>) -> Result<()> {

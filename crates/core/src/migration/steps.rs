@@ -1,7 +1,7 @@
 //! The steps of a migration: executed by a run, listed by a plan.
 
-use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
+use mongodb::{Collection, Cursor};
 
 use super::{Chunks, PlannedCommand, Reply, Step, Walk};
 use crate::error;
@@ -77,6 +77,21 @@ impl Steps<'_, '_> {
     pub async fn read_written(&mut self, step: Step) -> Result<Option<Reply>> {
         match self {
             Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
+            Self::Plan(commands) => {
+                commands.push(step.planned(false)?);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Executes an aggregation that reads what earlier steps wrote, without a session, and returns its cursor. `None` in a
+    /// plan, which only lists it.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn stream_written(&mut self, step: Step) -> Result<Option<Cursor<RawDocumentBuf>>> {
+        match self {
+            Self::Run(_) => step.stream().await.map(Some),
             Self::Plan(commands) => {
                 commands.push(step.planned(false)?);
                 Ok(None)

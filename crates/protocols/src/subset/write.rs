@@ -1,7 +1,7 @@
 //! `insert`, `update`, `delete` and `rebuild`.
 //!
-//! Mirrors `crates/subset/src/write`: the change of a child, the refresh of its parent, and the first write to an
-//! unmanaged parent.
+//! Mirrors `crates/subset/src/write` and `read/unmanaged.rs`: the change of a child, the refresh of its parent, and the
+//! first write to an unmanaged parent.
 
 use super::{Child, Documents, Form, PARENT, Parent, name, top};
 use crate::world::Ran;

@@ -1,20 +1,17 @@
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, IntoId, Result, send};
-use mongodb::ClientSession;
-use mongodb::options::{FindOneOptions, Hint};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use serde::de::DeserializeOwned;
 
-use crate::child::decode;
-use crate::repository::Shared;
-use crate::{SubsetRepository, query};
+use crate::form::child::decode;
+use crate::query::{self, options};
+use crate::read::hinted;
+use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
-    /// One child of a parent, whole. `None` when there is none, also where the parent does not exist.
+    /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not
+    /// exist.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -28,13 +25,14 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, and one document.
+    /// One round trip, which examines one document.
     ///
     /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an id,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id,
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
@@ -42,67 +40,31 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
             shared: self.shared(),
             parent: DocumentId::new(parent),
             child: DocumentId::new(child_id),
-            session: None,
             types: PhantomData,
+            session: None,
         }
     }
 }
 
-/// Reads a child; made by [`SubsetRepository::child`].
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     products: SubsetRepository<Document, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let review: Option<Document> = products.child(1, 786).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct FindChild<'a, C> {
-    shared: &'a Shared,
-    parent: Result<DocumentId>,
-    child: Result<DocumentId>,
-    session: Option<&'a mut ClientSession>,
-    types: PhantomData<fn() -> C>,
-}
-
-mongo_patterns_core::redacted_debug!(FindChild<'_, C>);
-
-impl<'a, C> FindChild<'a, C> {
-    /// Reads in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+mongo_patterns_core::action! {
+    /// Reads a child; returned by [`SubsetRepository::child`].
+    pub struct FindChild<'a, C> {
+        shared: &'a Shared,
+        parent: Result<DocumentId>,
+        child: Result<DocumentId>,
+        types: PhantomData<fn() -> C>,
     }
+    with session;
+    "child" => Option<C> where C: DeserializeOwned + 'a
 }
 
-impl<'a, C: DeserializeOwned + 'a> IntoFuture for FindChild<'a, C> {
-    type Output = Result<Option<C>>;
-    type IntoFuture = ActionFuture<'a, Option<C>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self {
-            shared,
-            parent,
-            child,
-            session,
-            ..
-        } = self;
-        run(shared.operation("child"), move |_| async move {
-            let Shared { children, settings, .. } = shared;
-            let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
-            let options = FindOneOptions::builder().hint(Hint::Name(settings.child_index.clone()));
-            let mut session = Session::of_caller(session).await?;
-            let found = send::find_one(session.as_mut(), children, filter, options.build()).await;
-            let found = found.map_err(|error| match is_bad_hint(&error) {
-                true => index_missing(&settings.child_index).caused_by(error),
-                false => Error::from(error),
-            })?;
-            found.map(|child| decode(&child)).transpose()
-        })
+impl<C: DeserializeOwned> FindChild<'_, C> {
+    async fn execute(self) -> Result<Option<C>> {
+        let Shared { children, settings, .. } = self.shared;
+        let filter = query::child(settings, &self.parent?.into_bson(), &self.child?.into_bson());
+        let mut session = Session::of_caller(self.session).await?;
+        let found = send::find_one(session.as_mut(), children, filter, options::find_child(settings)).await;
+        let found = found.map_err(|error| hinted(error, &settings.child_index))?;
+        found.map(|child| decode(&child)).transpose()
     }
 }

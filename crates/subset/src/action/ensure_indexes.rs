@@ -1,15 +1,10 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::index::EnsuredIndexes;
-use mongo_patterns_core::session::Session;
-use mongodb::ClientSession;
+use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::SubsetRepository;
-use crate::repository::Shared;
+use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Creates the [indexes](Self::indexes) of the children that are missing. It drops and changes nothing, and may be
-    /// called at every start of a service, by many at once.
+    /// Creates the missing [indexes](Self::indexes) of the children. It drops and changes nothing. Services can call it
+    /// at every start, concurrently.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -24,72 +19,29 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips, and a third when something is created. On a collection with data the server then reads it all.
+    /// Two round trips, and a third to create indexes, for which the server reads the whole collection.
+    ///
+    /// # Sessions and transactions
+    /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
     /// None, some or all of the indexes are created, and the server may complete a build that it has begun. Call it
     /// again.
     ///
     /// # Errors
-    /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index is in
-    /// the way, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when that of either collection is not the simple one,
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when one is a view, a time series, capped or clustered,
-    /// and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
+    /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when an index conflicts,
+    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of a
+    /// collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a
+    /// collection is a view, a time series, capped or clustered, and
+    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
-        EnsureIndexes {
-            shared: self.shared(),
-            session: None,
-        }
-    }
-}
-
-/// Creates missing indexes; made by [`SubsetRepository::ensure_indexes`].
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     products: SubsetRepository<Document, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let ensured = products.ensure_indexes().session(session).await?;
-/// println!("created: {:?}", ensured.created);
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct EnsureIndexes<'a> {
-    shared: &'a Shared,
-    session: Option<&'a mut ClientSession>,
-}
-
-mongo_patterns_core::redacted_debug!(EnsureIndexes<'_>);
-
-impl<'a> EnsureIndexes<'a> {
-    /// Runs in the caller's session. MongoDB does not allow it in a transaction.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
-    }
-}
-
-impl<'a> IntoFuture for EnsureIndexes<'a> {
-    type Output = Result<EnsuredIndexes>;
-    type IntoFuture = ActionFuture<'a, EnsuredIndexes>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = self.shared;
-        run(self.shared.operation("ensure_indexes"), |_| async move {
-            let mut session = Session::of_caller(self.session).await?;
-            settings
-                .index_plan(children.name())
-                .ensure_with(children, parents, session.as_mut())
-                .await
+        let Shared { parents, children, .. } = self.shared();
+        EnsureIndexes::new(Ensure {
+            pattern: "subset",
+            plan: self.indexes(),
+            collection: children,
+            other: Some(parents),
+            has_indexes: None,
         })
     }
 }

@@ -1,23 +1,21 @@
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
 
-use crate::SubsetRepository;
-use crate::follower::run::{Follower, Options};
-use crate::follower::until::Until;
-use crate::follower::{Followed, OnProgress};
-use crate::repository::Shared;
+use crate::follow::follower::{Follower, OnFollowed, Options};
+use crate::follow::until::Until;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::Followed;
 
-/// For how long a follower that has an end tries to reach the server.
-const PATIENCE_UNTIL_CAUGHT_UP: Duration = Duration::from_secs(30);
+/// The default retry time of a follower that runs until it is current.
+const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(30);
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Keeps the subsets right while other programs write the children past the repository: it watches the collection of
-    /// the children by a change stream, and refreshes the parents of what was inserted, changed, moved to another parent
-    /// or deleted. It goes on for as long as it is awaited.
+    /// Follows the changes that other programs make to the children, and refreshes the subsets of their parents.
+    ///
+    /// It watches the collection of the children by a change stream. It refreshes the parents of children that were
+    /// inserted, changed, moved to another parent or deleted. It runs until it is dropped, unless an option ends it.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -29,38 +27,39 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// The changes are taken as they come, and those of one parent that come together make one refresh. When a batch of
-    /// them is done, its place is noted under the follower's name, in the collection `mongo_patterns_followers` of the
-    /// database. The next follower of that name goes on there, whatever ended this one: nothing in between is missed,
-    /// and what is done twice does no harm. So two followers may run at the same time, of one name or of two, beside
-    /// any writers.
+    /// Several changes of one parent in a batch need one refresh. After each batch, the follower stores its position
+    /// under its name, in the collection `mongo_patterns_followers` of the database. The next follower of that name
+    /// resumes there, after any interruption: it misses no change, and repeated refreshes do no harm. So several
+    /// followers, of one name or of several, can run concurrently with each other and with all writers.
     ///
-    /// When a follower starts for the first time, it makes [all subsets anew](Self::rebuild_all). It does so too when
-    /// the server does not have all changes any more since it last ran, because the oplog does not reach back so far or
-    /// what a deleted child was is gone; unless [`disable_rebuild`](Follow::disable_rebuild) is called.
+    /// A follower [rebuilds all subsets](Self::rebuild_all) when it starts for the first time. It also does so when the
+    /// server no longer has all changes since its last run, because the oplog does not reach back far enough or a
+    /// pre-image is missing. [`disable_rebuild`](Follow::disable_rebuild) disables both.
     ///
-    /// A broken connection, a failover or a server that is away for a time does not end it: it tries again, after
-    /// pauses of up to ten seconds, until it succeeds, or for as long as [`max_retry_time`](Follow::max_retry_time) says.
+    /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten
+    /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
     ///
-    /// # What it needs
-    /// A replica set or a sharded cluster of MongoDB 6.0 or newer, and
-    /// [`changeStreamPreAndPostImages`](https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images)
-    /// of the children's collection, which keep what a child was before it was changed or deleted. See
-    /// [`enable_pre_images`](Follow::enable_pre_images). Besides reading and writing both collections, its user must be
-    /// allowed to write `mongo_patterns_followers`.
+    /// # Requirements
+    /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
+    /// - Pre-images of the children's collection, from which it knows the parent of a deleted or moved child: see
+    ///   [`enable_pre_images`](Follow::enable_pre_images) and the [manual][pre-images].
+    /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns_followers`.
     ///
-    /// # What it does not do
-    /// It watches the children alone. A parent that is inserted after its children gets its subset with the next change
-    /// of one of them, or by [`rebuild`](Self::rebuild). A child whose parent field is missing, `null` or an array is of
-    /// no parent.
+    /// # Limitations
+    /// It watches only the children. A parent that is inserted after its children gets its subset with the next change
+    /// of one of them, or by [`rebuild`](Self::rebuild). A child whose parent field is missing, `null` or an array
+    /// belongs to no parent. A parent whose embedded children are [not migrated](Self::migrate_from_embedded) stays
+    /// unchanged.
     ///
     /// # Cost
-    /// To start, five round trips, and for the first time four more and those of [`rebuild_all`](Self::rebuild_all). For a
-    /// batch of up to 10,000 changes two, and for each parent in it those of [`rebuild`](Self::rebuild), four parents at a time. With
-    /// nothing to do, one a second, and one write every ten seconds. Parents and places are written with the write
-    /// concern `majority`. Of each change, its parent before and after travels.
+    /// - At the start five round trips, and for the first time four more and those of
+    ///   [`rebuild_all`](Self::rebuild_all).
+    /// - For a batch of up to 10,000 changes two, and for each of its parents those of [`rebuild`](Self::rebuild), for
+    ///   four parents concurrently.
+    /// - Without changes one a second, and one write every ten seconds.
     ///
-    /// A parent whose embedded children are [not all moved](crate::SubsetRepository::migrate_from_embedded) is left as it is.
+    /// It writes parents and positions with the write concern `majority`. The server sends only the parent of a child,
+    /// before and after each change.
     ///
     /// # Cancel safety
     /// Cancel-safe: the next follower of the name resumes at the position that was stored last. It misses nothing, and
@@ -71,130 +70,96 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): a standalone, or older than MongoDB 6.0.
     /// - [`PreImagesDisabled`](mongo_patterns_core::ErrorKind::PreImagesDisabled), and
     ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): the name is that of a follower of other
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): a follower of this name has other
     ///   collections or fields.
-    /// - [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost): the server does not have all changes any more, with
-    ///   [`disable_rebuild`](Follow::disable_rebuild), or at once after all subsets were made anew.
-    /// - [`CollectionDropped`](mongo_patterns_core::ErrorKind::CollectionDropped): the collection of the children was dropped or renamed. The
-    ///   next follower of the name begins as for the first time.
-    /// - Those of the driver that do not pass by themselves. Those that do, after
-    ///   [`max_retry_time`](Follow::max_retry_time), with how often and how long it was tried.
+    /// - [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost): the server no longer has all changes, with
+    ///   [`disable_rebuild`](Follow::disable_rebuild), or directly after a rebuild of all subsets.
+    /// - [`CollectionDropped`](mongo_patterns_core::ErrorKind::CollectionDropped): the collection of the children was
+    ///   dropped or renamed. The next follower of the name starts from the beginning.
+    /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
+    ///   number and the time of the attempts.
     ///
-    /// After each of them it can be called again, and goes on where it was.
+    /// After each of them, another call resumes.
+    ///
+    /// [pre-images]: https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
         Follow {
             shared: self.shared(),
             name: name.into(),
-            enable_pre_images: false,
-            rebuild: true,
-            run_until_current: false,
-            max_retry_time: None,
+            options: Options {
+                enable_pre_images: false,
+                rebuild: true,
+                run_until_current: false,
+                max_retry_time: None,
+            },
             until: Until::never(),
             on_progress: None,
         }
     }
 }
 
-/// Keeps the subsets right while others write the children; made by [`SubsetRepository::follow`].
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # use std::time::Duration;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// // A job that runs now and then, in place of a task that ends with the service.
-/// let follow = products.follow("reviews").enable_pre_images().disable_rebuild().run_until_current();
-/// let follow = follow.max_retry_time(Duration::from_secs(600));
-/// follow.on_progress(|at| println!("{} changes, up to {:?}", at.changes, at.up_to)).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct Follow<'a> {
-    shared: &'a Shared,
-    name: String,
-    enable_pre_images: bool,
-    rebuild: bool,
-    run_until_current: bool,
-    max_retry_time: Option<Duration>,
-    until: Until<'a>,
-    on_progress: Option<OnProgress<'a>>,
+mongo_patterns_core::action! {
+    /// Follows the changes of other programs; returned by [`SubsetRepository::follow`].
+    pub struct Follow<'a> {
+        shared: &'a Shared,
+        name: String,
+        options: Options,
+        until: Until<'a>,
+        on_progress: Option<OnFollowed<'a>>,
+    }
+    "follow" => Followed
 }
 
 impl<'a> Follow<'a> {
-    /// Ends when this is ready, such as a signal to shut down. The batch that is under way is finished and its place is
-    /// noted first; what is waited for is left.
+    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
+    /// stores its position first. It does not wait for further changes or a retry.
     pub fn until(mut self, end: impl Future<Output = ()> + Send + 'a) -> Self {
         self.until = Until::new(end);
         self
     }
 
-    /// Ends when the subsets have all changes that were acknowledged before this was awaited: for a job that runs now
-    /// and then, or a test.
+    /// Ends the follower when the subsets include all changes that were acknowledged before this call was awaited: for
+    /// a periodic job, or a test.
     pub fn run_until_current(mut self) -> Self {
-        self.run_until_current = true;
+        self.options.run_until_current = true;
         self
     }
 
-    /// Switches pre-images of the children's collection on where they are off. The server then keeps what each child was
-    /// before it was changed or deleted, for as long as its oplog goes back, or its cluster parameter
-    /// `changeStreamOptions` says. Its user must be allowed to call `collMod`.
+    /// Enables pre-images of the children's collection if they are disabled. The server then keeps the previous version
+    /// of each changed or deleted child for as long as its oplog reaches back, or as its cluster parameter
+    /// `changeStreamOptions` says. The user must be allowed to run `collMod`.
     pub fn enable_pre_images(mut self) -> Self {
-        self.enable_pre_images = true;
+        self.options.enable_pre_images = true;
         self
     }
 
-    /// Never makes all subsets anew by itself: at the first start only later changes are followed, and when changes are
-    /// lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). For when
-    /// [`rebuild_all`](SubsetRepository::rebuild_all) takes too long to come unasked.
+    /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes.
+    /// When changes are lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). Use it if
+    /// [`rebuild_all`](SubsetRepository::rebuild_all) takes too long to run automatically.
     pub fn disable_rebuild(mut self) -> Self {
-        self.rebuild = false;
+        self.options.rebuild = false;
         self
     }
 
-    /// For how long it tries when the server cannot be reached, or another error that passes goes on. By default for
-    /// ever, and 30 seconds with [`run_until_current`](Self::run_until_current). The driver's own patience comes first, such
-    /// as its `serverSelectionTimeoutMS`.
+    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 30
+    /// seconds with [`run_until_current`](Self::run_until_current). The timeouts of the driver, such as
+    /// `serverSelectionTimeoutMS`, come first.
     pub fn max_retry_time(mut self, time: Duration) -> Self {
-        self.max_retry_time = Some(time);
+        self.options.max_retry_time = Some(time);
         self
     }
 
-    /// Is called when the follower has come further: after each batch, and about each second while there is nothing to
-    /// do.
+    /// Sets a progress callback, which is called after each batch, and about once a second without changes.
     pub fn on_progress(mut self, call: impl FnMut(Followed) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
-}
 
-impl<'a> IntoFuture for Follow<'a> {
-    type Output = Result<Followed>;
-    type IntoFuture = ActionFuture<'a, Followed>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let end = self.run_until_current.then_some(PATIENCE_UNTIL_CAUGHT_UP);
-        let options = Options {
-            enable_pre_images: self.enable_pre_images,
-            rebuild: self.rebuild,
-            run_until_current: self.run_until_current,
-            max_retry_time: self.max_retry_time.or(end),
-        };
-        run(self.shared.operation("follow"), move |_| {
-            Follower::new(self.shared, self.name, options, self.until, self.on_progress).run()
-        })
-    }
-}
-
-impl fmt::Debug for Follow<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Follow")
-            .field("shared", self.shared)
-            .field("name", &self.name)
-            .field("enable_pre_images", &self.enable_pre_images)
-            .field("rebuild", &self.rebuild)
-            .field("run_until_current", &self.run_until_current)
-            .field("max_retry_time", &self.max_retry_time)
-            .finish_non_exhaustive()
+    async fn execute(self) -> Result<Followed> {
+        let mut options = self.options;
+        let default = options.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);
+        options.max_retry_time = options.max_retry_time.or(default);
+        let follower = Follower::new(self.shared, self.name, options, self.until, self.on_progress);
+        follower.run().await
     }
 }

@@ -1,79 +1,81 @@
-use std::fmt;
-
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
 
-use crate::SubsetRepository;
-use crate::migrate::moving::Moving;
-use crate::migrate::plan::MigrationPlan;
-use crate::migrate::{CHUNK, Migrated};
-use crate::repository::Shared;
+use crate::migrate::CHUNK;
+use crate::migrate::from_embedded::FromEmbedded;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Moves children that are all embedded in their parents, in the field of the subset, into the collection of the
-    /// children. Each parent keeps the first of them. The server does it, and nothing but the parents' ids passes through
-    /// the client.
+    /// Migrates children that are all embedded in their parents, in the field of the subset, into the collection of the
+    /// children. Each parent keeps the first of them.
+    ///
+    /// The server does the work: only the ids of the parents pass through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
     /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let plan = products.migrate_from_embedded().plan().await?;
     /// println!("{} children of {} parents, by {} commands", plan.children, plan.parents, plan.commands.len());
-    /// let moved = products.migrate_from_embedded().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
-    /// println!("{} children of {} parents", moved.children, moved.parents);
+    /// let migration = products.migrate_from_embedded().chunk_children(10_000);
+    /// let migrated = migration.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
+    /// println!("{} children of {} parents", migrated.children, migrated.parents);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// A child's document is the `_id` of its parent, in the [parent
-    /// field](crate::SubsetRepositoryBuilder::parent_field), and all fields of the embedded child in their order, whatever
-    /// their names. It keeps its `_id`, or gets one from the server. The indexes are created.
+    /// The document of a child has the `_id` of its parent, in the [parent
+    /// field](crate::SubsetRepositoryBuilder::parent_field), followed by all fields of the embedded child in their
+    /// order, with any names. It keeps its `_id`, or the server generates one. The migration also creates the indexes.
     ///
-    /// # Who may write meanwhile
-    /// Stop the programs that embed children. Writers of this crate may go on. A write to a parent that is not moved yet,
-    /// or to its children, is refused with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) and nothing stored: try
-    /// it again when the move has come to that parent. With smaller [chunks](MigrateFromEmbedded::chunk_children) a parent is
-    /// between the two for a shorter time. [`get`](Self::get) finds all children embedded before a parent is moved, and
-    /// the first of them after it; [`children`](Self::children) and [`child`](Self::child) find them after it.
+    /// Parents with a version were written by repositories. They stay unchanged.
     ///
-    /// Parents that repositories have written have a version, and are passed over.
+    /// # Concurrent writers
+    /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not
+    /// migrated yet, or to its children, fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with
+    /// nothing stored: retry it later. Smaller [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one
+    /// parent takes. [`get`](Self::get) returns all embedded children before a parent is migrated, and the first of
+    /// them afterwards. [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
-    /// # When it is interrupted
-    /// Call it again until it returns. Wherever it was killed, nothing is lost or doubled: a parent gives up children only
-    /// where all of them are in the collection, and what is there stays. Calling it once more changes
-    /// nothing. Which call is at work is noted in the collection `mongo_patterns_moves` of the database, so that an earlier
-    /// one, with which the server may still go on, cannot bring back what was deleted since.
+    /// # Interruptions
+    /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded
+    /// children when all of them are stored, and stored children stay unchanged. One more call changes nothing.
+    ///
+    /// The collection `mongo_patterns_moves` of the database records which call is active. So an earlier call, which
+    /// the server may still execute, cannot insert children again that were deleted since.
     ///
     /// # Cost
-    /// The server reads the parents that are to be moved once or twice to check them, and twice, by id, to move them. A
-    /// chunk is three round trips. It ends with [`rebuild_all`](Self::rebuild_all). Where the collection of the children is not empty, the
-    /// children of each parent are read once more to compare them.
+    /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk
+    /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does. If the collection of
+    /// the children is not empty, the server reads the children of each parent once more to compare them.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. Nothing is lost or doubled. Call
-    /// it again: it resumes, and returns `Contention` while the server is still at work for the dropped call.
+    /// It stops between two commands, and the server may still execute the last one. No child is lost or duplicated.
+    /// Call it again: it resumes, and returns `Contention` while the server still executes the dropped call.
     ///
     /// # Errors
-    /// Nothing is written when an error is one of these. It names one [parent](mongo_patterns_core::Error::document_id):
+    /// With nothing written, and with the [id](mongo_patterns_core::Error::document_id) of one of the parents:
     ///
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many parents have embedded children without
-    ///   an id that can be used, or two with the same; or `_id`s are those of several embedded children.
-    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): so many have something else than an array of documents, or two documents that
-    ///   are in the collection of the children have the same parent and id.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): so many have embedded children with another
-    ///   value in the parent field, or an array in a field of the order; an unfinished move was begun with other names;
-    ///   or a chunk is to be of no child.
+    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): parents embed children without a valid id,
+    ///   or two with the same one; or several embedded children share an `_id`.
+    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): the field of the subset is not an array of documents, or
+    ///   two stored children have the same parent and id.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): embedded children have another value in
+    ///   the parent field, or an array in a field of the order; an unfinished migration has other names; or the chunk
+    ///   size is 0.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): see
     ///   [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
-    /// With these, the move is unfinished, and can be run again:
+    /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): something embedded children meanwhile.
+    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): another program embedded children
+    ///   concurrently.
     /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index refused a child.
-    /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the move over, or an earlier
-    ///   one is still at work at the server.
+    /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the migration over, or the
+    ///   server still executes an earlier one.
     /// - Those of the driver.
     pub fn migrate_from_embedded(&self) -> MigrateFromEmbedded<'_> {
         MigrateFromEmbedded {
@@ -85,90 +87,65 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-/// Moves embedded children into their collection; made by [`SubsetRepository::migrate_from_embedded`].
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// println!("{} commands", products.migrate_from_embedded().plan().await?.commands.len());
-/// let moving = products.migrate_from_embedded().allow_non_empty_target().chunk_children(10_000);
-/// moving.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct MigrateFromEmbedded<'a> {
-    shared: &'a Shared,
-    allow_non_empty_target: bool,
-    chunk_children: u64,
-    on_progress: Option<OnProgress<'a>>,
+mongo_patterns_core::action! {
+    /// Migrates embedded children into their collection; returned by [`SubsetRepository::migrate_from_embedded`].
+    pub struct MigrateFromEmbedded<'a> {
+        shared: &'a Shared,
+        allow_non_empty_target: bool,
+        chunk_children: u64,
+    }
+    with on_progress;
+    "migrate_from_embedded" => Migrated
 }
 
 impl<'a> MigrateFromEmbedded<'a> {
-    /// Moves also when the collection of the children has documents already. One that has the parent and the id of an
-    /// embedded child must have its content, too: otherwise nothing is moved.
+    /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
+    /// embedded one must have the same content. Otherwise nothing is migrated.
     pub fn allow_non_empty_target(mut self) -> Self {
         self.allow_non_empty_target = true;
         self
     }
 
-    /// About how many children go in one chunk, at least one parent's; 100,000 by default.
+    /// Sets the approximate number of children in a chunk, which has at least one parent; 100,000 by default.
     pub fn chunk_children(mut self, children: u64) -> Self {
         self.chunk_children = children;
         self
     }
 
-    /// Is called after each chunk, with numbers of children.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
-
-    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    /// Returns what it would do, and every command that it would send. Runs the checks, and writes nothing.
     ///
     /// # Cost
-    /// Some six round trips, and one for each 1000 parents. The server reads the parents that are to be moved once or
-    /// twice to check them, and this process holds the ids of all of them.
+    /// About six round trips, and one for each 1000 parents. The server reads the parents to migrate once or twice to
+    /// check them, and this process holds all their ids in memory.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of the move with which nothing is written.
+    /// Those of the migration with nothing written.
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_from_embedded"), |_| async move {
-            self.moving().plan().await
+        run(self.shared.operation("migrate_from_embedded"), move |_| async move {
+            let mut steps = Steps::plan();
+            let migrated = self.migration().migrate(&mut steps, Reporter::default()).await?;
+            Ok(MigrationPlan {
+                parents: migrated.parents,
+                children: migrated.children,
+                commands: steps.into_commands(),
+            })
         })
     }
 
-    fn moving(&self) -> Moving<'a> {
-        Moving {
+    fn migration(&self) -> FromEmbedded<'a> {
+        FromEmbedded {
             shared: self.shared,
             allow_non_empty_target: self.allow_non_empty_target,
             chunk_children: self.chunk_children,
         }
     }
-}
 
-impl<'a> IntoFuture for MigrateFromEmbedded<'a> {
-    type Output = Result<Migrated>;
-    type IntoFuture = ActionFuture<'a, Migrated>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let moving = self.moving();
-        run(self.shared.operation("migrate_from_embedded"), move |_| {
-            moving.run(Reporter::new(self.on_progress))
-        })
-    }
-}
-
-impl fmt::Debug for MigrateFromEmbedded<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MigrateFromEmbedded")
-            .field("shared", self.shared)
-            .field("allow_non_empty_target", &self.allow_non_empty_target)
-            .field("chunk_children", &self.chunk_children)
-            .finish_non_exhaustive()
+    async fn execute(self) -> Result<Migrated> {
+        let migration = self.migration();
+        let reporter = Reporter::new(self.on_progress);
+        migration.migrate(&mut Steps::run(), reporter).await
     }
 }

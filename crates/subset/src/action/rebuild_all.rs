@@ -1,14 +1,18 @@
 use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::migration::Steps;
 
-use crate::migrate::run::{rebuild, rebuild_stale};
-use crate::repository::Shared;
-use crate::{SubsetRepository, query, unwritten};
+use crate::repair::rebuild;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::RebuiltAll;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Makes the subsets of all parents anew from their children, on the server: after children were loaded in bulk, or
-    /// the [order](crate::SubsetRepositoryBuilder::order_by), the [size](crate::SubsetRepositoryBuilder::subset_size) or the
-    /// [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) were changed. Parents without children get an empty one.
+    /// Rebuilds the subsets of all parents from their children, on the server. Parents without children get an empty
+    /// subset.
+    ///
+    /// Use it after a bulk load of children, or after a change of the
+    /// [order](crate::SubsetRepositoryBuilder::order_by), the [subset
+    /// size](crate::SubsetRepositoryBuilder::subset_size) or the [embedded
+    /// fields](crate::SubsetRepositoryBuilder::embedded_fields).
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -16,27 +20,28 @@ impl<P, C> SubsetRepository<P, C> {
     /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
     /// products.children_collection().delete_many(doc! { "spam": true }).await?;
     /// let rebuilt = products.rebuild_all().await?;
-    /// println!("{} products were written by others meanwhile", rebuilt.one_by_one);
+    /// println!("{} products were written concurrently", rebuilt.rebuilt_individually);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// It may run while others write, and may be broken off and called again: each parent is written by itself, and only
-    /// where nobody else has written it since its children were read. It ends with a look for what is still wrong, which
-    /// is then rebuilt one by one.
+    /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
+    /// since its children were read. At the end, a scan finds the parents that are still stale, which are rebuilt one
+    /// by one.
     ///
     /// # Cost
-    /// Two aggregations, each of which reads all parents and as many children of each as are embedded; the first one
-    /// writes the parents whose subset is wrong. Five round trips for each parent that others wrote meanwhile.
+    /// Two aggregations, each of which reads all parents, and as many children of each as are embedded. The first one
+    /// writes the stale parents. Five round trips for each parent that other clients wrote concurrently.
     ///
     /// # Cancel safety
-    /// Each parent is rebuilt or as it was, and the server may still execute the last command. Call it again: it
+    /// Each parent is either rebuilt or unchanged, and the server may still execute the last command. Call it again: it
     /// rebuilds the rest.
     ///
     /// # Errors
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver: some parents are rebuilt
-    /// then. [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, when a parent holds children that are
-    /// nowhere else (see [`discard_embedded`](RebuildAll::discard_embedded)): all others are rebuilt then. On a sharded cluster it needs MongoDB 5.1, as `$lookup` does.
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, with some parents
+    /// rebuilt. [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, with all other parents
+    /// rebuilt, when a parent embeds children that are stored nowhere else (see
+    /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {
             shared: self.shared(),
@@ -45,74 +50,28 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-/// Makes all subsets anew; made by [`SubsetRepository::rebuild_all`].
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// products.rebuild_all().discard_embedded().await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct RebuildAll<'a> {
-    shared: &'a Shared,
-    discard_embedded: bool,
+mongo_patterns_core::action! {
+    /// Rebuilds all subsets; returned by [`SubsetRepository::rebuild_all`].
+    pub struct RebuildAll<'a> {
+        shared: &'a Shared,
+        discard_embedded: bool,
+    }
+    "rebuild_all" => RebuiltAll
 }
 
-mongo_patterns_core::redacted_debug!(RebuildAll<'_>);
-
 impl RebuildAll<'_> {
-    /// Also where children are embedded that are not in their collection, and that no repository embedded. They are gone
-    /// then: say so where they are leftovers of subsets that were kept by hand.
+    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+    /// deleted: use it if they are leftovers of subsets that were maintained by hand.
     pub fn discard_embedded(mut self) -> Self {
         self.discard_embedded = true;
         self
     }
-}
 
-/// What was rebuilt.
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let rebuilt = products.rebuild_all().await?;
-/// println!("{} products were written by others meanwhile", rebuilt.one_by_one);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RebuiltAll {
-    /// How many parents others wrote meanwhile, so that they were rebuilt one by one.
-    pub one_by_one: u64,
-}
-
-impl<'a> IntoFuture for RebuildAll<'a> {
-    type Output = Result<RebuiltAll>;
-    type IntoFuture = ActionFuture<'a, RebuiltAll>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self {
-            shared,
-            discard_embedded,
-        } = self;
-        run(shared.operation("rebuild_all"), move |_| async move {
-            if discard_embedded {
-                shared.check_indexes().await?;
-                unwritten::discard(shared, None, None).await?;
-            }
-            rebuild_all(shared).await
-        })
+    async fn execute(self) -> Result<RebuiltAll> {
+        if self.discard_embedded {
+            self.shared.check_indexes().await?;
+            rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;
+        }
+        rebuild::rebuild_all(self.shared).await
     }
-}
-
-/// Of all parents, those that are wrong.
-pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
-    shared.check_indexes().await?;
-    rebuild(shared, query::Rebuilt::Wrong).await?;
-    let one_by_one = rebuild_stale(shared).await?;
-    Ok(RebuiltAll { one_by_one })
 }

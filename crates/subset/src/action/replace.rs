@@ -1,20 +1,18 @@
 use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::session::Session;
-use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
 use serde::Serialize;
 
-use super::Updated;
-use crate::child::Child;
-use crate::repository::Shared;
-use crate::write::{Change, Write};
-use crate::{SubsetRepository, query};
+use crate::form::child::Child;
+use crate::query;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::UpdatedChild;
+use crate::write;
+use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
-    /// Replaces the child that has the same parent and id, and writes the parent, as [`update`](Self::update) does. Its
-    /// `_id` stays.
+    /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The
+    /// child keeps its `_id`.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -32,88 +30,48 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// As [`update`](Self::update).
     ///
     /// # Cancel safety
-    /// - [`Transactional`](crate::Consistency::Transactional): it has no effect, unless its commit had begun; then it
-    ///   is done as a whole.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child may be replaced, and its parent not be written. The
-    ///   subset is stale then until the next write to the parent, or until [`rebuild`](Self::rebuild) or
-    ///   [`repair`](Self::repair); [`verify`](Self::verify) finds it.
-    ///
-    /// Call it again: it is idempotent, and writes the parent in any case. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// As [`update`](Self::update). It is idempotent: call it again.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert) and [`update`](Self::update). A child with another parent than the stored one is
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound), and one with another `_id` is
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument).
-    pub fn replace<'a>(&'a self, child: &'a C) -> Replace<'a, C> {
+    /// Those of [`insert`](Self::insert) and [`update`](Self::update).
+    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) for a child whose parent differs from the
+    /// stored one, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for one whose `_id`
+    /// differs.
+    pub fn replace(&self, child: &C) -> Replace<'_> {
+        let shared = self.shared();
         Replace {
-            shared: self.shared(),
-            child,
+            shared,
+            child: Child::of(&shared.settings, child),
             session: None,
         }
     }
 }
 
-/// Replaces a child; made by [`SubsetRepository::replace`].
-///
-/// ```no_run
-/// # use mongo_patterns_subset::SubsetRepository;
-/// # use mongodb::{ClientSession, bson::{Document, doc}};
-/// # async fn f(
-/// #     products: SubsetRepository<Document, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Still amazing." };
-/// products.replace(&review).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct Replace<'a, C> {
-    shared: &'a Shared,
-    child: &'a C,
-    session: Option<&'a mut ClientSession>,
+mongo_patterns_core::action! {
+    /// Replaces a child; returned by [`SubsetRepository::replace`].
+    pub struct Replace<'a> {
+        shared: &'a Shared,
+        child: Result<Child>,
+    }
+    with session;
+    "replace" => UpdatedChild
 }
 
-mongo_patterns_core::redacted_debug!(Replace<'_, C>);
-
-impl<'a, C> Replace<'a, C> {
-    /// Replaces in the caller's session. Where a transaction is under way in it, all happens in that transaction,
-    /// whatever the consistency.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+impl Replace<'_> {
+    async fn execute(self) -> Result<UpdatedChild> {
+        let Child { parent, id, document } = self.child?;
+        let write = Write::of_child(self.shared, parent, id, replacement(document)?);
+        Ok(write::run(write, self.session).await?.into())
     }
 }
 
-impl<'a, C: Serialize> IntoFuture for Replace<'a, C> {
-    type Output = Result<Updated>;
-    type IntoFuture = ActionFuture<'a, Updated>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { shared, child, session } = self;
-        let child = Child::of(&shared.settings, child);
-        run(shared.operation("replace"), move |_| async move {
-            let Child { parent, id, document } = child?;
-            let write = Write {
-                shared,
-                parents: &[parent],
-                child: Some(&id),
-                change: replacement(document)?,
-            };
-            let mut session = Session::of_caller(session).await?;
-            write.run(session.as_mut()).await.map(Updated::from)
-        })
-    }
-}
-
-/// The server takes no name with a dollar at the top of a replacement, which would be an operator, but at the top of
-/// what a pipeline makes, as in an insert.
+/// The server refuses field names that start with `$` in a replacement, where they would be operators, but accepts them
+/// in an insert and in the result of a pipeline.
 fn replacement(child: RawDocumentBuf) -> Result<Change> {
     let mut fields = child.iter().flatten();
     if !fields.any(|(name, _)| name.as_str().starts_with('$')) {
         return Ok(Change::Replace(child));
     }
     let child = Document::try_from(&child).map_err(DriverError::from)?;
-    Ok(Change::Update(query::replace_with(child).to_vec().into()))
+    Ok(Change::Update(query::replace_with(child).into()))
 }

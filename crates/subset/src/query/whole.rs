@@ -1,13 +1,19 @@
-//! The aggregations over whole collections: what is stale, what is orphaned, and making all subsets anew.
+//! Aggregations over whole collections: stale subsets, orphaned children, and the rebuild of all subsets.
+//!
+//! # Design
+//!
+//! ## Why does a rebuild for another order write every parent?
+//!
+//! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after
+//! the rebuild if the version were still the same.
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{by_id, children_of, embedded, embedded_ids, is_unwritten_at, is_version, next_version};
+use super::{by_id, children_of, embedded, embedded_ids, is_unmanaged_at, is_version, next_version};
 use crate::settings::Settings;
 
-/// The stages that put beside each parent its version, and what it must show: first those that look at the parent, then
-/// those that look at its children. `version` and `truth`, and `counted`, where it has a total. A missing version is
-/// `null`.
+/// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
+/// its children. They add `version`, `truth` and, for a total, `counted`. A missing version is `null`.
 fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
@@ -16,7 +22,7 @@ fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
         doc! { "$limit": i64::from(settings.size) },
         doc! { "$project": embedded(settings) },
     ];
-    let mut looked_at = doc! {
+    let mut projected = doc! {
         "subset": format!("${}", settings.subset),
         "version": { "$ifNull": [format!("${}", settings.version), null] },
     };
@@ -25,21 +31,21 @@ fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
     };
     let mut lookups = vec![lookup(&first, "truth")];
     if let Some(total) = &settings.total {
-        looked_at.insert("total", format!("${total}"));
+        projected.insert("total", format!("${total}"));
         let count = doc! { "$group": { "_id": null, "children": { "$sum": 1_i64 } } };
         lookups.push(lookup(&[first[0].clone(), count], "counted"));
-        // the sum of one number, or of none, which would be an `int`
+        // The `$sum` of no number would be an `int`.
         let counted = doc! { "$add": [{ "$sum": "$counted.children" }, 0_i64] };
         lookups.push(doc! { "$set": { "counted": counted } });
     }
-    (doc! { "$project": looked_at }, lookups)
+    (doc! { "$project": projected }, lookups)
 }
 
-/// The ids and versions of parents whose subset is not the first of their children: of all, or of one.
+/// Returns the ids and versions of stale parents: among all, or one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
-    let (looks, is_stale) = compared(settings, children);
+    let (comparison, is_stale) = compared(settings, children);
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
-    stages.extend(looks);
+    stages.extend(comparison);
     stages.extend([
         doc! { "$match": { "$expr": is_stale } },
         doc! { "$project": { "version": 1 } },
@@ -47,20 +53,21 @@ pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) 
     stages
 }
 
-/// The same of all, and an empty row for each parent that is right: so the client sees how far the server is.
-pub(crate) fn stale_and_right(settings: &Settings, children: &str) -> Vec<Document> {
+/// Returns the ids and versions of all stale parents, and an empty row for each other one, which shows the progress of
+/// the server.
+pub(crate) fn stale_with_progress(settings: &Settings, children: &str) -> Vec<Document> {
     let (mut stages, is_stale) = compared(settings, children);
     let row = doc! { "_id": "$_id", "version": "$version" };
     stages.push(doc! { "$replaceWith": { "$cond": [is_stale, row, {}] } });
     stages
 }
 
-/// The stages that look at parents and their children, and whether the subset is wrong, as an expression.
+/// Returns the stages that compare parents with their children, and whether a parent is stale, as an expression.
 fn compared(settings: &Settings, children: &str) -> (Vec<Document>, Document) {
-    let (looked_at, lookups) = truth(settings, children);
-    let mut stages = vec![looked_at];
+    let (projected, lookups) = truth(settings, children);
+    let mut stages = vec![projected];
     stages.extend(lookups);
-    // A parent without children may also have no subset, and no total.
+    // A parent without children may have no subset and no total.
     let mut differs = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
     if settings.total.is_some() {
         differs.push(doc! { "$ne": [{ "$ifNull": ["$total", 0] }, "$counted"] });
@@ -75,44 +82,43 @@ fn either(mut conditions: Vec<Document>) -> Document {
     }
 }
 
-/// Which parents a rebuild is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Rebuilt<'a> {
-    /// Those whose subset is not exactly the first of their children.
-    Wrong,
-    /// Of these, the same.
-    WrongOf(&'a [Bson]),
-    /// All of these, so that no refresh that is under way can write what it read before.
+pub(crate) enum RebuildScope<'a> {
+    /// All whose subset is not exactly the first of their children.
+    Stale,
+    /// Those among these.
+    StaleOf(&'a [Bson]),
+    /// All of these, so that no concurrent refresh can write what it read earlier.
     AllOf(&'a [Bson]),
 }
 
-/// Writes every subset that is not exactly the first of the children, where its version is still the same. A parent
-/// that no repository wrote is written where all that is embedded in it is among the children, and is still the same.
-pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str, which: Rebuilt<'_>) -> Vec<Document> {
+/// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children
+/// that it embeds are stored, and if it still embeds the same ones.
+pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope: RebuildScope<'_>) -> Vec<Document> {
     let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
     let version_path = format!("${version}");
     let mut stages = Vec::new();
-    if let Rebuilt::WrongOf(ids) | Rebuilt::AllOf(ids) = which {
+    if let RebuildScope::StaleOf(ids) | RebuildScope::AllOf(ids) = scope {
         stages.push(doc! { "$match": { "_id": { "$in": ids } } });
     }
-    let (looked_at, lookups) = truth(settings, children);
-    stages.push(looked_at);
+    let (projected, lookups) = truth(settings, children);
+    stages.push(projected);
     stages.push(doc! { "$set": {
-        "unwritten": is_unwritten_at(settings, "$subset", "$version"),
+        "unwritten": is_unmanaged_at(settings, "$subset", "$version"),
         "ids": { "$cond": [is_version("$version"), null, embedded_ids(settings, "$subset")] },
     } });
-    // No child is one of MinKey, so nothing is read for the others.
-    let of_unwritten = doc! { "id": { "$cond": ["$unwritten", "$_id", Bson::MinKey] } };
-    // Before the first ones: where all are there, they are the first of all.
-    stages.push(ids_of_children(settings, children, of_unwritten, "found"));
+    // No child belongs to MinKey, so nothing is read for managed parents.
+    let of_unmanaged = doc! { "id": { "$cond": ["$unwritten", "$_id", Bson::MinKey] } };
+    // Before the first children are read: if all embedded ones were stored by then, none is missing afterwards.
+    stages.push(ids_of_children(settings, children, of_unmanaged, "found"));
     stages.extend(lookups);
     let mut is_due = vec![doc! { "$or": [{ "$not": ["$unwritten"] }, has_all("$ids", "$found.i")] }];
-    if !matches!(which, Rebuilt::AllOf(_)) {
-        let mut is_wrong = vec![Bson::from("$unwritten"), doc! { "$ne": ["$subset", "$truth"] }.into()];
+    if !matches!(scope, RebuildScope::AllOf(_)) {
+        let mut is_stale = vec![Bson::from("$unwritten"), doc! { "$ne": ["$subset", "$truth"] }.into()];
         if settings.total.is_some() {
-            is_wrong.push(doc! { "$ne": ["$total", "$counted"] }.into());
+            is_stale.push(doc! { "$ne": ["$total", "$counted"] }.into());
         }
-        is_due.push(doc! { "$or": is_wrong });
+        is_due.push(doc! { "$or": is_stale });
     }
     let is_same = doc! { "$and": [
         { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] },
@@ -140,7 +146,7 @@ pub(crate) fn rebuild_all(settings: &Settings, parents: &str, children: &str, wh
     stages
 }
 
-/// Looks up the ids of the children of `$$id`, as documents with a field `i`.
+/// Looks up the ids of the children of `$$id`, as documents with the field `i`.
 pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let ids = [
@@ -150,7 +156,7 @@ pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document,
     doc! { "$lookup": { "from": children, "let": id, "pipeline": ids.to_vec(), "as": into } }
 }
 
-/// Whether all of some ids, which are each another one, are among others.
+/// Whether ids are distinct, and all among others, as an expression.
 fn has_all(ids: &str, others: &str) -> Document {
     let all = doc! { "$and": [
         { "$not": [{ "$in": [null, ids] }] },
@@ -160,7 +166,7 @@ fn has_all(ids: &str, others: &str) -> Document {
     doc! { "$cond": [{ "$isArray": ids }, all, false] }
 }
 
-/// The parents that children name and that do not exist, with the number of those children: of all, or one.
+/// Returns the missing parents that children refer to, with the number of these children: among all, or one.
 pub(crate) fn orphans(settings: &Settings, parents: &str, parent: Option<&Bson>) -> Vec<Document> {
     let is_parent = [
         doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
@@ -174,7 +180,7 @@ pub(crate) fn orphans(settings: &Settings, parents: &str, parent: Option<&Bson>)
         doc! { "$lookup": lookup },
         doc! { "$match": { "found": { "$size": 0 } } },
         doc! { "$project": { "children": 1 } },
-        // The server groups in no order.
+        // The server groups in no particular order.
         doc! { "$sort": { "_id": 1 } },
     ]);
     stages
@@ -185,8 +191,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rebuild_writes_only_what_has_not_changed() {
-        let stages = rebuild_all(&Settings::example(), "product", "review", Rebuilt::Wrong);
+    fn a_rebuild_writes_only_unchanged_parents() {
+        let stages = rebuild(&Settings::example(), "product", "review", RebuildScope::Stale);
         let merge = stages.last().unwrap().get_document("$merge").unwrap();
         let next = doc! { "$add": [
             { "$cond": [{ "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] }, "$reviews_version", 0_i64] },

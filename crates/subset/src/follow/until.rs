@@ -1,6 +1,5 @@
-//! What ends a follower.
+//! The end of a follower.
 
-use std::fmt;
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 
@@ -25,7 +24,7 @@ impl<'a> Until<'a> {
         Self::new(pending())
     }
 
-    /// What the work makes, or `None` when the end comes first. Then the work is dropped.
+    /// Returns the output of the work, or `None` if the end comes first. Then it drops the work.
     pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         if self.is_ready {
             return None;
@@ -35,13 +34,7 @@ impl<'a> Until<'a> {
                 self.is_ready = true;
                 None
             }
-            Either::Right((made, _)) => Some(made),
+            Either::Right((output, _)) => Some(output),
         }
-    }
-}
-
-impl fmt::Debug for Until<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Until").field("is_ready", &self.is_ready).finish()
     }
 }

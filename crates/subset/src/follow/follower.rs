@@ -1,4 +1,4 @@
-//! A follower at work.
+//! The loop of a follower.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -6,68 +6,67 @@ use std::time::{Duration, Instant};
 
 use futures::future::poll_immediate;
 use futures::{StreamExt, TryStreamExt, stream};
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{self, Bson, Timestamp, doc};
 use mongodb::change_stream::event::ResumeToken;
 
-use super::change::{self, Change};
-use super::patience::Patience;
+use super::backoff::Backoff;
+use super::change::{self, Effect};
 use super::position;
 use super::record::Record;
 use super::setup;
 use super::until::Until;
-use super::{Followed, OnProgress};
-use crate::action::rebuild_all;
-use crate::refresh::{Refreshed, refresh};
+use crate::repair::rebuild::rebuild_all;
 use crate::repository::Shared;
+use crate::results::Followed;
+use crate::write::refresh::{Refreshed, refresh};
 
-/// How many parents are refreshed at the same time. A client has ten connections, if not told otherwise.
-const PARENTS_AT_ONCE: usize = 4;
-/// How often the place is noted when there is nothing to do. It must not be as old as the oplog.
-const NOTE_EVERY: Duration = Duration::from_secs(10);
-/// How long the server waits for changes before it answers that there are none.
+/// The number of parents that are refreshed concurrently. A client has ten connections by default.
+const CONCURRENCY: usize = 4;
+/// How often the position is stored without changes. It must not become older than the oplog.
+const STORE_EVERY: Duration = Duration::from_secs(10);
+/// How long the server waits for changes before it replies with none.
 const WAIT: Duration = Duration::from_secs(1);
-/// The same, when there is an end to wait for.
+/// The same, for a follower that runs until it is current.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// What the caller chose.
+pub(crate) type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) enable_pre_images: bool,
-    /// Whether all subsets are made anew where it is not known what has happened.
+    /// Whether it rebuilds all subsets if changes may be missing.
     pub(crate) rebuild: bool,
     pub(crate) run_until_current: bool,
     pub(crate) max_retry_time: Option<Duration>,
 }
 
-/// One call.
 pub(crate) struct Follower<'a> {
     shared: Shared,
     options: Options,
     record: Record,
     until: Until<'a>,
-    on_progress: Option<OnProgress<'a>>,
-    patience: Patience,
-    /// Whether server and collection were checked, and the record was read.
+    on_progress: Option<OnFollowed<'a>>,
+    backoff: Backoff,
+    /// Whether the requirements were checked and the record was read.
     is_prepared: bool,
-    /// Up to when it must come, if it is to end then.
+    /// The cluster time at which it ends.
     target: Option<Timestamp>,
-    /// The place after the last change that is done.
+    /// The position after the last processed change.
     position: Option<ResumeToken>,
-    /// The place in the record, and when it was written.
-    noted: Option<(ResumeToken, Instant)>,
-    /// Whether anything was followed since all subsets were made anew. If not, doing it again would not help.
+    /// The stored position, and when it was stored.
+    stored: Option<(ResumeToken, Instant)>,
+    /// Whether it has followed any change since the last rebuild. If not, another rebuild would not help.
     has_followed: bool,
     done: Followed,
 }
 
-/// Changes that came together.
+/// Changes that arrived together.
 #[derive(Default)]
 struct Batch {
     changes: u64,
-    /// By their bytes: what the server takes for equal may differ in them, which costs a refresh more.
+    /// By their bytes. Ids that are equal for the server can differ in their bytes, which costs one more refresh.
     parents: HashMap<Vec<u8>, Bson>,
-    /// The place after the last one.
     end: Option<ResumeToken>,
 }
 
@@ -89,9 +88,9 @@ impl<'a> Follower<'a> {
         name: String,
         options: Options,
         until: Until<'a>,
-        on_progress: Option<OnProgress<'a>>,
+        on_progress: Option<OnFollowed<'a>>,
     ) -> Self {
-        // What is taken back after its place is noted would never be mended.
+        // A refresh that is rolled back after its position was stored would never be repaired.
         let shared = shared.with_majority();
         Self {
             record: Record::of(&shared, name),
@@ -99,17 +98,17 @@ impl<'a> Follower<'a> {
             options,
             until,
             on_progress,
-            patience: Patience::new(options.max_retry_time),
+            backoff: Backoff::new(options.max_retry_time),
             is_prepared: false,
             target: None,
             position: None,
-            noted: None,
+            stored: None,
             has_followed: true,
             done: Followed::default(),
         }
     }
 
-    /// Follows until it is told to stop, is caught up, or meets an error that waiting does not help.
+    /// Follows until the caller ends it, until it is current, or until a permanent error.
     pub(crate) async fn run(mut self) -> Result<Followed> {
         loop {
             let error = match self.follow().await {
@@ -120,14 +119,13 @@ impl<'a> Follower<'a> {
                 self.position = None;
                 continue;
             }
-            let delay = self.patience.after(error)?;
+            let delay = self.backoff.delay_after(error)?;
             if self.until.or(tokio::time::sleep(delay)).await.is_none() {
                 return Ok(self.done);
             }
         }
     }
 
-    /// Follows, by one change stream.
     async fn follow(&mut self) -> Result<()> {
         if !self.is_prepared {
             self.prepare().await?;
@@ -136,45 +134,45 @@ impl<'a> Follower<'a> {
             self.begin().await?;
         }
         let Some(position) = self.position.clone() else {
-            return Ok(()); // told to stop
+            return Ok(()); // the caller has ended it
         };
         let wait = if self.target.is_some() { SHORT_WAIT } else { WAIT };
         let mut changes = change::watch(&self.shared, position, wait).await?;
         let mut batch = Batch::default();
-        let mut asked = false;
+        let mut has_polled = false;
         loop {
-            let answer = {
+            let reply = {
                 let mut next = pin!(changes.next_if_any());
-                // What the server has sent already is there without a wait. When it must be asked for more, which this
-                // begins, what there is is done meanwhile.
+                // Changes that the server has sent already need no wait. Otherwise this poll requests more from the
+                // server, which are on their way while the batch is applied.
                 match poll_immediate(next.as_mut()).await {
-                    Some(answer) => Some(answer),
+                    Some(reply) => Some(reply),
                     None => {
                         if let Some(end) = batch.end.take() {
                             self.apply(std::mem::take(&mut batch), end).await?;
-                            if self.is_caught_up(false) {
-                                return self.note().await;
+                            if self.is_current(false) {
+                                return self.store_position().await;
                             }
                         }
                         self.until.or(next).await
                     }
                 }
             };
-            let Some(answer) = answer else {
-                return self.note().await;
+            let Some(reply) = reply else {
+                return self.store_position().await;
             };
-            let place = changes.resume_token();
-            if let Some(event) = answer.map_err(change::failed)? {
-                match Change::of(&self.shared.settings, &event) {
-                    Change::Parents(parents) => batch.add(parents, place)?,
-                    Change::Unknown => {
+            let position = changes.resume_token();
+            if let Some(event) = reply.map_err(change::failed)? {
+                match Effect::of(&self.shared.settings, &event) {
+                    Effect::Stale(parents) => batch.add(parents, position)?,
+                    Effect::Unknown => {
                         if let Some(end) = batch.end.take() {
                             self.apply(batch, end).await?;
                         }
                         return Err(change::lost());
                     }
-                    Change::Dropped => {
-                        self.record.forget().await?;
+                    Effect::Dropped => {
+                        self.record.delete().await?;
                         return Err(change::dropped());
                     }
                 }
@@ -184,14 +182,14 @@ impl<'a> Follower<'a> {
                 return Err(Error::new(ErrorKind::Network, "the server closed the change stream"));
             }
             if let Some(end) = batch.end.take() {
-                // The answer was there before it was waited for.
+                // The reply had arrived before the first poll.
                 self.apply(std::mem::take(&mut batch), end).await?;
             }
-            self.rest(place, asked).await?;
-            // The first answer is that to the opening of the stream.
-            asked = true;
-            if self.is_caught_up(true) {
-                return self.note().await;
+            self.idle(position, has_polled).await?;
+            // The first reply belongs to the opening of the stream.
+            has_polled = true;
+            if self.is_current(true) {
+                return self.store_position().await;
             }
         }
     }
@@ -201,7 +199,7 @@ impl<'a> Follower<'a> {
         self.shared.check_indexes().await?;
         setup::check_pre_images(&self.shared, self.options.enable_pre_images).await?;
         self.position = self.record.read().await?;
-        self.noted = self.position.clone().map(|position| (position, Instant::now()));
+        self.stored = self.position.clone().map(|position| (position, Instant::now()));
         if self.options.run_until_current {
             self.target = Some(position::last_write(&self.shared).await?);
         }
@@ -209,15 +207,15 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Makes all subsets anew, and begins with what happens from then on.
+    /// Rebuilds all subsets, and starts after all changes so far.
     async fn begin(&mut self) -> Result<()> {
         self.has_followed = false;
-        // They may have been switched off, which is how changes get lost.
+        // Changes are lost if somebody has disabled them.
         setup::check_pre_images(&self.shared, self.options.enable_pre_images).await?;
         let now = change::now(&self.shared).await?;
         if self.options.rebuild {
             match self.until.or(rebuild_all(&self.shared)).await {
-                // What is not moved yet is right with its first write.
+                // The first write to a parent that is not migrated yet corrects it.
                 Some(Err(error)) if error.kind() == ErrorKind::NotMigrated => {}
                 Some(rebuilt) => drop(rebuilt?),
                 None => return Ok(()),
@@ -226,45 +224,50 @@ impl<'a> Follower<'a> {
         }
         self.done.up_to = position::time_of(&now).map(position::before);
         self.position = Some(now);
-        self.note().await?;
+        self.store_position().await?;
         self.report();
         Ok(())
     }
 
-    /// Refreshes the parents of a batch, and notes its end.
+    /// Refreshes the parents of a batch, and stores its end.
     async fn apply(&mut self, batch: Batch, end: ResumeToken) -> Result<()> {
         let shared = &self.shared;
         let refreshes = stream::iter(batch.parents.into_values()).map(|parent| async move {
-            let _locked = shared.locks.exclusive(&document_id::text(&parent)).await;
+            let _locked = shared.lock(&parent).await;
             match refresh(shared, &parent, None, None, None).await {
-                // Such as by the move that copies its children: its first write will see them.
+                // For example during the migration of its children. The first write to the parent reads them.
                 Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
                 refreshed => Ok::<_, Error>(u64::from(matches!(refreshed?, Refreshed::Done { .. }))),
             }
         });
-        let refreshes = refreshes.buffer_unordered(PARENTS_AT_ONCE);
+        let refreshes = refreshes.buffer_unordered(CONCURRENCY);
         let refreshed = refreshes.try_fold(0, |sum, one| async move { Ok(sum + one) }).await?;
         self.done.changes += batch.changes;
         self.done.refreshed += refreshed;
         self.done.up_to = position::time_of(&end).map(position::before);
         self.position = Some(end);
-        self.note().await?;
+        self.store_position().await?;
         self.succeeded();
         Ok(())
     }
 
-    /// There was nothing to do up to this place. That a stream can be opened does not mean that it can be read.
-    async fn rest(&mut self, place: Option<ResumeToken>, is_read: bool) -> Result<()> {
-        let Some(place) = place else { return Ok(()) };
-        if self.position.as_ref() != Some(&place) {
-            // It was read through. A place that was begun at may be the very next to be written.
-            self.done.up_to = position::time_of(&place);
-            self.position = Some(place);
+    /// Records that there were no changes up to this position. A stream that was opened is not known to be readable
+    /// before it has been polled.
+    async fn idle(&mut self, position: Option<ResumeToken>, has_polled: bool) -> Result<()> {
+        let Some(position) = position else { return Ok(()) };
+        if self.position.as_ref() != Some(&position) {
+            // The time of the initial position is not final: the next change may have it too.
+            self.done.up_to = position::time_of(&position);
+            self.position = Some(position);
         }
-        if self.noted.as_ref().is_none_or(|(_, when)| when.elapsed() >= NOTE_EVERY) {
-            self.note().await?;
+        if self
+            .stored
+            .as_ref()
+            .is_none_or(|(_, when)| when.elapsed() >= STORE_EVERY)
+        {
+            self.store_position().await?;
         }
-        if is_read {
+        if has_polled {
             self.succeeded();
         } else {
             self.report();
@@ -272,19 +275,19 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Writes the place to the record, unless it is there.
-    async fn note(&mut self) -> Result<()> {
+    /// Stores the position, unless it is stored already.
+    async fn store_position(&mut self) -> Result<()> {
         let Some(position) = &self.position else { return Ok(()) };
-        if self.noted.as_ref().is_none_or(|(noted, _)| noted != position) {
+        if self.stored.as_ref().is_none_or(|(stored, _)| stored != position) {
             self.record.write(position).await?;
         }
-        self.noted = Some((position.clone(), Instant::now()));
+        self.stored = Some((position.clone(), Instant::now()));
         Ok(())
     }
 
     fn succeeded(&mut self) {
         self.has_followed = true;
-        self.patience.restore();
+        self.backoff.reset();
         self.report();
     }
 
@@ -294,11 +297,12 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Where the server's tokens cannot be read, it is when there is nothing more.
-    fn is_caught_up(&self, is_at_rest: bool) -> bool {
+    /// Returns whether the target time is reached. If the server's tokens have no readable time, it is reached when
+    /// there are no more changes.
+    fn is_current(&self, is_idle: bool) -> bool {
         self.target.is_some_and(|target| match self.done.up_to {
             Some(up_to) => up_to >= target,
-            None => is_at_rest,
+            None => is_idle,
         })
     }
 }

@@ -1,48 +1,43 @@
-//! The changes of the children, as a change stream tells them.
+//! The change stream of the children.
+//!
+//! # Design
+//!
+//! ## What happens if the image of a changed child is missing?
+//!
+//! The parent of the child is then unknown, so the follower rebuilds all subsets.
 
+use std::time::Duration;
+
+use mongo_patterns_core::send::primary;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, error};
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error as DriverError;
-use mongodb::options::{
-    FullDocumentBeforeChangeType, FullDocumentType, ReadConcern, ReadPreference, SelectionCriteria,
-};
-use std::time::Duration;
+use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConcern};
 
+use crate::query::follow;
 use crate::repository::Shared;
 use crate::settings::Settings;
 
-/// How many changes the server sends at once: as many as are worth to be brought together by parent, and few enough to
-/// be held in memory.
-const AT_ONCE: u32 = 10_000;
+/// The maximum number of changes in a batch of the server: enough to group them by parent, and few enough for memory.
+const BATCH: u32 = 10_000;
 
-/// The server's codes for a place in its history that it cannot go on from: the oplog does not reach back so far, or it
-/// is that of another server.
-const LOST: [i32; 4] = [136, 260, 280, 286];
+/// The server's codes for a position from which it cannot resume: its oplog does not reach back far enough, or belongs
+/// to another server.
+const HISTORY_LOST: [i32; 4] = [136, 260, 280, 286];
 
-/// What a change means for the subsets.
+/// The effect of a change on subsets.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Change {
-    /// The subsets of these parents may be wrong: where the child was, and where it is.
-    Parents(Vec<Bson>),
-    /// The server does not have the child any more as it was, so its parent is not known.
+pub(crate) enum Effect {
+    /// The subsets of these parents may be stale: the parents of the child before and after the change.
+    Stale(Vec<Bson>),
+    /// An image of the child is missing, so its parent is unknown.
     Unknown,
-    /// The collection was dropped, or renamed.
     Dropped,
 }
 
-/// What of a change must travel: the parent before and after it. Where an image is missing, so is the whole document.
-pub(crate) fn pipeline(settings: &Settings) -> [Document; 1] {
-    let parent = settings.parent.as_str();
-    [doc! { "$project": {
-        "operationType": 1,
-        format!("fullDocument.{parent}"): 1,
-        format!("fullDocumentBeforeChange.{parent}"): 1,
-    } }]
-}
-
-impl Change {
+impl Effect {
     pub(crate) fn of(settings: &Settings, event: &RawDocument) -> Self {
         let (before, after) = ("fullDocumentBeforeChange", "fullDocument");
         let needed: &[&str] = match event.get_str("operationType") {
@@ -58,33 +53,32 @@ impl Change {
                 return Self::Unknown;
             };
             let parent = child.get(settings.parent.as_str()).ok().flatten();
-            // What cannot be the id of a parent has none.
+            // A value that cannot be an id belongs to no parent.
             let parent = parent.and_then(|parent: RawBsonRef<'_>| Bson::try_from(parent).ok());
             let parent = parent
                 .and_then(|parent| DocumentId::new(parent).ok())
                 .map(DocumentId::into_bson);
             parents.extend(parent.filter(|parent| !parents.contains(parent)));
         }
-        Self::Parents(parents)
+        Self::Stale(parents)
     }
 }
 
-/// The changes after a place.
-pub(crate) async fn watch(
+pub(super) async fn watch(
     shared: &Shared,
     after: ResumeToken,
-    patience: Duration,
+    max_await_time: Duration,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
-    open(shared, Some(after), AT_ONCE, patience).await
+    open(shared, Some(after), BATCH, max_await_time).await
 }
 
-/// The place after all that has happened so far.
-pub(crate) async fn now(shared: &Shared) -> Result<ResumeToken> {
+/// Returns the position after all changes so far.
+pub(super) async fn now(shared: &Shared) -> Result<ResumeToken> {
     let stream = open(shared, None, 0, Duration::ZERO).await?;
     stream.resume_token().ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,
-            "the server does not tell where its change stream begins: it needs MongoDB 6.0",
+            "the server does not report where its change stream begins: update it to MongoDB 6.0",
         )
     })
 }
@@ -92,45 +86,43 @@ pub(crate) async fn now(shared: &Shared) -> Result<ResumeToken> {
 async fn open(
     shared: &Shared,
     after: Option<ResumeToken>,
-    at_once: u32,
-    patience: Duration,
+    batch_size: u32,
+    max_await_time: Duration,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
     let watch = shared
         .children
         .watch()
-        .pipeline(pipeline(&shared.settings))
+        .pipeline(follow::changes(&shared.settings))
         .full_document(FullDocumentType::WhenAvailable)
         .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable)
         .resume_after(after)
-        .batch_size(at_once)
-        .max_await_time(patience)
-        // Whatever those of the collection are: a change stream takes no other concern.
+        .batch_size(batch_size)
+        .max_await_time(max_await_time)
+        // A change stream accepts no other read concern.
         .read_concern(ReadConcern::majority())
-        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        .selection_criteria(primary());
     Ok(watch.await.map_err(failed)?.with_type())
 }
 
-/// The error of a change stream.
-pub(crate) fn failed(error: DriverError) -> Error {
-    if error::code(&error).is_some_and(|code| LOST.contains(&code)) {
+pub(super) fn failed(error: DriverError) -> Error {
+    if error::code(&error).is_some_and(|code| HISTORY_LOST.contains(&code)) {
         return lost().caused_by(error);
     }
     error.into()
 }
 
-/// That it cannot be told what has happened.
-pub(crate) fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::new(
         ErrorKind::HistoryLost,
-        "the server does not have all changes any more since the follower's last one, so subsets may be wrong: run it once without disable_rebuild(), which makes them all anew; where it was, keep a longer oplog and older pre-images",
+        "the server no longer has all changes since the follower's last one, so subsets may be stale: run the follower once without disable_rebuild(), which rebuilds them all; if this happens again, keep a longer oplog and older pre-images",
     )
 }
 
-/// That there is nothing to follow any more.
-pub(crate) fn dropped() -> Error {
+/// Creates the error for a collection that no longer exists.
+pub(super) fn dropped() -> Error {
     Error::new(
         ErrorKind::CollectionDropped,
-        "the collection of the children was dropped or renamed: create it with ensure_indexes() and follow again, which begins as for the first time",
+        "the collection of the children was dropped or renamed: create it with ensure_indexes(), and follow again from the start",
     )
 }
 
@@ -140,22 +132,10 @@ mod tests {
     use mongodb::bson::rawdoc;
 
     #[test]
-    fn only_parents_travel() {
-        assert_eq!(
-            pipeline(&Settings::example()),
-            [doc! { "$project": {
-                "operationType": 1,
-                "fullDocument.product_id": 1,
-                "fullDocumentBeforeChange.product_id": 1,
-            } }]
-        );
-    }
-
-    #[test]
     fn a_change_has_the_parents_before_and_after_it() {
         let settings = Settings::example();
-        let of = |event: RawDocumentBuf| Change::of(&settings, &event);
-        let parents = |ids: &[i32]| Change::Parents(ids.iter().copied().map(Bson::Int32).collect());
+        let of = |event: RawDocumentBuf| Effect::of(&settings, &event);
+        let parents = |ids: &[i32]| Effect::Stale(ids.iter().copied().map(Bson::Int32).collect());
         let (one, two) = (rawdoc! { "product_id": 1 }, rawdoc! { "product_id": 2 });
         let insert = rawdoc! { "operationType": "insert", "fullDocument": one.clone() };
         assert_eq!(of(insert), parents(&[1]));
@@ -174,12 +154,12 @@ mod tests {
             );
             assert_eq!(
                 of(rawdoc! { "operationType": operation, "fullDocument": one.clone() }),
-                Change::Unknown
+                Effect::Unknown
             );
         }
-        assert_eq!(of(rawdoc! { "operationType": "delete" }), Change::Unknown);
+        assert_eq!(of(rawdoc! { "operationType": "delete" }), Effect::Unknown);
         for operation in ["drop", "rename", "dropDatabase", "invalidate"] {
-            assert_eq!(of(rawdoc! { "operationType": operation }), Change::Dropped);
+            assert_eq!(of(rawdoc! { "operationType": operation }), Effect::Dropped);
         }
         assert_eq!(of(rawdoc! { "operationType": "of a later server" }), parents(&[]));
     }

@@ -1,22 +1,28 @@
-//! The value right after another one, or right before it, in MongoDB's order: nothing can be stored in between.
+//! The adjacent bound of a value: the value directly after it or before it in MongoDB's order, with no value in
+//! between.
 //!
-//! The lower bound of an index is among what is read. With the neighbour of a child's id as the bound, the child itself
-//! is not: a page examines as many documents as it returns.
+//! # Design
+//!
+//! ## Why does a page not begin at the child of its token?
+//!
+//! The lower bound of an index scan is inclusive. With the id of the last child as its bound, the next page would
+//! examine that child again. With the adjacent bound, a page examines as many documents as it returns.
 
 use std::str::FromStr;
 
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Decimal128};
 
-/// The digits of a Decimal128, in which integers and doubles of all other types have their neighbours.
+/// The digits of a Decimal128, the type of the adjacent bounds of integers.
 const DIGITS: u32 = 34;
 
-/// `None` where there is none, or no one type that is sure to hold it, as before a string.
-pub(crate) fn neighbour(value: &Bson, after: bool) -> Option<Bson> {
+/// Returns the adjacent bound after or before a value. `None` if there is none, or none that a BSON type is certain to
+/// represent, as before a string.
+pub(crate) fn adjacent(value: &Bson, after: bool) -> Option<Bson> {
     let step = if after { 1 } else { -1 };
     match value {
-        Bson::Int32(number) => beside((*number).into(), step),
-        Bson::Int64(number) => beside((*number).into(), step),
+        Bson::Int32(number) => adjacent_decimal((*number).into(), step),
+        Bson::Int64(number) => adjacent_decimal((*number).into(), step),
         Bson::String(text) if after => Some(Bson::String([text, "\0"].concat())),
         Bson::ObjectId(id) => {
             let mut bytes = id.bytes();
@@ -24,7 +30,7 @@ pub(crate) fn neighbour(value: &Bson, after: bool) -> Option<Bson> {
         }
         Bson::Binary(Binary { subtype, bytes }) => {
             let (subtype, mut bytes) = (*subtype, bytes.clone());
-            // Of binaries, the shorter one comes first.
+            // The server orders binaries by length first.
             count(&mut bytes, after).then(|| Binary { subtype, bytes }.into())
         }
         Bson::DateTime(time) => {
@@ -35,15 +41,15 @@ pub(crate) fn neighbour(value: &Bson, after: bool) -> Option<Bson> {
     }
 }
 
-/// The Decimal128 next to an integer: one in the last of 34 digits more or less.
-fn beside(number: i128, step: i32) -> Option<Bson> {
+/// Returns the Decimal128 next to an integer, which differs by one in the last of 34 digits.
+fn adjacent_decimal(number: i128, step: i32) -> Option<Bson> {
     let Some(order) = number.unsigned_abs().checked_ilog10() else {
         let smallest = if step > 0 { "1E-6176" } else { "-1E-6176" };
         return Decimal128::from_str(smallest).ok().map(Bson::Decimal128);
     };
     let grows = (step > 0) == (number > 0);
     let mut places = DIGITS - 1 - order;
-    // Below a power of ten there is a digit less before the point, and one more after it.
+    // Below a power of ten, one digit moves from before the point to behind it.
     if !grows && number.unsigned_abs() == 10_u128.pow(order) {
         places += 1;
     }
@@ -53,7 +59,7 @@ fn beside(number: i128, step: i32) -> Option<Bson> {
         .map(Bson::Decimal128)
 }
 
-/// Counts bytes up or down by one as a number. Returns whether they had room for it.
+/// Increments or decrements bytes as one number. Returns whether it did not overflow.
 fn count(bytes: &mut [u8], up: bool) -> bool {
     for byte in bytes.iter_mut().rev() {
         let (next, is_over) = if up {
@@ -75,14 +81,14 @@ mod tests {
     use mongodb::bson::spec::BinarySubtype;
 
     fn decimal(value: i64, after: bool) -> String {
-        match neighbour(&Bson::Int64(value), after) {
+        match adjacent(&Bson::Int64(value), after) {
             Some(Bson::Decimal128(decimal)) => decimal.to_string(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn integers_have_neighbours_in_the_last_of_34_digits() {
+    fn integers_differ_in_the_last_of_34_digits() {
         let (zeros, nines) = ("0".repeat(32), "9".repeat(33));
         assert_eq!(decimal(5, true), format!("5.{zeros}1"));
         assert_eq!(decimal(5, false), format!("4.{nines}"));
@@ -99,25 +105,25 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_as_one_number_and_end() {
+    fn bytes_are_one_number_that_can_overflow() {
         let id = |bytes: [u8; 12]| Bson::ObjectId(ObjectId::from_bytes(bytes));
         let mut at = [7; 12];
         at[11] = 255;
         let mut next = [7; 12];
         (next[10], next[11]) = (8, 0);
-        assert_eq!(neighbour(&id(at), true), Some(id(next)));
-        assert_eq!(neighbour(&id(next), false), Some(id(at)));
-        assert_eq!(neighbour(&id([255; 12]), true), None);
+        assert_eq!(adjacent(&id(at), true), Some(id(next)));
+        assert_eq!(adjacent(&id(next), false), Some(id(at)));
+        assert_eq!(adjacent(&id([255; 12]), true), None);
         let (subtype, bytes) = (BinarySubtype::Generic, vec![0, 0]);
-        assert_eq!(neighbour(&Binary { subtype, bytes }.into(), false), None);
+        assert_eq!(adjacent(&Binary { subtype, bytes }.into(), false), None);
     }
 
     #[test]
-    fn where_nothing_is_sure_there_is_none() {
-        assert_eq!(neighbour(&"a".into(), true), Some("a\0".into()));
-        assert_eq!(neighbour(&"a".into(), false), None);
+    fn other_types_have_no_certain_bound() {
+        assert_eq!(adjacent(&"a".into(), true), Some("a\0".into()));
+        assert_eq!(adjacent(&"a".into(), false), None);
         for value in [Bson::Null, Bson::Boolean(true), 0.5.into(), DateTime::MAX.into()] {
-            assert_eq!(neighbour(&value, true), None);
+            assert_eq!(adjacent(&value, true), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A child as it is written and read.
+//! A child, encoded and decoded.
 
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result, size};
@@ -17,15 +17,22 @@ pub(crate) struct Child {
 }
 
 impl Child {
+    /// Encodes a child and checks it.
+    ///
+    /// # Errors
+    /// Those of an insert for which nothing is sent.
     pub(crate) fn of<C: Serialize>(settings: &Settings, child: &C) -> Result<Self> {
         let document = bson::serialize_to_raw_document_buf(child).map_err(|error| {
-            let message = "the child cannot be written as BSON, nothing was stored: change its type";
+            let message =
+                "the child cannot be encoded as BSON, nothing was stored: see as_driver_error() for the reason";
             Error::from_driver(ErrorKind::Encode, message, error.into())
         })?;
         let value = |field: &FieldName| document.get(field.as_str()).ok().flatten();
         let owned = |value: RawBsonRef<'_>| Bson::try_from(value).map_err(mongodb::error::Error::from);
         let Some(parent) = value(&settings.parent) else {
-            return Err(refused("the child has no parent field, nothing was stored: set it"));
+            return Err(invalid_argument(
+                "the child has no parent field, nothing was stored: set it",
+            ));
         };
         let Some(id) = value(&settings.child_id) else {
             return Err(Error::new(
@@ -37,18 +44,18 @@ impl Child {
             DocumentId::new(owned(parent)?)?.into_bson(),
             DocumentId::new(owned(id)?)?.into_bson(),
         );
-        // But in an `_id`, the server puts the time of the insert in its place.
+        // The server replaces this value by the time of the insert, in all fields but `_id`.
         let is_replaced = |id: &Bson| *id == Bson::Timestamp(Timestamp { time: 0, increment: 0 });
         if is_replaced(&parent) || is_replaced(&id) && settings.child_id.as_str() != "_id" {
-            return Err(refused(
-                "the child's parent or id is `Timestamp(0, 0)`, which the server replaces by the time of the insert, nothing was stored: use another value",
+            return Err(invalid_argument(
+                "the parent or the id of the child is `Timestamp(0, 0)`, which the server replaces by the time of the insert, nothing was stored: use another value",
             ));
         }
         if let Ok(Some(RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined)) =
             document.get("_id")
         {
-            return Err(refused(
-                "the child's `_id` is an array, a regular expression, or undefined, nothing was stored: use another value, or leave it out",
+            return Err(invalid_argument(
+                "the `_id` of the child is an array, a regular expression, or undefined, nothing was stored: use another value, or omit it",
             ));
         }
         if settings
@@ -63,11 +70,13 @@ impl Child {
     }
 }
 
-/// An update that sets and removes fields, checked.
+/// Returns the update that sets and removes fields.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for fields that cannot be changed.
 pub(crate) fn checked_update(settings: &Settings, set: Document, unset: Vec<String>) -> Result<Document> {
-    const OF_CHILD: &str =
-        "the update changes the child's parent or id, nothing was stored: delete the child, and insert it anew";
-    const ID: &str = "the `_id` of a stored document cannot be changed, nothing was stored: leave it out";
+    const OF_CHILD: &str = "the update changes the parent or the id of the child, nothing was stored: delete the child, and insert it again";
+    const ID: &str = "the update changes the `_id` of the child, which is immutable, nothing was stored: omit it";
     let is_array = |field: &FieldName| matches!(set.get(field.as_str()), Some(Bson::Array(_)));
     if settings.order.iter().any(|(field, _)| is_array(field)) {
         return Err(array_in_order());
@@ -81,14 +90,16 @@ pub(crate) fn checked_update(settings: &Settings, set: Document, unset: Vec<Stri
 }
 
 fn array_in_order() -> Error {
-    refused("a field of the order is an array, which has no place in an order, nothing was stored: change its type")
+    invalid_argument(
+        "a field of the order is an array, by which children cannot be ordered, nothing was stored: change its type",
+    )
 }
 
-pub(crate) fn refused(message: &'static str) -> Error {
+pub(crate) fn invalid_argument(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Whether a stored id is this one: integers by value.
+/// Returns whether a stored id equals an id. Compares integers by value.
 pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
     let Some(stored) = stored else { return false };
     let integer = match id {
@@ -102,14 +113,17 @@ pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
     }
 }
 
-/// A stored document as a type of the repository.
+/// Decodes a stored document.
+///
+/// # Errors
+/// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
         let id = document.get("_id").ok().flatten();
         let id = id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
         Error::from_driver(
             ErrorKind::Decode,
-            "a stored document cannot be read as the repository's type: change the type, or mend the document",
+            "a stored document cannot be decoded as the type of the repository: change the type, or repair the document",
             error.into(),
         )
         .at(id, "")
@@ -122,7 +136,7 @@ mod tests {
     use mongodb::bson::doc;
 
     #[test]
-    fn what_cannot_be_a_child_is_refused() {
+    fn invalid_children_are_refused() {
         let settings = Settings::example();
         let kind = |child: Document| Child::of(&settings, &child).map(drop).map_err(|error| error.kind());
         assert_eq!(kind(doc! { "product_id": 1, "review_id": 2 }), Ok(()));
@@ -139,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_sets_plain_fields() {
+    fn an_update_changes_only_plain_fields() {
         let settings = Settings::example();
         for bad in [
             doc! {},

@@ -1,3 +1,5 @@
+//! Positions among the children of a parent.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -5,32 +7,22 @@ use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::query;
-use crate::settings::Settings;
+use crate::settings::{Direction, Settings};
 
 /// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores. The values
-/// of the order are a part of one child, and a token's own fields take less than the child's id and parent.
+/// of the order are a part of one child, and the other fields of a token need less space than its id and parent.
 const MAX_TEXT: usize = 2 * (16 * 1024 * 1024 + 16 * 1024);
-/// The depth limit of a token's documents: that of a command in MongoDB, which no stored document reaches.
+/// The depth limit of a token's documents. It is the limit of a command in MongoDB, which no stored document reaches.
 const MAX_DEPTH: usize = 200;
 
-/// A place among the children of a parent, to go on reading from; from [`ChildrenPage`](crate::ChildrenPage).
+/// A position among the children of a parent, from a [`ChildPage`](crate::ChildPage).
 ///
-/// Its text is safe in a URL. It holds the values by which the child at that place is ordered, and its id, so do not
-/// hand it to someone who must not see them. Someone who makes one up gets another place among the children of the
-/// parent that the service passes, and nothing else. It stays good when that child is deleted or moves. The text has two
-/// characters for each byte of these values: order by short values where it is a part of a URL.
+/// Its text is safe in a URL. It has two characters for each byte of its values: order the children by short values if
+/// tokens are part of URLs.
 ///
-/// ```no_run
-/// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
-/// # use mongodb::bson::Document;
-/// # async fn f(products: SubsetRepository<Document, Document>, text: &str) -> mongo_patterns_core::Result<()> {
-/// // As it comes with a link.
-/// let after: ChildToken = text.parse()?;
-/// let page = products.children(1).after(after).await?;
-/// # Ok(())
-/// # }
-/// ```
+/// A token contains the values by which a child is ordered, and its id: do not hand it to someone who must not see
+/// them. A forged token can only select another position among the children of the parent that the service passes. A
+/// token stays valid when its child moves or is deleted.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChildToken {
@@ -38,7 +30,6 @@ pub struct ChildToken {
 }
 
 impl ChildToken {
-    /// The place of a child.
     pub(crate) fn of(settings: &Settings, child: &RawDocument) -> Self {
         let value = |field: &str| {
             child
@@ -49,28 +40,28 @@ impl ChildToken {
         };
         let values = settings.order.iter();
         Self {
-            // What is missing is ordered as null.
+            // A missing field is ordered as null.
             values: values
                 .map(|(field, _)| value(field.as_str()).unwrap_or(Bson::Null))
                 .collect(),
         }
     }
 
-    /// The place before all children, or after them: where a page of none lies.
+    /// Returns the position before all children, or after them.
     pub(crate) fn edge(settings: &Settings, after: bool) -> Self {
         Self {
-            values: query::edges(settings, after),
+            values: edge_values(settings, after),
         }
     }
 
-    /// The values of the order.
+    /// Returns the values of the order.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a place
-    /// where no child can be: the server would refuse it, too, but not say why.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a position
+    /// that no child can have. The server would refuse it too, but with an unclear error.
     pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
         let is_array = |value: &Bson| matches!(value, Bson::Array(_));
-        // The order ends with the id. A child that another program stored may have none, and an edge is no child.
+        // The order ends with the id. A child that another program stored may have none, and an edge has none.
         let is_id =
             |id: &Bson| matches!(id, Bson::Null | Bson::MinKey | Bson::MaxKey) || DocumentId::new(id.clone()).is_ok();
         if self.values.len() == settings.order.len()
@@ -79,7 +70,7 @@ impl ChildToken {
         {
             Ok(&self.values)
         } else {
-            Err(no_token())
+            Err(invalid_token())
         }
     }
 
@@ -101,13 +92,13 @@ impl ChildToken {
             return None;
         };
         let token = Self { values };
-        // `+f` parses as a byte too, and fields after the values would be passed over
+        // `+f` parses as a byte too, and fields after the values would be ignored.
         (token.to_string() == text).then_some(token)
     }
 }
 
-/// Whether no document in it is too deep. To decode one takes stack for each level, and a service may get any text for a
-/// token: without a limit, one of 20 KB would end its process.
+/// Returns whether no document in it exceeds the depth limit. Decoding takes stack for each level, and a service may
+/// receive any text as a token: without a limit, one of 20 KB would overflow the stack of its process.
 fn is_shallow(document: &RawDocument) -> bool {
     let mut level = vec![document];
     for _ in 0..MAX_DEPTH {
@@ -128,10 +119,10 @@ fn is_shallow(document: &RawDocument) -> bool {
     false
 }
 
-fn no_token() -> Error {
+fn invalid_token() -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
-        "this is no token of these children: pass one on as it was handed out",
+        "the token is not one of these children: pass it on unchanged",
     )
 }
 
@@ -139,7 +130,7 @@ impl FromStr for ChildToken {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::decoded(text).ok_or_else(no_token)
+        Self::decoded(text).ok_or_else(invalid_token)
     }
 }
 
@@ -157,17 +148,43 @@ impl From<ChildToken> for String {
     }
 }
 
-/// Does not show the values.
-impl fmt::Debug for ChildToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildToken").finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(ChildToken);
 
 impl fmt::Display for ChildToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let encoded = RawDocumentBuf::try_from(&doc! { "v": &self.values }).map_err(|_| fmt::Error)?;
         encoded.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Returns the values of the order before all children, or after them.
+pub(crate) fn edge_values(settings: &Settings, after: bool) -> Vec<Bson> {
+    let values = settings.order.iter().map(|(_, direction)| {
+        if after == (*direction == Direction::Ascending) {
+            Bson::MaxKey
+        } else {
+            Bson::MinKey
+        }
+    });
+    values.collect()
+}
+
+/// Where a page of children starts.
+#[derive(Debug)]
+pub(crate) enum PageStart {
+    First,
+    After(ChildToken),
+    Before(ChildToken),
+}
+
+impl PageStart {
+    /// Returns whether no child can be on the page: after all children, or before them.
+    pub(crate) fn is_beyond_children(&self, settings: &Settings) -> bool {
+        match self {
+            Self::First => false,
+            Self::After(token) => *token == ChildToken::edge(settings, true),
+            Self::Before(token) => *token == ChildToken::edge(settings, false),
+        }
     }
 }
 
@@ -178,7 +195,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_token_comes_back() {
+    fn a_token_survives_its_text() {
         let settings = Settings::example();
         let date = DateTime::from_millis(1_550_448_000_000);
         let token = ChildToken::of(&settings, &rawdoc! { "review_id": 786, "published_date": date });
@@ -195,7 +212,7 @@ mod tests {
         assert_eq!(short.values(&settings).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 
-    /// A token with a value so deep, in documents (3) or in arrays (4), made without recursion.
+    /// Returns a token with a value of this depth, in documents (3) or in arrays (4). Built without recursion.
     fn nested(kind: u8, levels: usize) -> String {
         let name = if kind == 4 { b'0' } else { b'a' };
         let wrapped = |kind: u8, name: u8, inner: &[u8]| {
@@ -208,15 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_would_take_all_stack_is_refused() {
-        // Three quarters of what threads of tokio and of the standard library have.
+    fn a_token_that_would_overflow_the_stack_is_refused() {
+        // Three quarters of the stack of tokio's and the standard library's threads.
         let parse = || {
             for kind in [3, 4] {
                 let deepest: ChildToken = nested(kind, MAX_DEPTH - 3).parse().unwrap();
                 let again: ChildToken = deepest.to_string().parse().unwrap();
                 assert!(again.clone() == deepest);
-                let place = query::place(&Settings::example(), &Bson::Int32(1), &again.values);
-                assert!(mongodb::bson::serialize_to_vec(&place).is_ok());
+                assert!(mongodb::bson::serialize_to_vec(&doc! { "v": &again.values }).is_ok());
                 for levels in [MAX_DEPTH - 2, 509, 20_000] {
                     assert!(nested(kind, levels).parse::<ChildToken>().is_err(), "{kind} {levels}");
                 }
@@ -228,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_else_is_a_token(text in "[0-9a-fA-F+é]{0,40}") {
+        fn other_text_is_not_a_token(text in "[0-9a-fA-F+é]{0,40}") {
             prop_assert!(text.parse::<ChildToken>().map_or(true, |token| token.to_string() == text));
         }
     }

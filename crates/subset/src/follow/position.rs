@@ -1,14 +1,16 @@
-//! Which time of the cluster a resume token stands for.
+//! The cluster times of resume tokens.
 
 use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Timestamp, doc};
+use mongodb::bson::{self, Bson, Timestamp};
 use mongodb::change_stream::event::ResumeToken;
 
+use crate::query::follow;
 use crate::repository::Shared;
 
-/// A token is a key of an index as hexadecimal text, and the first thing in it is a timestamp: its type, its seconds,
-/// and its number within them. `None` for a form of another server.
-pub(crate) fn time_of(token: &ResumeToken) -> Option<Timestamp> {
+/// Returns the cluster time of a token. `None` for a token of another form, from another server.
+///
+/// A token is an index key as hexadecimal text. It begins with a timestamp: the type, the seconds and the increment.
+pub(super) fn time_of(token: &ResumeToken) -> Option<Timestamp> {
     const TIMESTAMP: &str = "82";
     let token = bson::serialize_to_bson(token).ok()?;
     let data = token.as_document()?.get_str("_data").ok()?;
@@ -24,25 +26,27 @@ pub(crate) fn time_of(token: &ResumeToken) -> Option<Timestamp> {
     })
 }
 
-/// The moment before, as there are several changes of one time where a transaction made them.
-pub(crate) fn before(time: Timestamp) -> Timestamp {
+/// Returns the time before. The changes of a transaction share one time, so more of them may follow.
+pub(super) fn before(time: Timestamp) -> Timestamp {
     Timestamp {
         increment: time.increment.saturating_sub(1),
         ..time
     }
 }
 
-/// The time of the last write that the primary has, or those of all shards that have children.
-pub(crate) async fn last_write(shared: &Shared) -> Result<Timestamp> {
+/// Returns the time of the last write of the primary, or of all shards that have children.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported) when the server does not report it.
+pub(super) async fn last_write(shared: &Shared) -> Result<Timestamp> {
     let children = &shared.children;
     let database = children.client().database(&children.namespace().db);
-    let find = doc! { "find": children.name(), "projection": { "_id": 1 }, "limit": 1, "singleBatch": true };
-    let reply = database.run_command(find).await?;
+    let reply = database.run_command(follow::any_child(children.name())).await?;
     match reply.get("operationTime") {
         Some(Bson::Timestamp(time)) => Ok(*time),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
-            "the server does not tell the time of its last write, so it cannot be told when it is caught up: use until(..)",
+            "the server does not report the time of its last write, so the follower cannot know when it is current: use until(..)",
         )),
     }
 }
@@ -50,6 +54,7 @@ pub(crate) async fn last_write(shared: &Shared) -> Result<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mongodb::bson::doc;
 
     fn token(data: &str) -> ResumeToken {
         bson::deserialize_from_bson(Bson::Document(doc! { "_data": data })).unwrap()

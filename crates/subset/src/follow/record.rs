@@ -1,0 +1,85 @@
+//! The stored position of followers: one small document for each name, in the database of the children.
+
+use mongo_patterns_core::send::primary;
+use mongo_patterns_core::{Error, ErrorKind, Result, error};
+use mongodb::Collection;
+use mongodb::bson::{self, Bson, Document};
+use mongodb::change_stream::event::ResumeToken;
+use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
+
+use crate::query::follow;
+use crate::repository::Shared;
+
+const COLLECTION: &str = "mongo_patterns_followers";
+
+pub(super) struct Record {
+    collection: Collection<Document>,
+    name: String,
+    settings: Document,
+}
+
+impl Record {
+    pub(super) fn of(shared: &Shared, name: String) -> Self {
+        let options = CollectionOptions::builder()
+            .write_concern(WriteConcern::majority())
+            .read_concern(ReadConcern::local())
+            .selection_criteria(primary())
+            .build();
+        let (parents, children) = (&shared.parents, &shared.children);
+        let database = children.client().database(&children.namespace().db);
+        Self {
+            collection: database.collection_with_options(COLLECTION, options),
+            name,
+            settings: follow::record_settings(&shared.settings, parents.name(), children.name()),
+        }
+    }
+
+    /// Returns the position after the last processed change, if there is a record.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the record has other settings.
+    pub(super) async fn read(&self) -> Result<Option<ResumeToken>> {
+        let Some(mut found) = self.collection.find_one(follow::record(&self.name)).await? else {
+            return Ok(None);
+        };
+        if found.get_document("settings").ok() != Some(&self.settings) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a follower of this name has other collections, another parent field or another subset field: use another name for this one",
+            ));
+        }
+        let token = found.remove("token").filter(|token| token.as_document().is_some());
+        let token = token.and_then(|token| bson::deserialize_from_bson(token).ok());
+        token.map(Some).ok_or_else(|| {
+            let message = "the record of a follower has no resume token: delete it, and follow again from the start";
+            Error::corrupt(Bson::String(self.name.clone()), "token", message)
+        })
+    }
+
+    /// Stores the position before which all changes are processed.
+    pub(super) async fn write(&self, token: &ResumeToken) -> Result<()> {
+        let token = bson::serialize_to_bson(token).map_err(mongodb::error::Error::from)?;
+        let update = follow::store_position(token);
+        loop {
+            let updated = self.collection.update_one(self.own(), update.clone()).upsert(true);
+            let Err(error) = updated.await else {
+                return Ok(());
+            };
+            if error::duplicate_key(&error).is_none() {
+                return Err(error.into());
+            }
+            // Another follower inserted the record concurrently. If it has other settings, this read refuses it.
+            self.read().await?;
+        }
+    }
+
+    /// Deletes the record, so that the next follower of the name starts from the beginning.
+    pub(super) async fn delete(&self) -> Result<()> {
+        self.collection.delete_one(self.own()).await?;
+        Ok(())
+    }
+
+    fn own(&self) -> Document {
+        follow::own_record(&self.name, &self.settings)
+    }
+}

@@ -1,0 +1,66 @@
+//! The migration from another order, subset size or other embedded fields.
+
+use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+
+use super::CHUNK;
+use crate::repair::rebuild::rebuild_chunks;
+use crate::repository::Shared;
+use crate::results::MigratedLayout;
+
+pub(crate) async fn migrate(
+    shared: &Shared,
+    old: &Shared,
+    steps: &mut Steps<'_, '_>,
+    reporter: Reporter<'_>,
+) -> Result<MigratedLayout> {
+    check(shared, old)?;
+    let plan = shared.index_plan();
+    let ensured = plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+    let dropped_index = match old_index(shared, old) {
+        Some(index) => {
+            let is_dropped = drop_old_index(steps, &shared.children, &index).await?;
+            is_dropped.then_some(index.name)
+        }
+        None => None,
+    };
+    let has_other_order = shared.settings.order != old.settings.order;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, CHUNK, reporter).await?;
+    Ok(MigratedLayout {
+        created_indexes: ensured.created,
+        dropped_index,
+        parents,
+        rebuilt_individually,
+    })
+}
+
+/// Returns the index of the old order, unless the new repository requires it.
+fn old_index(shared: &Shared, old: &Shared) -> Option<PlannedIndex> {
+    let required = shared.index_plan();
+    let is_required = |name: &str| required.indexes().iter().any(|index| index.name == name);
+    let old = old.index_plan();
+    old.indexes().iter().find(|index| !is_required(&index.name)).cloned()
+}
+
+fn check(shared: &Shared, old: &Shared) -> Result<()> {
+    let names = |shared: &Shared| {
+        let settings = &shared.settings;
+        let fields = [
+            &settings.subset,
+            &settings.version,
+            &settings.parent,
+            &settings.child_id,
+        ]
+        .map(FieldName::clone);
+        (shared.parents.namespace(), shared.children.namespace(), fields)
+    };
+    if names(shared) == names(old) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "the old and the new repository differ in their collections, or in the names of subset, version, parent or child id, nothing was changed: pass a repository with the same ones",
+    ))
+}

@@ -1,0 +1,280 @@
+//! The commands of the migration from embedded children.
+//!
+//! # Design
+//!
+//! ## Why does a copy look for missing children before it reads the parent?
+//!
+//! A writer may have deleted a missing child after its parent was migrated. If the parent is read last and has no
+//! version, no repository has deleted any child before the lookup. In the other order, a child that is deleted in
+//! between would be inserted again.
+//!
+//! ## Why does only one copy run at a time?
+//!
+//! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a
+//! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
+
+use mongo_patterns_core::migration::{COLLECTION, Walk, is_inserted};
+use mongodb::bson::{Bson, Document, Timestamp, doc};
+
+use crate::query::{self, whole};
+use crate::settings::Settings;
+
+pub(crate) struct EmbeddedChildren<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) parents: &'a str,
+    pub(crate) children: &'a str,
+}
+
+impl EmbeddedChildren<'_> {
+    /// Inserts the missing children of some parents, as long as the record still belongs to this call.
+    pub(crate) fn copy(&self, parents: &Bson, record: Document) -> Vec<Document> {
+        let child_id = &self.settings.child_id;
+        let is_ours = [doc! { "$match": record }, doc! { "$project": { "_id": 1 } }];
+        let of_call = doc! { "from": COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
+        let ids = query::embedded_ids(self.settings, "$parent.c");
+        let is_missing = doc! { "$not": [{ "$in": [format!("$parent.c.{child_id}"), "$there"] }] };
+        vec![
+            doc! { "$match": { "_id": { "$in": parents } } },
+            doc! { "$project": { "_id": 1 } },
+            doc! { "$lookup": of_call },
+            doc! { "$match": { "record.0": { "$exists": true } } },
+            whole::ids_of_children(self.settings, self.children, doc! { "id": "$_id" }, "there"),
+            self.still_unmanaged("$_id", "parent"),
+            doc! { "$unwind": "$parent" },
+            doc! { "$project": { "parent": 1, "there": "$there.i" } },
+            doc! { "$match": { "$expr": { "$not": [{ "$setIsSubset": [ids, "$there"] }] } } },
+            doc! { "$unwind": "$parent.c" },
+            doc! { "$match": { "$expr": is_missing } },
+            doc! { "$replaceWith": self.document("$parent.c") },
+            doc! { "$merge": {
+                "into": self.children,
+                "on": [self.settings.parent.as_str(), child_id.as_str()],
+                // A plain insert: stored children were filtered out. It takes a third of the time of an upsert, and
+                // interprets no name or value of a child.
+                "whenMatched": "fail",
+                "whenNotMatched": "insert",
+            } },
+        ]
+    }
+
+    /// Looks up what a parent embeds, in the field `c`, if it is still unmanaged.
+    fn still_unmanaged(&self, id: &str, into: &str) -> Document {
+        let still = [
+            doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
+            doc! { "$match": { "$expr": query::is_unmanaged(self.settings) } },
+            doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.subset) } },
+        ];
+        doc! { "$lookup": { "from": self.parents, "let": { "id": id }, "pipeline": still.to_vec(), "as": into } }
+    }
+
+    /// The document of an embedded child: the parent, followed by the fields in their order.
+    fn document(&self, child: &str) -> Document {
+        let parent = doc! { self.settings.parent.as_str(): "$_id" };
+        // Merged twice: the child may have the field too, with another numeric type.
+        doc! { "$mergeObjects": [&parent, child, &parent] }
+    }
+
+    /// Counts parents and children, and the parents that cannot be migrated.
+    pub(crate) fn inspection(&self) -> [Document; 2] {
+        let settings = self.settings;
+        let (parent, child_id) = (&settings.parent, &settings.child_id);
+        let array = format!("${}", settings.subset);
+        let is_array = doc! { "$isArray": &array };
+        let any = |condition: Document| {
+            let each = doc! { "$map": { "input": &array, "as": "child", "in": condition } };
+            doc! { "$and": [&is_array, { "$anyElementTrue": [each] }] }
+        };
+        let type_in = |path: &str, types: &[&str]| doc! { "$in": [{ "$type": path }, types.to_vec()] };
+        let in_child = |field: &str| format!("$$child.{field}");
+        let no_id = ["missing", "null", "undefined", "array", "regex"];
+        let ids = query::embedded_ids(self.settings, &array);
+        let has_twice = doc! { "$and": [
+            &is_array,
+            { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] },
+        ] };
+        let other_parent = doc! { "$and": [
+            { "$ne": [{ "$type": in_child(parent.as_str()) }, "missing"] },
+            { "$ne": [in_child(parent.as_str()), "$_id"] },
+        ] };
+        let arrays = settings
+            .order
+            .iter()
+            .map(|(field, _)| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
+        let has_array = doc! { "$or": arrays.collect::<Vec<_>>() };
+        // The server replaces this value by the time of the insert.
+        let now = Timestamp { time: 0, increment: 0 };
+        let is_replaced = |path: &str| doc! { "$eq": [path, now] };
+        let id = in_child(child_id.as_str());
+        let no_child_id = match child_id.as_str() {
+            "_id" => type_in(&id, &no_id),
+            _ => doc! { "$or": [type_in(&id, &no_id), is_replaced(&id)] },
+        };
+        let mut group = doc! {
+            "_id": null,
+            "parents": { "$sum": 1_i64 },
+            "children": { "$sum": { "$cond": [&is_array, { "$size": &array }, 0] } },
+        };
+        // Counts the parents that meet each condition, and names one of them.
+        for (name, condition) in [
+            ("no_array", doc! { "$not": [&is_array] }),
+            (
+                "no_parent_id",
+                doc! { "$or": [type_in("$_id", &no_id), is_replaced("$_id")] },
+            ),
+            ("no_document", any(doc! { "$not": [type_in("$$child", &["object"])] })),
+            ("no_id", any(no_child_id)),
+            ("twice", has_twice),
+            ("other_parent", any(other_parent)),
+            ("array_in_order", any(has_array)),
+            ("with_ids", any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] })),
+        ] {
+            group.insert(name, doc! { "$sum": { "$cond": [&condition, 1_i64, 0_i64] } });
+            group.insert(
+                format!("{name}One"),
+                doc! { "$max": { "$cond": [condition, "$_id", null] } },
+            );
+        }
+        [self.unmanaged(), doc! { "$group": group }]
+    }
+
+    /// Counts the `_id`s that several embedded children share, or that no document can have.
+    pub(crate) fn unusable_ids(&self) -> Vec<Document> {
+        let no_id = doc! { "$in": [{ "$type": "$_id" }, ["array", "regex", "undefined"]] };
+        let mut stages = self.embedded();
+        stages.extend([
+            doc! { "$match": { "c._id": { "$exists": true } } },
+            doc! { "$group": { "_id": "$c._id", "n": { "$sum": 1_i64 }, "one": { "$max": "$_id" } } },
+            doc! { "$match": { "$expr": { "$or": [{ "$gt": ["$n", 1] }, no_id] } } },
+            doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$one" } } },
+        ]);
+        stages
+    }
+
+    /// Counts the parents with embedded children that are stored with other content.
+    pub(crate) fn conflicts(&self) -> Vec<Document> {
+        let (parent, child_id) = (&self.settings.parent, &self.settings.child_id);
+        // Without the `_id`, which the server may have generated.
+        let content = |document: Bson| doc! { "$mergeObjects": [{ "_id": null }, document, { "_id": null }] };
+        let there = [
+            doc! { "$match": { "$expr": { "$eq": [format!("${parent}"), "$$id"] } } },
+            doc! { "$project": { "_id": 0, "i": format!("${child_id}"), "d": content("$$ROOT".into()) } },
+        ];
+        let lookup = doc! { "from": self.children, "let": { "id": "$_id" }, "pipeline": there.to_vec(), "as": "there" };
+        let copy = doc! { "i": format!("$$child.{child_id}"), "d": content(self.document("$$child").into()) };
+        let array = format!("${}", self.settings.subset);
+        let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
+        let ids = query::embedded_ids(self.settings, &array);
+        // One by one, only for the sets that differ.
+        let with_id = doc! { "$filter": {
+            "input": "$others", "as": "other", "cond": { "$in": ["$$other.i", "$ids"] },
+        } };
+        let copies_of = doc! { "$filter": {
+            "input": "$copies", "as": "copy", "cond": { "$eq": ["$$copy.i", "$$other.i"] },
+        } };
+        let copy_of = doc! { "$let": { "vars": { "copy": { "$arrayElemAt": [copies_of, 0] } }, "in": "$$copy.d" } };
+        let is_copy = is_inserted("$$other.d", copy_of);
+        let is_other = doc! { "$map": { "input": with_id, "as": "other", "in": { "$not": [is_copy] } } };
+        vec![
+            self.unmanaged(),
+            doc! { "$project": { "ids": ids, "copies": copies } },
+            doc! { "$lookup": lookup },
+            doc! { "$project": { "ids": 1, "copies": 1, "others": { "$setDifference": ["$there", "$copies"] } } },
+            doc! { "$match": { "$expr": { "$ne": [{ "$setIntersection": ["$others.i", "$ids"] }, []] } } },
+            doc! { "$match": { "$expr": { "$anyElementTrue": [is_other] } } },
+            // Otherwise a repository wrote it concurrently.
+            self.still_unmanaged("$_id", "still"),
+            doc! { "$match": { "still.0": { "$exists": true } } },
+            doc! { "$group": { "_id": null, "n": { "$sum": 1_i64 }, "nOne": { "$max": "$_id" } } },
+        ]
+    }
+
+    /// The walk through the parents to migrate, weighted by their numbers of children.
+    pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
+        let children = doc! { "$size": query::embedded_ids(self.settings, &format!("${}", self.settings.subset)) };
+        Walk {
+            filter: query::unmanaged(self.settings, None),
+            weight: children.into(),
+            most: chunk_children,
+        }
+    }
+
+    /// The settings that all calls of one migration share.
+    pub(crate) fn record_settings(&self) -> Document {
+        doc! {
+            "pattern": "subset",
+            "into": "children",
+            "source": self.parents,
+            "subset": self.settings.subset.as_str(),
+            "version": self.settings.version.as_str(),
+            "parent": self.settings.parent.as_str(),
+            "childId": self.settings.child_id.as_str(),
+        }
+    }
+
+    fn unmanaged(&self) -> Document {
+        doc! { "$match": query::unmanaged(self.settings, None) }
+    }
+
+    /// Returns one document for each embedded child, in the field `c`.
+    fn embedded(&self) -> Vec<Document> {
+        vec![
+            self.unmanaged(),
+            doc! { "$project": { "c": format!("${}", self.settings.subset) } },
+            doc! { "$unwind": "$c" },
+        ]
+    }
+}
+
+/// Counts the stored children, up to one.
+pub(crate) fn any_child() -> [Document; 2] {
+    [doc! { "$limit": 1 }, doc! { "$count": "n" }]
+}
+
+/// Finds a running copy among the operations of the server, by its comment.
+pub(crate) fn running_copy(comment: &str) -> [Document; 3] {
+    [
+        doc! { "$currentOp": {} },
+        doc! { "$match": { "command.comment": comment } },
+        doc! { "$limit": 1 },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_child_becomes_a_document() {
+        let settings = Settings::example();
+        let form = EmbeddedChildren {
+            settings: &settings,
+            parents: "product",
+            children: "review",
+        };
+        let record = doc! { "_id": "review", "run": 7 };
+        let stages = form.copy(&vec![Bson::from("$name")].into(), record.clone());
+        assert_eq!(stages[0], doc! { "$match": { "_id": { "$in": ["$name"] } } });
+        let fence = stages[2].get_document("$lookup").unwrap();
+        assert_eq!(
+            fence.get_array("pipeline").unwrap()[0],
+            doc! { "$match": record }.into()
+        );
+        // The stored children are read before the parent.
+        let into = |stage: &Document| stage.get_document("$lookup").unwrap().get_str("as").unwrap().to_owned();
+        assert_eq!(
+            (into(&stages[4]), into(&stages[5])),
+            ("there".to_owned(), "parent".to_owned())
+        );
+        let parent = doc! { "product_id": "$_id" };
+        let tail = [
+            doc! { "$replaceWith": { "$mergeObjects": [&parent, "$parent.c", &parent] } },
+            doc! { "$merge": {
+                "into": "review",
+                "on": ["product_id", "review_id"],
+                "whenMatched": "fail",
+                "whenNotMatched": "insert",
+            } },
+        ];
+        assert_eq!(stages[11..], tail);
+    }
+}

@@ -1,0 +1,93 @@
+//! Options of the driver's calls.
+
+use mongo_patterns_core::action::batch_size;
+use mongo_patterns_core::send::primary;
+use mongodb::options::{
+    AggregateOptions, CountOptions, DeleteOptions, FindOneOptions, FindOptions, Hint, ReadConcern, ReplaceOptions,
+    SelectionCriteria, UpdateOptions,
+};
+
+use super::{embedded, state};
+use crate::settings::Settings;
+
+/// Returns where a read that decides about a write reads: the snapshot of its transaction, or the latest data of the
+/// primary.
+fn latest(in_transaction: bool) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
+    match in_transaction {
+        true => (None, None),
+        false => (Some(primary()), Some(ReadConcern::local())),
+    }
+}
+
+fn order_hint(settings: &Settings) -> Hint {
+    Hint::Name(settings.order_index.clone())
+}
+
+fn child_hint(settings: &Settings) -> Hint {
+    Hint::Name(settings.child_index.clone())
+}
+
+pub(crate) fn find_state(settings: &Settings, in_transaction: bool) -> FindOneOptions {
+    let (criteria, concern) = latest(in_transaction);
+    FindOneOptions::builder()
+        .projection(state(settings))
+        .selection_criteria(criteria)
+        .read_concern(concern)
+        .build()
+}
+
+pub(crate) fn find_first_children(settings: &Settings, in_transaction: bool) -> FindOptions {
+    let (criteria, concern) = latest(in_transaction);
+    FindOptions::builder()
+        .sort(settings.sort())
+        .limit(i64::from(settings.size))
+        .batch_size(batch_size(settings.size))
+        .projection(embedded(settings))
+        .hint(order_hint(settings))
+        .selection_criteria(criteria)
+        .read_concern(concern)
+        .build()
+}
+
+pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> CountOptions {
+    let (criteria, concern) = latest(in_transaction);
+    CountOptions::builder()
+        .hint(child_hint(settings))
+        .selection_criteria(criteria)
+        .read_concern(concern)
+        .build()
+}
+
+/// Sort and bounds are set later.
+pub(crate) fn find_page(settings: &Settings, limit: u32) -> FindOptions {
+    FindOptions::builder()
+        .limit(i64::from(limit))
+        .batch_size(batch_size(limit))
+        .hint(order_hint(settings))
+        .build()
+}
+
+pub(crate) fn find_child(settings: &Settings) -> FindOneOptions {
+    FindOneOptions::builder().hint(child_hint(settings)).build()
+}
+
+pub(crate) fn update_child(settings: &Settings) -> UpdateOptions {
+    UpdateOptions::builder().hint(child_hint(settings)).build()
+}
+
+pub(crate) fn replace_child(settings: &Settings) -> ReplaceOptions {
+    ReplaceOptions::builder().hint(child_hint(settings)).build()
+}
+
+pub(crate) fn delete_children(settings: &Settings) -> DeleteOptions {
+    DeleteOptions::builder().hint(child_hint(settings)).build()
+}
+
+pub(crate) fn scan(batch_size: Option<u32>) -> AggregateOptions {
+    AggregateOptions::builder()
+        .allow_disk_use(true)
+        .batch_size(batch_size)
+        .selection_criteria(primary())
+        .read_concern(ReadConcern::local())
+        .build()
+}

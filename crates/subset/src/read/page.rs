@@ -1,0 +1,73 @@
+//! The pages of children.
+
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Result};
+use mongodb::bson::RawDocumentBuf;
+use serde::de::DeserializeOwned;
+
+use super::hinted;
+use crate::form::child::{decode, invalid_argument};
+use crate::form::token::{ChildToken, PageStart};
+use crate::query::page::find_page;
+use crate::repository::Shared;
+use crate::results::ChildPage;
+use crate::settings::Settings;
+
+pub(crate) async fn page<C: DeserializeOwned>(
+    shared: &Shared,
+    parent: Result<DocumentId>,
+    start: PageStart,
+    limit: u32,
+    session: Option<&mut Session<'_>>,
+) -> Result<ChildPage<C>> {
+    if limit == 0 {
+        return Err(invalid_argument(
+            "the limit of the page is 0, nothing was read: set it to 1 or more",
+        ));
+    }
+    let settings = &shared.settings;
+    let (filter, options) = find_page(settings, &parent?.into_bson(), &start, limit)?;
+    // The server refuses bounds with nothing in between.
+    let found = match start.is_beyond_children(settings) {
+        true => Ok(Vec::new()),
+        false => find_all(session, &shared.children, filter, options).await,
+    };
+    let mut found = found.map_err(|error| hinted(error, &settings.order_index))?;
+    if matches!(start, PageStart::Before(_)) {
+        found.reverse();
+    }
+    of_children(settings, &start, limit, &found)
+}
+
+fn of_children<C: DeserializeOwned>(
+    settings: &Settings,
+    start: &PageStart,
+    limit: u32,
+    children: &[RawDocumentBuf],
+) -> Result<ChildPage<C>> {
+    let is_full = children.len() == limit as usize;
+    let token = |child: Option<&RawDocumentBuf>| child.map(|child| ChildToken::of(settings, child));
+    let (first, last) = (token(children.first()), token(children.last()));
+    let (before_all, after_all) = (ChildToken::edge(settings, false), ChildToken::edge(settings, true));
+    let (first_token, last_token) = match (&first, &last, start) {
+        (Some(first), Some(last), _) => (first.clone(), last.clone()),
+        (.., PageStart::After(token)) => (after_all.clone(), token.clone()),
+        (.., PageStart::Before(token)) => (token.clone(), before_all.clone()),
+        // A child that is stored later is before the end, and after the start.
+        (.., PageStart::First) => (after_all.clone(), before_all.clone()),
+    };
+    let (previous, next) = match start {
+        PageStart::First => (None, last.filter(|_| is_full)),
+        // An empty page lies behind the child of its token, which the previous page must include.
+        PageStart::After(_) => (first.or(Some(after_all)), last.filter(|_| is_full)),
+        PageStart::Before(_) => (first.filter(|_| is_full), last.or(Some(before_all))),
+    };
+    Ok(ChildPage {
+        children: children.iter().map(|child| decode(child)).collect::<Result<_>>()?,
+        next,
+        previous,
+        first_token,
+        last_token,
+    })
+}

@@ -1,0 +1,73 @@
+//! Unmanaged parents: no repository has written them yet, and the children that they embed may be stored nowhere else.
+//!
+//! # Design
+//!
+//! ## Why is the first write to a parent special?
+//!
+//! Writing the subset of an unmanaged parent would lose the embedded children that their collection does not have. So
+//! the first write checks that all of them are stored, and compares the embedded ids when it writes. It precedes every
+//! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
+//! copies.
+
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
+use mongodb::bson::{Bson, Document};
+
+use super::{find_state, hinted_in_write, is_in_transaction};
+use crate::form::parent::ParentState;
+use crate::query::{self, options};
+use crate::repository::Shared;
+
+/// Checks that all children that an unmanaged parent embeds are stored. One round trip for an unmanaged parent with
+/// embedded children, none for all others.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn check(
+    shared: &Shared,
+    parent: &Bson,
+    state: &ParentState,
+    session: Option<&mut Session<'_>>,
+) -> Result<()> {
+    let settings = &shared.settings;
+    let is_valid = |id: &Bson| DocumentId::new(id.clone()).is_ok();
+    let ids = match state.unmanaged_ids(settings) {
+        None => return Ok(()),
+        Some(Bson::Array(ids)) if ids.is_empty() => return Ok(()),
+        Some(Bson::Array(ids)) if ids.iter().all(is_valid) => ids,
+        Some(_) => return Err(not_migrated(shared, parent)),
+    };
+    let options = options::count_children(settings, is_in_transaction(session.as_deref()));
+    let filter = query::children_among(settings, parent, &ids);
+    let counted = send::count_documents(session, &shared.children, filter, options).await;
+    // The index is unique, so embedded children with equal ids are counted once.
+    match counted.map_err(|error| hinted_in_write(error, &settings.child_index))? {
+        stored if stored == ids.len() as u64 => Ok(()),
+        _ => Err(not_migrated(shared, parent)),
+    }
+}
+
+/// Returns the filter by which a parent can be deleted with its children, or `None` if it does not exist.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn deletable(
+    shared: &Shared,
+    parent: &Bson,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Option<Document>> {
+    let Some(state) = find_state(shared, parent, session.as_deref_mut()).await? else {
+        return Ok(None);
+    };
+    check(shared, parent, &state, session).await?;
+    let settings = &shared.settings;
+    Ok(Some(match state.is_unmanaged(settings) {
+        true => query::unchanged(settings, parent, &state),
+        false => query::managed(settings, parent),
+    }))
+}
+
+fn not_migrated(shared: &Shared, parent: &Bson) -> Error {
+    let message = "no repository has written the parent, and it embeds children that their collection does not have; the parent was not written: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()";
+    Error::new(ErrorKind::NotMigrated, message).at(parent.clone(), shared.settings.subset.as_str())
+}

@@ -1,0 +1,6 @@
+//! Finds, repairs and rebuilds stale subsets.
+
+pub(crate) mod finding;
+pub(crate) mod fix;
+pub(crate) mod rebuild;
+pub(crate) mod scan;

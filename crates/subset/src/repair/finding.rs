@@ -1,0 +1,79 @@
+//! Problems of stored parents and children.
+
+use std::fmt;
+
+use mongodb::bson::Bson;
+
+/// A problem of a parent, from [`verify`](crate::SubsetRepository::verify).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The `_id` of the parent, or the value in the parent field of its children; `null` for children without one. It
+    /// is a user value: take care where you log it.
+    pub parent_id: Bson,
+    /// The problem.
+    pub problem: Problem,
+}
+
+/// A kind of problem. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The subset is not the first of the parent's children, an embedded child differs from the stored one, or the
+    /// [total](crate::SubsetRepositoryBuilder::total_field) is not the number of children.
+    Stale,
+    /// Children refer to a parent that does not exist.
+    Orphaned {
+        /// The number of these children.
+        children: u64,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale => f.write_str(
+                "the subset is not the first of the children, or the total is not their number: repair or rebuild the parent",
+            ),
+            Self::Orphaned { children } => {
+                write!(
+                    f,
+                    "{children} children belong to a parent that does not exist: insert it, or delete them with delete_parent(..)"
+                )
+            }
+        }
+    }
+}
+
+/// The repair of a finding.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The problem that was repaired, or would be.
+    pub finding: Finding,
+    /// Why the parent was not repaired; `None` if it was.
+    pub left: Option<Unrepaired>,
+}
+
+/// Why a finding was not repaired. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepaired {
+    /// The parent of the children does not exist.
+    NoParent,
+    /// No repository has written the parent, and it embeds children that are not in their collection.
+    NotMigrated,
+}
+
+impl fmt::Display for Unrepaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoParent => {
+                "the parent of the children does not exist: insert it, or delete them with delete_parent(..)"
+            }
+            Self::NotMigrated => {
+                "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()"
+            }
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! The rebuild of many subsets on the server.
+
+use mongo_patterns_core::migration::{Step, Steps, Walk};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::bson::Document;
+
+use super::finding::Problem;
+use super::scan::Scan;
+use crate::query;
+use crate::query::whole::{self, RebuildScope};
+use crate::repository::Shared;
+use crate::results::RebuiltAll;
+use crate::write::refresh::{Refreshed, refresh};
+
+pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
+    shared.check_indexes().await?;
+    let steps = &mut Steps::run();
+    rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
+    let rebuilt_individually = rebuild_stale(shared, steps).await?;
+    Ok(RebuiltAll { rebuilt_individually })
+}
+
+/// Rebuilds subsets by one command.
+pub(crate) async fn rebuild(
+    shared: &Shared,
+    steps: &mut Steps<'_, '_>,
+    purpose: &'static str,
+    scope: RebuildScope<'_>,
+) -> Result<()> {
+    let (parents, children) = (&shared.parents, shared.children.name());
+    let stages = whole::rebuild(&shared.settings, parents.name(), children, scope);
+    steps
+        .write(Step::aggregate(purpose, parents, stages).own_collation())
+        .await?;
+    Ok(())
+}
+
+/// Rebuilds the subsets of all parents in chunks, and then those that are still stale. With `every`, it writes correct
+/// subsets too. Returns the number of parents, and of those that it rebuilt one by one.
+pub(crate) async fn rebuild_chunks(
+    shared: &Shared,
+    steps: &mut Steps<'_, '_>,
+    every: bool,
+    chunk: u64,
+    mut reporter: Reporter<'_>,
+) -> Result<(u64, u64)> {
+    let parents = &shared.parents;
+    let count = Step::estimated_count("count the parents", parents);
+    reporter.begin(steps.read(count).await?.count);
+    let walk = Walk::by_number(Document::new(), chunk);
+    let mut chunks = steps.chunks("read the ids of the parents", walk, parents).await?;
+    while let Some(chunk) = chunks.next().await? {
+        let scope = match every {
+            true => RebuildScope::AllOf(&chunk.ids),
+            false => RebuildScope::StaleOf(&chunk.ids),
+        };
+        rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
+        reporter.advance(chunk.ids.len() as u64);
+    }
+    Ok((reporter.done(), rebuild_stale(shared, steps).await?))
+}
+
+/// Rebuilds all subsets that are still stale, one by one. Returns how many it wrote.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated) at its end, if a parent embeds children that are not stored.
+pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+    shared.check_indexes_in(steps).await?;
+    let stale = whole::stale(&shared.settings, shared.children.name(), None);
+    let stale = Step::aggregate("look for stale subsets", &shared.parents, stale).own_collation();
+    let Some(cursor) = steps.stream_written(stale).await? else {
+        return Ok(0);
+    };
+    let mut scan = Scan::of_parents(shared, cursor);
+    let (mut rebuilt, mut not_migrated) = (0, None);
+    while let Some(finding) = scan.next().await? {
+        let _locked = shared.lock(&finding.parent_id).await;
+        match refresh(shared, &finding.parent_id, None, None, None).await {
+            Ok(refreshed) => rebuilt += u64::from(matches!(refreshed, Refreshed::Done { .. })),
+            Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match not_migrated {
+        Some(error) => Err(error),
+        None => Ok(rebuilt),
+    }
+}
+
+/// Counts the children whose parent does not exist.
+pub(crate) async fn count_orphans(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+    let orphans = whole::orphans(&shared.settings, shared.parents.name(), None);
+    let orphans = Step::aggregate("look for children without a parent", &shared.children, orphans).own_collation();
+    let Some(cursor) = steps.stream_written(orphans).await? else {
+        return Ok(0);
+    };
+    let mut scan = Scan::of_children(shared, cursor);
+    let mut orphans = 0;
+    while let Some(finding) = scan.next().await? {
+        if let Problem::Orphaned { children } = finding.problem {
+            orphans += children;
+        }
+    }
+    Ok(orphans)
+}
+
+/// Gives all unmanaged parents a version, which discards the children that only they have.
+pub(crate) async fn discard_embedded(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+    let unmanaged = query::unmanaged(&shared.settings, None);
+    let increment = query::increment_version(&shared.settings);
+    let purpose = "discard children that are only embedded";
+    steps
+        .write(Step::update_many(purpose, &shared.parents, unmanaged, increment))
+        .await?;
+    Ok(())
+}

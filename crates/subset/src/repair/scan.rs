@@ -1,0 +1,159 @@
+//! The scan for stale parents, and for children without a parent.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::Result;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::{Collection, Cursor};
+
+use super::finding::{Finding, Problem};
+use crate::query::{options, whole};
+use crate::repository::Shared;
+
+/// The maximum number of reads of a parent that other clients keep writing.
+const MAX_READS: usize = 10;
+/// The bytes of an empty document: the row of a correct parent.
+const EMPTY: usize = 5;
+/// The batch size of a scan with a progress callback.
+const BATCH: u32 = 1000;
+
+/// A scan of all parents, then of all children.
+pub(crate) struct Scan<'a> {
+    shared: &'a Shared,
+    is_at_children: bool,
+    /// Whether it scans the children after the parents.
+    with_children: bool,
+    cursor: Option<Cursor<RawDocumentBuf>>,
+    reporter: Reporter<'a>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
+        Self {
+            shared,
+            is_at_children: false,
+            with_children: true,
+            cursor: None,
+            reporter: Reporter::new(on_progress),
+        }
+    }
+
+    /// Creates a scan of the parents only, over the cursor of [`whole::stale`].
+    pub(crate) fn of_parents(shared: &'a Shared, cursor: Cursor<RawDocumentBuf>) -> Self {
+        Self {
+            with_children: false,
+            cursor: Some(cursor),
+            ..Self::new(shared, None)
+        }
+    }
+
+    /// Creates a scan of the children only, over the cursor of [`whole::orphans`].
+    pub(crate) fn of_children(shared: &'a Shared, cursor: Cursor<RawDocumentBuf>) -> Self {
+        Self {
+            is_at_children: true,
+            ..Self::of_parents(shared, cursor)
+        }
+    }
+
+    /// Returns the next finding, which a second read has confirmed.
+    pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
+        loop {
+            let Some(row) = self.row().await? else {
+                if self.is_at_children || !self.with_children {
+                    return Ok(None);
+                }
+                self.is_at_children = true;
+                self.cursor = None;
+                continue;
+            };
+            if !self.is_at_children {
+                self.reporter.advance(1);
+                if row.as_bytes().len() == EMPTY {
+                    continue;
+                }
+            }
+            let parent_id = value(&row, "_id");
+            let problem = match self.is_at_children {
+                true => orphans(self.shared, &parent_id).await?,
+                false => stale(self.shared, &parent_id, value(&row, "version")).await?,
+            };
+            if let Some(problem) = problem {
+                return Ok(Some(Finding { parent_id, problem }));
+            }
+        }
+    }
+
+    async fn row(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None => {
+                let cursor = self.open().await?;
+                self.cursor.insert(cursor)
+            }
+        };
+        Ok(cursor.try_next().await?)
+    }
+
+    async fn open(&mut self) -> Result<Cursor<RawDocumentBuf>> {
+        let (parents, children) = (&self.shared.parents, &self.shared.children);
+        let settings = &self.shared.settings;
+        if self.is_at_children {
+            let orphans = whole::orphans(settings, parents.name(), None);
+            return aggregate(children, orphans, None).await;
+        }
+        self.shared.check_indexes().await?;
+        if self.reporter.is_asked() {
+            self.reporter.begin(parents.estimated_document_count().await?);
+            let stale = whole::stale_with_progress(settings, children.name());
+            return aggregate(parents, stale, Some(BATCH)).await;
+        }
+        let stale = whole::stale(settings, children.name(), None);
+        aggregate(parents, stale, None).await
+    }
+}
+
+/// Reads a parent again until two reads in sequence find it stale with the same version.
+///
+/// An aggregation does not read a parent and its children at one point in time. But if the version has changed since
+/// the last read, the parent has been written from newer children.
+async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Option<Problem>> {
+    let mut version = first_version;
+    for _ in 0..MAX_READS {
+        let stale = whole::stale(&shared.settings, shared.children.name(), Some(parent));
+        let Some(row) = aggregate(&shared.parents, stale, None).await?.try_next().await? else {
+            return Ok(None);
+        };
+        let read = value(&row, "version");
+        if read == version {
+            return Ok(Some(Problem::Stale));
+        }
+        version = read;
+    }
+    Ok(None)
+}
+
+async fn orphans(shared: &Shared, parent: &Bson) -> Result<Option<Problem>> {
+    let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(parent));
+    let row = aggregate(&shared.children, orphans, None).await?.try_next().await?;
+    Ok(row.map(|row| {
+        let children = row.get("children").ok().flatten().and_then(stored_integer);
+        Problem::Orphaned {
+            children: children.and_then(|children| children.try_into().ok()).unwrap_or(0),
+        }
+    }))
+}
+
+async fn aggregate(
+    collection: &Collection<RawDocumentBuf>,
+    stages: Vec<Document>,
+    batch_size: Option<u32>,
+) -> Result<Cursor<RawDocumentBuf>> {
+    let aggregate = collection.aggregate(stages).with_options(options::scan(batch_size));
+    Ok(aggregate.with_type::<RawDocumentBuf>().await?)
+}
+
+fn value(row: &RawDocument, field: &str) -> Bson {
+    let value: Option<RawBsonRef<'_>> = row.get(field).ok().flatten();
+    value.and_then(|value| Bson::try_from(value).ok()).unwrap_or(Bson::Null)
+}

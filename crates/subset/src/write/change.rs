@@ -1,0 +1,235 @@
+//! Changes of children.
+
+use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, document_id, send};
+use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::error::Error as DriverError;
+use mongodb::options::UpdateModifications;
+
+use crate::query::{self, options};
+use crate::read::children::includes;
+use crate::repository::Shared;
+use crate::results::UpdatedChild;
+use crate::settings::Settings;
+
+/// The server's code for a replacement that would change `_id`.
+const IMMUTABLE_FIELD: i32 = 66;
+
+#[derive(Debug)]
+pub(crate) enum Change {
+    Insert(Vec<RawDocumentBuf>),
+    Update(UpdateModifications),
+    Replace(RawDocumentBuf),
+    Delete,
+    /// Only the parent is written.
+    Nothing,
+}
+
+/// A change of children and the write of their parents.
+pub(crate) struct Write<'a> {
+    pub(super) shared: &'a Shared,
+    /// The parents of the children. Only an insert of many children has more than one.
+    pub(super) parents: Vec<Bson>,
+    /// The child, if it is only one.
+    pub(super) child: Option<Bson>,
+    pub(super) change: Change,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// Whether the child existed. Only a delete continues if it did not.
+    pub(crate) found: bool,
+    pub(crate) modified: bool,
+    pub(crate) in_subset: bool,
+    pub(crate) parents: u64,
+    pub(crate) embedded: u64,
+}
+
+/// A change that failed, at least for some children.
+pub(super) struct Failure {
+    pub(super) error: Error,
+    /// The number of stored children, if their parents may be stale. `None` if no parent is.
+    pub(super) stored: Option<usize>,
+}
+
+impl<'a> Write<'a> {
+    pub(crate) fn of_child(shared: &'a Shared, parent: Bson, id: Bson, change: Change) -> Self {
+        Self {
+            child: Some(id),
+            ..Self::of_parents(shared, vec![parent], change)
+        }
+    }
+
+    /// Inserts children, or changes none.
+    pub(crate) fn of_parents(shared: &'a Shared, parents: Vec<Bson>, change: Change) -> Self {
+        Self {
+            shared,
+            parents,
+            child: None,
+            change,
+        }
+    }
+
+    pub(super) fn is_insert(&self) -> bool {
+        matches!(self.change, Change::Insert(_))
+    }
+
+    pub(super) fn embeds(&self, embedded: &[RawDocumentBuf]) -> bool {
+        let settings = &self.shared.settings;
+        self.child
+            .as_ref()
+            .is_some_and(|child| includes(settings, embedded, child))
+    }
+
+    pub(super) fn children(&self) -> usize {
+        match &self.change {
+            Change::Insert(children) => children.len(),
+            Change::Nothing => 0,
+            _ => 1,
+        }
+    }
+
+    /// Returns how many children the change adds to a parent; `None` if they must be counted.
+    pub(super) fn added_to(&self, parent: &Bson, found: bool) -> Option<i64> {
+        match &self.change {
+            Change::Insert(inserted) => {
+                let parent = document_id::text(parent);
+                let of_parent = inserted.iter().filter(|child| {
+                    let value = value(child, &self.shared.settings.parent);
+                    value.is_some_and(|value| document_id::text(&value) == parent)
+                });
+                i64::try_from(of_parent.count()).ok()
+            }
+            Change::Delete => Some(-i64::from(found)),
+            Change::Update(_) | Change::Replace(_) => Some(0),
+            Change::Nothing => None,
+        }
+    }
+
+    pub(super) async fn apply(&self, session: Option<&mut Session<'_>>) -> std::result::Result<Written, Failure> {
+        let Shared { children, settings, .. } = self.shared;
+        if let Change::Insert(documents) = &self.change {
+            return match send::insert_many(session, children, documents, None).await {
+                Ok(_) => Ok(Written::child(1, 1)),
+                Err(error) => Err(self.not_inserted(error)),
+            };
+        }
+        let (Some(child), [parent]) = (&self.child, self.parents.as_slice()) else {
+            return Ok(Written::child(1, 0));
+        };
+        let filter = query::child(settings, parent, child);
+        let written = match &self.change {
+            Change::Update(update) => {
+                let options = options::update_child(settings);
+                let updated = send::update_one(session, children, filter, update.clone(), options).await;
+                updated.map(|updated| Written::child(updated.matched_count, updated.modified_count))
+            }
+            Change::Replace(document) => {
+                let options = options::replace_child(settings);
+                let replaced = send::replace_one(session, children, filter, document, options).await;
+                replaced.map(|replaced| Written::child(replaced.matched_count, replaced.modified_count))
+            }
+            _ => {
+                let options = options::delete_children(settings);
+                let deleted = send::delete_one(session, children, filter, options).await;
+                deleted.map(|deleted| Written::child(deleted.deleted_count, deleted.deleted_count))
+            }
+        };
+        match written {
+            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => {
+                let message = "the parent has no child with this id, nothing was stored: insert it first";
+                Err(Error::new(ErrorKind::ChildNotFound, message).into())
+            }
+            Ok(written) => Ok(written),
+            Err(error) => Err(self.not_written(error)),
+        }
+    }
+
+    fn not_inserted(&self, error: DriverError) -> Failure {
+        let settings = &self.shared.settings;
+        let stored = refused_document(&error).unwrap_or(0);
+        let Some(duplicate) = duplicate_key(&error) else {
+            return self.unconfirmed(error.into(), stored);
+        };
+        // Without the driver's error: its labels would retry a transaction.
+        let error = if is_child_id(settings, duplicate.index.as_deref()) {
+            Error::new(
+                ErrorKind::AlreadyExists,
+                "a child with this id exists already, it was not changed: replace it, or use another id",
+            )
+        } else {
+            Error::new(
+                ErrorKind::DuplicateKey,
+                "a unique index of the application refused a child, it was not stored: use other values",
+            )
+        };
+        let stored = Some(stored);
+        Failure { error, stored }
+    }
+
+    fn not_written(&self, error: DriverError) -> Failure {
+        // Without the driver's error, which would replace this one in the driver's `and_run2`.
+        if is_bad_hint(&error) {
+            return index_missing(&self.shared.settings.child_index).into();
+        }
+        if code(&error) == Some(IMMUTABLE_FIELD) {
+            let message = "the `_id` of the child differs from the stored one, nothing was stored: omit it, or keep it";
+            return Error::new(ErrorKind::InvalidArgument, message).into();
+        }
+        self.unconfirmed(error.into(), 0)
+    }
+
+    /// Returns a failure that counts writes whose write concern failed as stored.
+    fn unconfirmed(&self, error: Error, stored: usize) -> Failure {
+        let stored = match error.kind() {
+            ErrorKind::WriteConcern => self.children(),
+            _ => stored,
+        };
+        let stored = Some(stored).filter(|stored| *stored > 0);
+        Failure { error, stored }
+    }
+}
+
+fn is_child_id(settings: &Settings, index: Option<&str>) -> bool {
+    index == Some(settings.child_index.as_str()) || index == Some("_id_") && settings.child_id.as_str() == "_id"
+}
+
+impl Written {
+    fn child(found: u64, modified: u64) -> Self {
+        Self {
+            found: found > 0,
+            modified: modified > 0,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Written> for UpdatedChild {
+    fn from(written: Written) -> Self {
+        Self {
+            modified: written.modified,
+            in_subset: written.in_subset,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, stored: None }
+    }
+}
+
+impl Failure {
+    pub(super) fn into_error(self) -> Error {
+        match self.stored {
+            None | Some(0) => self.error,
+            Some(stored) => self.error.with_stored(stored as u64),
+        }
+    }
+}
+
+pub(super) fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
+    child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
+}
