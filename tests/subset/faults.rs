@@ -175,7 +175,7 @@ async fn a_dropped_transaction_leaves_no_stale_parent() {
 
 /// The error reports whether the child is stored although its product was not written.
 #[tokio::test]
-async fn a_write_that_fails_at_any_command_reports_what_is_stored() {
+async fn a_write_that_fails_at_any_command_reports_the_stored_data() {
     testkit::run(async |db| {
         let products = products(db, Consistency::Eventual).await;
         let mut failed = 0;

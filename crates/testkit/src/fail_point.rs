@@ -3,28 +3,9 @@
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
-use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{TestDatabase, switch};
-
-/// A server has one `failCommand` fail point, so the tests of a process use it one after the other.
-static IN_USE: Mutex<()> = Mutex::const_new(());
-
-/// The exclusive use of the fail point.
-pub(crate) type InUse = MutexGuard<'static, ()>;
-
-pub(crate) async fn lock() -> InUse {
-    IN_USE.lock().await
-}
-
-/// Returns how often the fail point was entered before, from the server's reply to `configureFailPoint`.
-pub(crate) fn entered(reply: &Document) -> i64 {
-    match reply.get("count") {
-        Some(Bson::Int32(count)) => i64::from(*count),
-        Some(Bson::Int64(count)) => *count,
-        _ => 0,
-    }
-}
+use crate::TestDatabase;
+use crate::switch::{self, InUse, entered, lock};
 
 /// Waits on the server until the fail point is entered once more.
 pub(crate) async fn met(db: &TestDatabase, entered: i64, within: Duration) -> bool {

@@ -49,6 +49,7 @@ mod mongod;
 mod planned;
 mod recorder;
 mod replica_set;
+mod search_path;
 mod server;
 mod switch;
 mod wheel;

