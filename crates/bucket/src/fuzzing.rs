@@ -10,10 +10,10 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::check::{Look, check};
-use crate::document::{Part, Reader, read_item};
-use crate::id::Tail;
-use crate::mend::mend;
+use crate::form::document::{Part, Reader, read_item};
+use crate::form::id::Tail;
+use crate::repair::check::{Look, check};
+use crate::repair::fix::mend;
 use crate::settings::Settings;
 use crate::{IdPolicy, ItemToken, PageToken, Problem, query};
 

@@ -250,34 +250,17 @@
 //! **A collection that no other program can break.** Give [`validator`](BucketRepository::validator) to the server.
 
 pub mod action;
-mod batch;
 mod builder;
-mod check;
-mod combine;
-mod document;
-mod finding;
+mod form;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod groups;
-mod id;
-mod item_id;
-mod item_token;
-mod layout;
-mod mend;
 mod migrate;
-mod one_item;
 mod query;
+mod read;
+mod repair;
 mod repository;
-mod rewrite;
-mod scan;
 mod settings;
-mod store;
-mod store_many;
-mod suffixes;
-mod time_range;
-mod validator;
-mod walk;
 mod write;
 
 pub use action::{
@@ -285,10 +268,10 @@ pub use action::{
     Unrepaired, Updated,
 };
 pub use builder::BucketRepositoryBuilder;
-pub use combine::{BatchedAppend, BatchingWriter};
-pub use document::Bucket;
-pub use finding::{Finding, Problem};
-pub use id::{IdPolicy, PageToken};
-pub use item_token::ItemToken;
+pub use form::document::Bucket;
+pub use form::id::{IdPolicy, PageToken};
+pub use form::token::ItemToken;
 pub use migrate::{Migrated, MigrationPlan, MigrationProgress};
+pub use repair::finding::{Finding, Problem};
 pub use repository::BucketRepository;
+pub use write::batching::{BatchedAppend, BatchingWriter};

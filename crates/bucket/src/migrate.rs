@@ -2,11 +2,8 @@
 //! through the client.
 
 pub(crate) mod check;
-pub(crate) mod compare;
 pub(crate) mod plan;
 pub(crate) mod run;
-pub(crate) mod to_buckets;
-pub(crate) mod to_flat;
 mod walk;
 
 pub use plan::MigrationPlan;

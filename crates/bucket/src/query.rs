@@ -1,10 +1,14 @@
 //! The BSON that goes over the wire, built by pure functions.
 
+pub(crate) mod compare;
+pub(crate) mod to_buckets;
+pub(crate) mod to_flat;
+
 use mongo_patterns_core::{EncodedKey, array};
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 
 use crate::PageToken;
-use crate::item_id::ItemId;
+use crate::form::item_id::ItemId;
 use crate::settings::Settings;
 
 /// All ids of the key: `/^123_/`. With the first digits of a tail, those that start with them.

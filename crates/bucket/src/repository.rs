@@ -1,3 +1,5 @@
+mod suffixes;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,9 +12,10 @@ use mongo_patterns_core::key_locks::KeyLocks;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
+use self::suffixes::Suffixes;
+use crate::BucketRepositoryBuilder;
+use crate::form::validator;
 use crate::settings::Settings;
-use crate::suffixes::Suffixes;
-use crate::{BucketRepositoryBuilder, validator};
 
 /// A collection of buckets: the items of each key, one document a page.
 ///

@@ -8,10 +8,10 @@ use mongodb::bson::DateTime;
 use serde::Serialize;
 
 use crate::BucketRepository;
-use crate::batch::Item;
+use crate::form::item::Item;
 use crate::repository::Shared;
-use crate::store::{Store, Stored};
-use crate::write::Write;
+use crate::write::key_write::Write;
+use crate::write::store::{Store, Stored};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.

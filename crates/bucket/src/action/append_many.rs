@@ -9,10 +9,10 @@ use mongodb::bson::DateTime;
 use serde::Serialize;
 
 use crate::BucketRepository;
-use crate::batch::{self, Item};
+use crate::form::item::{self, Item};
 use crate::repository::Shared;
-use crate::store_many::StoreMany;
-use crate::write::Write;
+use crate::write::batch::StoreMany;
+use crate::write::key_write::Write;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends items to the history of a key: first to its open bucket, then in whole buckets.
@@ -148,7 +148,7 @@ impl<'a, T: Serialize> AppendMany<'a, T> {
     fn encode(&self) -> Result<Vec<Item>> {
         let settings = &self.shared.settings;
         let items = Item::encode_all(settings, self.items.iter(), self.time)?;
-        batch::check_sizes(settings, &items)?;
+        item::check_sizes(settings, &items)?;
         Ok(items)
     }
 }

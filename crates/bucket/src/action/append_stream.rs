@@ -12,11 +12,11 @@ use tracing::Span;
 
 use crate::BucketRepository;
 use crate::action::AppendedMany;
-use crate::batch::{self, Item};
-use crate::groups::{Group, Groups};
+use crate::form::item::{self, Item};
 use crate::repository::Shared;
-use crate::store_many::StoreMany;
-use crate::write::Write;
+use crate::write::batch::StoreMany;
+use crate::write::groups::{Group, Groups};
+use crate::write::key_write::Write;
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends a stream of items of any keys: groups them by key, and stores the groups as
@@ -186,7 +186,7 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
     let mut store = StoreMany::new(write, span, &group.items);
     store.whole_pages = group.whole_pages;
     store.may_have_open = !group.after_a_page;
-    let outcome = match batch::check_sizes(&shared.settings, &group.items) {
+    let outcome = match item::check_sizes(&shared.settings, &group.items) {
         Ok(()) => store.run(None).await,
         Err(error) => Err(error),
     };

@@ -10,10 +10,10 @@ use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
 use crate::BucketRepository;
-use crate::document::read_item;
-use crate::item_id::ItemId;
-use crate::one_item::OneItem;
+use crate::form::document::read_item;
+use crate::form::item_id::ItemId;
 use crate::repository::Shared;
+use crate::write::one_item::OneItem;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// The item of a key that has this id, if there is one. Needs an

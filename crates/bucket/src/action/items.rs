@@ -11,9 +11,9 @@ use mongodb::ClientSession;
 use mongodb::bson::DateTime;
 use serde::de::DeserializeOwned;
 
+use crate::read::items::{Walk, Wanted};
+use crate::read::time_range::TimeRange;
 use crate::repository::Shared;
-use crate::time_range::TimeRange;
-use crate::walk::{Walk, Wanted};
 use crate::{BucketRepository, ItemToken};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

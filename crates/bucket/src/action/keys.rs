@@ -15,7 +15,7 @@ use mongodb::bson::{Bson, doc};
 use mongodb::options::{FindOptions, Hint};
 
 use crate::BucketRepository;
-use crate::check::key_of_id;
+use crate::repair::check::key_of_id;
 use crate::repository::Shared;
 
 /// How many index entries the first read returns, and a read at most.

@@ -9,8 +9,8 @@ use mongodb::bson::RawDocumentBuf;
 use crate::BucketRepository;
 use crate::migrate::plan::Transcript;
 use crate::migrate::run::{Direction, Move};
-use crate::migrate::to_buckets::ToBuckets;
 use crate::migrate::{CHUNK_ITEMS, Migrated, MigrationPlan, MigrationProgress, OnProgress};
+use crate::query::to_buckets::ToBuckets;
 use crate::repository::Shared;
 
 impl<K: Key, T> BucketRepository<K, T> {

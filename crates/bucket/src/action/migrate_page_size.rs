@@ -11,8 +11,8 @@ use mongodb::options::FindOneOptions;
 
 use crate::BucketRepository;
 use crate::action::repair::{Repaired, Unrepaired, repair};
+use crate::repair::scan::Scan;
 use crate::repository::Shared;
-use crate::scan::Scan;
 
 /// How often keys are rewritten when others, who do not name the index, write meanwhile.
 const ROUNDS: usize = 3;

@@ -10,7 +10,7 @@ use mongodb::bson::doc;
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
-use crate::document::{Part, Reader};
+use crate::form::document::{Part, Reader};
 use crate::repository::Shared;
 use crate::{Bucket, BucketRepository, PageToken, query};
 

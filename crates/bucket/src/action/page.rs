@@ -9,7 +9,7 @@ use mongodb::bson::doc;
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
-use crate::document::{Part, Reader};
+use crate::form::document::{Part, Reader};
 use crate::repository::Shared;
 use crate::{Bucket, BucketRepository, query};
 

@@ -9,10 +9,10 @@ use mongo_patterns_core::{EncodeKey, Error, ErrorKind, IntoId, Key, Result, send
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 
-use crate::item_id::ItemId;
-use crate::one_item::OneItem;
+use crate::form::chain::Chain;
+use crate::form::item_id::ItemId;
 use crate::repository::Shared;
-use crate::rewrite::Chain;
+use crate::write::one_item::OneItem;
 use crate::{BucketRepository, query};
 
 impl<K: Key, T> BucketRepository<K, T> {

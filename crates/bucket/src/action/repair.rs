@@ -14,13 +14,13 @@ use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, 
 use mongodb::bson::Bson;
 use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::check::{check, confirmed};
-use crate::mend::{Mending, mend};
+use crate::repair::check::{check, confirmed};
+use crate::repair::fix::{Mending, mend};
+use crate::repair::scan::{EachKeyOnce, OnProgress, Scan, Suspect, looks_of};
 use crate::repository::Shared;
-use crate::scan::{EachKeyOnce, OnProgress, Scan, Suspect, looks_of};
 use crate::{BucketRepository, Finding, query};
 
-pub use crate::mend::Unrepaired;
+pub use crate::repair::fix::Unrepaired;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Mends what [`verify`](Self::verify) finds, key by key, as far as that needs no guess and loses no item. The stream

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::Updated;
 use crate::BucketRepository;
-use crate::batch::Item;
-use crate::one_item::{OneItem, no_field};
+use crate::form::item::Item;
 use crate::repository::Shared;
+use crate::write::one_item::{OneItem, no_field};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Puts an item in the place of the one of the key that has the same id. Needs an

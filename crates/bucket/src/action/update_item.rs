@@ -7,11 +7,12 @@ use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, FieldName, I
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
 
-use crate::item_id::ItemId;
-use crate::one_item::OneItem;
+use crate::BucketRepository;
+use crate::form::id;
+use crate::form::item_id::ItemId;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::{BucketRepository, id};
+use crate::write::one_item::OneItem;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Changes fields of the item of a key that has this id, and leaves its others as they are, whoever changes those at

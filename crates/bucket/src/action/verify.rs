@@ -9,8 +9,8 @@ use futures::stream::{once, try_unfold};
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
+use crate::repair::scan::{OnProgress, Scan};
 use crate::repository::Shared;
-use crate::scan::{OnProgress, Scan};
 use crate::{BucketRepository, Finding};
 
 impl<K: Key, T> BucketRepository<K, T> {

@@ -7,10 +7,10 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::Acknowledgment;
 
-use super::compare::{self, Keys};
 use super::run::{Direction, Move};
-use super::to_buckets::ToBuckets;
-use super::to_flat::ToFlat;
+use crate::query::compare::{self, Keys};
+use crate::query::to_buckets::ToBuckets;
+use crate::query::to_flat::ToFlat;
 
 /// MongoDB's limit of a document, less what a bucket has beside its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;

@@ -9,12 +9,12 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Collation, ReadConcern, ReadPreference, SelectionCriteria};
 
-use super::compare::{Keys, comparison};
 use super::plan::Transcript;
-use super::to_buckets::ToBuckets;
-use super::to_flat::ToFlat;
 use super::walk::{Range, Walk};
 use super::{Migrated, MigrationProgress, OnProgress};
+use crate::query::compare::{Keys, comparison};
+use crate::query::to_buckets::ToBuckets;
+use crate::query::to_flat::ToFlat;
 use crate::settings::Settings;
 
 /// Stages, operators and server-side JavaScript that a server does not have, or does not allow.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mongo_patterns_core::Result;
 
-use crate::id::{self, Tail};
+use crate::form::id::{self, Tail};
 
 /// A page as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use mongo_patterns_core::EncodedKey;
 
-use crate::batch::Item;
-use crate::store_many::{BUCKETS, BYTES};
+use crate::form::item::Item;
+use crate::write::batch::{BUCKETS, BYTES};
 
 /// So many pages of a key are worth a command: it takes about as long as it takes to read and encode them, so that the
 /// next ones are there when it is done. With fewer, what a command costs by itself is more than that gains.

@@ -4,7 +4,7 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::to_buckets::{count_unless, one_unless, repeated};
+use crate::query::to_buckets::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
 /// How items become the documents of a flat collection.

@@ -8,10 +8,10 @@ use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::{EncodedKey, ErrorKind, Key, Result};
 use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use crate::check::{self, Look, Place, check};
-use crate::id::{self, Tail};
-use crate::layout::Page;
-use crate::rewrite::{Chain, StoredItem};
+use crate::form::chain::{Chain, StoredItem};
+use crate::form::id::{self, Tail};
+use crate::form::layout::Page;
+use crate::repair::check::{self, Look, Place, check};
 use crate::settings::Settings;
 use crate::{Finding, Problem};
 

@@ -14,10 +14,10 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use crate::batch::{self, Item};
+use crate::form::item::{self, Item};
 use crate::repository::Shared;
-use crate::store_many::StoreMany;
-use crate::write::Write;
+use crate::write::batch::StoreMany;
+use crate::write::key_write::Write;
 use crate::{Appended, BucketRepository};
 
 /// How many appends go out together at most: the memory and the time of one command are bounded by it.
@@ -171,7 +171,7 @@ impl BatchedAppend<'_> {
         let with_key = |error: Error| error.with_key(key.text());
         let item = item.and_then(|item| Item::new(&self.shared.settings, item, self.time));
         let item = item.map_err(with_key)?;
-        batch::check_sizes(&self.shared.settings, std::slice::from_ref(&item)).map_err(with_key)?;
+        item::check_sizes(&self.shared.settings, std::slice::from_ref(&item)).map_err(with_key)?;
         let (caller, result) = oneshot::channel();
         if self.queues.join(&key, Waiting { item, caller }) {
             let writer = Writer {
@@ -323,7 +323,7 @@ impl Writer {
 
     /// What became of a prefix of the batch, and the error that ended it.
     async fn store_batch(&self, batch: &[Item]) -> (Vec<Appended>, Result<()>) {
-        if let Err(error) = batch::check_sizes(&self.shared.settings, batch) {
+        if let Err(error) = item::check_sizes(&self.shared.settings, batch) {
             return (Vec::new(), Err(error));
         }
         let write = Write {

@@ -9,8 +9,8 @@ use mongodb::bson::raw::{CString, RawArrayBuf};
 use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
 
-use crate::id::{self, Tail};
-use crate::layout::{Page, lay_out};
+use crate::form::id::{self, Tail};
+use crate::form::layout::{Page, lay_out};
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::{PageToken, query};

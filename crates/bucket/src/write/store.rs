@@ -11,11 +11,12 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{FindOneAndUpdateOptions, Hint, UpdateOptions};
 use tracing::Span;
 
-use crate::batch::Item;
-use crate::item_id::ItemId;
+use crate::form::id;
+use crate::form::item::Item;
+use crate::form::item_id::ItemId;
 use crate::repository::Shared;
-use crate::write::{Collision, Write};
-use crate::{IdPolicy, id, query};
+use crate::write::key_write::{Collision, Write};
+use crate::{IdPolicy, query};
 
 /// What became of it.
 pub(crate) enum Stored {

@@ -10,7 +10,7 @@ use mongodb::Cursor;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{AggregateOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::check::{Look, check, confirmed};
+use crate::repair::check::{Look, check, confirmed};
 use crate::repository::Shared;
 use crate::{Finding, query};
 

@@ -7,7 +7,7 @@ use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{EncodedKey, Key};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
-use crate::id::Tail;
+use crate::form::id::Tail;
 use crate::settings::Settings;
 use crate::{Finding, Problem};
 

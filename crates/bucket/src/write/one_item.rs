@@ -11,10 +11,10 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria, UpdateOptions};
 
 use crate::action::Updated;
-use crate::item_id::ItemId;
+use crate::form::item_id::ItemId;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::write::Write;
+use crate::write::key_write::Write;
 
 /// An item that is called by its id.
 pub(crate) struct OneItem {

@@ -10,10 +10,10 @@ use mongodb::bson::{RawDocumentBuf, doc};
 use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 use tracing::Span;
 
-use crate::batch::{self, Item, Tails};
-use crate::item_id::ItemId;
-use crate::store::{Store, Stored};
-use crate::write::{Collision, Write};
+use crate::form::item::{self, Item, Tails};
+use crate::form::item_id::ItemId;
+use crate::write::key_write::{Collision, Write};
+use crate::write::store::{Store, Stored};
 use crate::{IdPolicy, query};
 
 /// What goes out in one command, at most. A broken connection leaves the outcome of one command unknown, so it is
@@ -184,7 +184,7 @@ impl<'a> StoreMany<'a> {
                 let second = &page[0].second();
                 tails.free_from(second, shared.suffixes.next(&key.id(second)));
                 let tail = tails.next(settings.id_policy, second)?;
-                documents.push(batch::bucket(settings, key, &tail, &page)?);
+                documents.push(item::bucket(settings, key, &tail, &page)?);
             }
             let inserted = send::insert_many(session.as_deref_mut(), &shared.collection, &documents, None).await;
             let Err(error) = inserted else {

@@ -12,9 +12,9 @@ use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
-use crate::document::{Part, Reader};
+use crate::form::document::{Part, Reader};
+use crate::read::time_range::{self, Start, TimeRange};
 use crate::repository::Shared;
-use crate::time_range::{self, Start, TimeRange};
 use crate::{Bucket, ItemToken, query};
 
 /// About how many items one round trip brings.

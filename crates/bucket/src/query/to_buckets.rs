@@ -4,7 +4,7 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
+use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
 use crate::settings::Settings;
 
 /// What stands in for the field names of users, who may have fields of any name.

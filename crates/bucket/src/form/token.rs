@@ -4,7 +4,7 @@ use std::str::FromStr;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::id::Tail;
+use crate::form::id::Tail;
 
 /// A place between two items of a key, to go on reading from.
 ///

@@ -6,7 +6,7 @@ use mongodb::bson::{self, Bson, RawBsonRef, RawDocument};
 use serde::de::DeserializeOwned;
 
 use crate::PageToken;
-use crate::id::Tail;
+use crate::form::id::Tail;
 use crate::settings::Settings;
 
 /// One stored document: a page of the history of a key.

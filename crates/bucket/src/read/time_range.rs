@@ -17,7 +17,7 @@ use std::time::Duration;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::id::{LAST_SECOND, SECOND_DIGITS};
+use crate::form::id::{LAST_SECOND, SECOND_DIGITS};
 use crate::settings::Settings;
 
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use mongodb::bson::{Bson, DateTime, RawBson, RawDocumentBuf, cstr};
 use serde::Serialize;
 
 use crate::IdPolicy;
-use crate::id::{self, Tail};
-use crate::item_id::ItemId;
+use crate::form::id::{self, Tail};
+use crate::form::item_id::ItemId;
 use crate::settings::Settings;
-use crate::write::second_of;
+use crate::write::key_write::second_of;
 
 /// An item, encoded once: it is copied into its bucket as it is.
 pub(crate) struct Item {

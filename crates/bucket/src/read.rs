@@ -1,0 +1,4 @@
+//! The protocols of reads.
+
+pub(crate) mod items;
+pub(crate) mod time_range;

@@ -1,0 +1,6 @@
+//! Verification and repair.
+
+pub(crate) mod check;
+pub(crate) mod finding;
+pub(crate) mod fix;
+pub(crate) mod scan;
