@@ -43,6 +43,20 @@ pub fn serves(index: &Document, field: &str) -> bool {
     ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
 }
 
+impl Steps<'_, '_> {
+    /// Lists the indexes of a collection, as [`list_indexes`] does, in a run or a plan.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn list_indexes<T: Send + Sync>(
+        &mut self,
+        purpose: &'static str,
+        collection: &Collection<T>,
+    ) -> Result<Vec<Document>> {
+        list_in(self, purpose, collection).await
+    }
+}
+
 /// Returns the definition without what the server adds to each.
 pub(super) fn without_version(index: &Document) -> Document {
     let mut index = index.clone();
