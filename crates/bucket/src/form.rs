@@ -1,4 +1,4 @@
-//! The stored form of buckets. Pure.
+//! The stored form of buckets. Everything here is pure.
 
 pub(crate) mod chain;
 pub(crate) mod document;
@@ -6,5 +6,6 @@ pub(crate) mod id;
 pub(crate) mod item;
 pub(crate) mod item_id;
 pub(crate) mod layout;
+pub(crate) mod new_ids;
 pub(crate) mod token;
 pub(crate) mod validator;

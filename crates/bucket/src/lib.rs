@@ -260,18 +260,19 @@ mod query;
 mod read;
 mod repair;
 mod repository;
+mod results;
 mod settings;
 mod write;
 
-pub use action::{
-    Appended, AppendedMany, Counts, DeletedKey, ItemPage, MigratedPageSize, PageSlice, Progress, Removed, Repaired,
-    Unrepaired, Updated,
-};
 pub use builder::BucketRepositoryBuilder;
 pub use form::document::Bucket;
-pub use form::id::{IdPolicy, PageToken};
-pub use form::token::ItemToken;
-pub use migrate::{Migrated, MigrationPlan, MigrationProgress};
-pub use repair::finding::{Finding, Problem};
+pub use form::token::{ItemToken, PageToken};
+pub use mongo_patterns_core::{Progress, Removed, Updated};
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
-pub use write::batching::{BatchedAppend, BatchingWriter};
+pub use results::{
+    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, ItemPage, Migrated, MigratedPageSize, MigrationPlan,
+    PageSlice,
+};
+pub use settings::IdPolicy;
+pub use write::batching::BatchingWriter;

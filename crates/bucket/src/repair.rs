@@ -3,4 +3,5 @@
 pub(crate) mod check;
 pub(crate) mod finding;
 pub(crate) mod fix;
+pub(crate) mod run;
 pub(crate) mod scan;

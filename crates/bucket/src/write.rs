@@ -2,7 +2,10 @@
 
 pub(crate) mod batch;
 pub(crate) mod batching;
+pub(crate) mod delete;
 pub(crate) mod groups;
 pub(crate) mod key_write;
 pub(crate) mod one_item;
+pub(crate) mod removal;
+pub(crate) mod sink;
 pub(crate) mod store;

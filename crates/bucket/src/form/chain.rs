@@ -1,87 +1,38 @@
-//! Writes the buckets of a key anew, in a transaction: what moves items from page to page goes through here.
+//! The buckets of a key, rewritten: every change that moves items between pages is planned here.
 
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::rewrite::Changes;
-use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
-use mongodb::options::{FindOneOptions, FindOptions};
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 
+use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
 use crate::form::layout::{Page, lay_out};
-use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::{PageToken, query};
 
 /// MongoDB's limit of a document.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Buckets of one key, oldest first, from some place to the newest.
+/// Consecutive buckets of one key, oldest first, up to the newest.
 pub(crate) struct Chain<'a> {
     settings: &'a Settings,
     key: &'a EncodedKey,
     documents: Vec<RawDocumentBuf>,
-    /// Their tails, in the normal form.
+    /// Their tails, normalized.
     tails: Vec<String>,
 }
 
-/// An item, and where it is.
+/// An item, and the bucket that it is in.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredItem<'c> {
     pub(crate) value: RawBsonRef<'c>,
-    /// Which of the chain's buckets it is in.
+    /// The number of its bucket in the chain.
     pub(crate) bucket: usize,
 }
 
 impl<'a> Chain<'a> {
-    /// The buckets from the one with this tail on. Where the key's open bucket is before it, from there: a page that is
-    /// not full may come out at the end, and there can only be one. In two round trips at most, or three then.
-    ///
-    /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when one of them is not a bucket of the key, and those of the driver.
-    pub(crate) async fn load(
-        shared: &'a Shared,
-        key: &'a EncodedKey,
-        tail: &str,
-        session: &mut Session<'_>,
-    ) -> Result<Self> {
-        let settings = &shared.settings;
-        let chain = Self::load_from(shared, key, tail, session).await?;
-        let page_size = i64::from(settings.page_size);
-        let is_open = |document: &RawDocumentBuf| {
-            let count = document.get(settings.count.as_str()).ok().flatten();
-            count.and_then(stored_integer).is_some_and(|count| count < page_size)
-        };
-        if chain.documents.iter().any(is_open) {
-            return Ok(chain);
-        }
-        let first = FindOneOptions::builder()
-            .sort(doc! { "_id": 1 })
-            .projection(doc! { "_id": 1 })
-            .build();
-        let open = query::open_bucket(settings, key);
-        let open = send::find_one(Some(&mut *session), &shared.collection, open, first).await?;
-        let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
-        match open.and_then(|id| key.tail(id)) {
-            Some(open) => Self::load_from(shared, key, open, session).await,
-            None => Ok(chain),
-        }
-    }
-
-    async fn load_from(shared: &'a Shared, key: &'a EncodedKey, tail: &str, session: &mut Session<'_>) -> Result<Self> {
-        let place = PageToken::from_tail(tail);
-        let filter = query::buckets_beyond(&shared.settings, key, "$gte", &place);
-        let ascending = FindOptions::builder().sort(doc! { "_id": 1 }).build();
-        let mut chain = Self::new(&shared.settings, key);
-        for document in find_all(Some(session), &shared.collection, filter, ascending).await? {
-            chain.push(document)?;
-        }
-        Ok(chain)
-    }
-
-    /// A chain without buckets.
+    /// Creates a chain without buckets.
     pub(crate) fn new(settings: &'a Settings, key: &'a EncodedKey) -> Self {
         Self {
             settings,
@@ -91,18 +42,22 @@ impl<'a> Chain<'a> {
         }
     }
 
-    fn push(&mut self, document: RawDocumentBuf) -> Result<()> {
+    /// Adds the next bucket.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) when the document is no bucket of the key.
+    pub(crate) fn push(&mut self, document: RawDocumentBuf) -> Result<()> {
         let field = self.settings.items.as_str();
         let id = document.get_str("_id").ok();
         let tail = id.and_then(|id| self.key.tail(id)).and_then(Tail::parse);
-        let normal = tail.and_then(Tail::normal);
+        let normalized = tail.and_then(Tail::normalized);
         let corrupt = |field: &str, message| Err(Error::corrupt(id_of(&document), field, message));
-        match normal {
+        match normalized {
             Some(tail) if id.is_some_and(|id| *id == self.key.id(&tail)) => {
                 if document.get_array(field).is_err() {
                     return corrupt(
                         field,
-                        "a bucket's items are not an array, nothing was changed: repair it",
+                        "the items of a bucket are not an array, nothing was changed: repair the bucket",
                     );
                 }
                 self.push_as(document, tail);
@@ -110,24 +65,28 @@ impl<'a> Chain<'a> {
             }
             _ => corrupt(
                 "_id",
-                "a bucket's `_id` is not its key, `_`, and the second at which it was opened, in ten digits, nothing was changed: repair it",
+                "the `_id` of a bucket is not its key, `_`, and a second of ten digits, nothing was changed: repair the bucket",
             ),
         }
     }
 
-    /// Adds a bucket that should have this tail: in the normal form, and not before that of the bucket before it. Its
-    /// items must be an array.
+    /// Adds a bucket that should have this normalized tail, which is not before that of the previous bucket. Its items
+    /// must be an array.
     pub(crate) fn push_as(&mut self, document: RawDocumentBuf, tail: String) {
         self.documents.push(document);
         self.tails.push(tail);
     }
 
-    /// The tails of its buckets, in the normal form.
-    pub(crate) fn tails(&self) -> &[String] {
-        &self.tails
+    /// Returns whether one of its buckets is open.
+    pub(crate) fn has_open_bucket(&self) -> bool {
+        let page_size = i64::from(self.settings.page_size);
+        self.documents.iter().any(|document| {
+            let count = document.get(self.settings.count.as_str()).ok().flatten();
+            count.and_then(stored_integer).is_some_and(|count| count < page_size)
+        })
     }
 
-    /// All items, in order.
+    /// Returns all items, in order.
     ///
     /// # Errors
     /// When a bucket is not valid BSON.
@@ -144,12 +103,12 @@ impl<'a> Chain<'a> {
         Ok(items)
     }
 
-    /// What must be written for the chain to hold these items, which are its own, in order, or less: all pages full but
-    /// the last, and their names in order. Buckets that are right already stay.
+    /// Returns the changes that leave the chain with these items, which are all or some of its own, in order. Then all
+    /// pages but the last are full, and their ids ascend. Correct buckets are not written.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when a page would pass MongoDB's limit, [`Unsupported`](ErrorKind::Unsupported)
-    /// when a bucket would go away that has fields of the user's own.
+    /// [`TooLarge`](ErrorKind::TooLarge) when a page would exceed MongoDB's limit, [`Unsupported`](ErrorKind::Unsupported)
+    /// when a bucket would be removed that has fields of the user.
     pub(crate) fn plan(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
         let origins: Vec<usize> = items.iter().map(|item| item.bucket).collect();
         let page_size = self.settings.page_size as usize;
@@ -159,8 +118,26 @@ impl<'a> Chain<'a> {
         self.changes(items, &pages)
     }
 
-    /// What must be written for the chain to be these pages.
-    pub(crate) fn changes(&self, items: &[StoredItem<'_>], pages: &[Page]) -> Result<Changes> {
+    /// Returns the changes that correct the fields of the buckets, and leave each item in its bucket.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan).
+    pub(crate) fn plan_in_place(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
+        let mut start = 0;
+        let pages = self.tails.iter().enumerate().map(|(bucket, tail)| {
+            let end = start + items[start..].iter().take_while(|item| item.bucket == bucket).count();
+            let page = Page {
+                tail: tail.clone(),
+                items: start..end,
+                continues: Some(bucket),
+            };
+            start = end;
+            page
+        });
+        self.changes(items, &pages.collect::<Vec<Page>>())
+    }
+
+    fn changes(&self, items: &[StoredItem<'_>], pages: &[Page]) -> Result<Changes> {
         let key = self.settings.key.as_str();
         let has_key = |document: &RawDocumentBuf| document.get(key).ok().flatten().is_some_and(|key| self.is_key(key));
         let mut changes = Changes::default();
@@ -182,7 +159,7 @@ impl<'a> Chain<'a> {
             if new.as_bytes().len() > MAX_BYTES {
                 return Err(Error::new(
                     ErrorKind::TooLarge,
-                    "a page of these items would pass MongoDB's limit of 16 MiB, nothing was changed: use a smaller page size",
+                    "a page of these items would exceed MongoDB's limit of 16 MiB, nothing was changed: use a smaller page size",
                 )
                 .with_key(self.key.text()));
             }
@@ -192,7 +169,7 @@ impl<'a> Chain<'a> {
             if !continued[bucket] && self.has_other_fields(document) {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    "a bucket would go away that has fields of your own beside those of the pattern, nothing was changed: move them to another bucket of the key, or remove them",
+                    "a bucket that would be removed has fields that are not of the pattern, nothing was changed: move them to another bucket of the key, or remove them",
                 )
                 .at(id_of(document), "_id")
                 .with_key(self.key.text()));
@@ -216,7 +193,7 @@ impl<'a> Chain<'a> {
         document.iter().flatten().any(|(name, _)| !own.contains(&name.as_str()))
     }
 
-    /// A bucket with these items, on the base of an old one: what is right in there stays as it is, in its place.
+    /// Returns a bucket with these items, based on an old one, whose correct fields stay as they are, in their order.
     fn bucket(
         &self,
         old: Option<&RawDocumentBuf>,
@@ -280,7 +257,7 @@ impl<'a> Chain<'a> {
         Ok(document)
     }
 
-    /// Whether a stored key field holds the key; as any numeric type, for a number.
+    /// Returns whether a stored key field is the key. A number can have any numeric type.
     fn is_key(&self, stored: RawBsonRef<'_>) -> bool {
         match self.key.value() {
             Bson::Int32(key) => stored_integer(stored) == Some((*key).into()),
@@ -288,9 +265,4 @@ impl<'a> Chain<'a> {
             key => Bson::try_from(stored).is_ok_and(|stored| stored == *key),
         }
     }
-}
-
-fn id_of(document: &RawDocument) -> Bson {
-    let id = document.get("_id").ok().flatten();
-    id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null)
 }

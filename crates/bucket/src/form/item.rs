@@ -1,20 +1,16 @@
-//! The items of a batch, and the buckets they go into.
-
-use std::collections::HashMap;
+//! An encoded item, and the bucket that it is stored in.
 
 use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::{EncodedKey, Result};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::raw::CString;
 use mongodb::bson::{Bson, DateTime, RawBson, RawDocumentBuf, cstr};
 use serde::Serialize;
 
-use crate::IdPolicy;
-use crate::form::id::{self, Tail};
+use crate::form::id;
 use crate::form::item_id::ItemId;
 use crate::settings::Settings;
-use crate::write::key_write::second_of;
 
-/// An item, encoded once: it is copied into its bucket as it is.
+/// An item, encoded once: its bytes are copied into its bucket.
 pub(crate) struct Item {
     value: Encoded,
     second: i64,
@@ -22,17 +18,20 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    pub(crate) fn encode<T: Serialize>(settings: &Settings, item: &T, time: Option<DateTime>) -> Result<Self> {
-        Self::new(settings, Encoded::one(item)?, time)
+    pub(crate) fn encode<T: Serialize>(settings: &Settings, item: &T) -> Result<Self> {
+        Self::new(settings, Encoded::one(item)?, None)
     }
 
     pub(crate) fn encode_all<'a, T: Serialize + 'a>(
         settings: &Settings,
         items: impl ExactSizeIterator<Item = &'a T> + Clone,
-        time: Option<DateTime>,
     ) -> Result<Vec<Self>> {
-        let mut all = Vec::with_capacity(items.len());
-        for value in Encoded::all(items)? {
+        Self::all(settings, Encoded::all(items)?, None)
+    }
+
+    pub(crate) fn all(settings: &Settings, values: Vec<Encoded>, time: Option<DateTime>) -> Result<Vec<Self>> {
+        let mut all = Vec::with_capacity(values.len());
+        for value in values {
             all.push(Self::new(settings, value, time)?);
         }
         Ok(all)
@@ -46,12 +45,12 @@ impl Item {
         Ok(Self { value, second, id })
     }
 
-    /// Its second, as the `_id` of a bucket holds it.
+    /// Returns its second, as the `_id` of a bucket has it.
     pub(crate) fn second(&self) -> String {
         id::digits(self.second)
     }
 
-    /// What it takes in memory, nearly.
+    /// Returns about how many bytes of memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.value.bytes() + size_of::<Self>()
     }
@@ -61,12 +60,31 @@ impl Item {
     }
 }
 
-/// Refuses items of which a page could not be one document.
+/// Returns the Unix second that names a new bucket: the caller's time, else the item's time field, else now.
+fn second_of(
+    settings: &Settings,
+    given: Option<DateTime>,
+    in_item: impl FnOnce(&str) -> Option<DateTime>,
+) -> Result<i64> {
+    let time = match (given, &settings.time) {
+        (Some(time), _) => time,
+        (None, None) => DateTime::now(),
+        (None, Some(field)) => in_item(field.as_str()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidTime,
+                format!("the item has no BSON date in its time field `{field}`, it was not stored: set the field to a date, such as bson::DateTime"),
+            )
+        })?,
+    };
+    id::second(time)
+}
+
+/// Refuses items of which a page would exceed the limit of a document.
 pub(crate) fn check_sizes(settings: &Settings, items: &[Item]) -> Result<()> {
     array::check_sizes(settings.page_size as usize, items.iter().map(|item| &item.value))
 }
 
-/// A bucket with these items, in the manual's order of fields.
+/// Returns a bucket with these items, with its fields in the manual's order.
 pub(crate) fn bucket(
     settings: &Settings,
     key: &EncodedKey,
@@ -84,66 +102,12 @@ pub(crate) fn bucket(
     array::append_array(document, settings.items.as_str(), items.iter().map(|item| &item.value))
 }
 
-/// Names the new buckets of a batch, each after those that are known.
-#[derive(Default)]
-pub(crate) struct Tails {
-    /// The first free suffix of a second, where it is not 0.
-    free: HashMap<String, u32>,
-    /// The newest tail of the key, where the policy follows it.
-    newest: Option<String>,
-}
-
-impl Tails {
-    /// Notes a tail that is taken.
-    pub(crate) fn taken(&mut self, tail: &str) {
-        if let Some(Tail { second, suffix }) = Tail::parse(tail) {
-            self.free_from(second, suffix + 1);
-        }
-        match &mut self.newest {
-            Some(newest) if newest.as_str() >= tail => {}
-            Some(newest) => tail.clone_into(newest),
-            newest => *newest = Some(tail.to_owned()),
-        }
-    }
-
-    /// Notes that the suffixes before this one are taken.
-    pub(crate) fn free_from(&mut self, second: &str, suffix: u32) {
-        if suffix > 0 {
-            let free = self.free.entry(second.to_owned()).or_default();
-            *free = suffix.max(*free);
-        }
-    }
-
-    /// The tail of a new bucket whose first item is of this second.
-    pub(crate) fn next(&mut self, policy: IdPolicy, second: &str) -> Result<String> {
-        if policy == IdPolicy::ItemTime {
-            let free = self.free.entry(second.to_owned()).or_default();
-            let suffix = *free;
-            *free += 1;
-            return id::with_suffix(second, suffix);
-        }
-        let tail = match self.newest.as_deref().and_then(Tail::parse) {
-            Some(newest) if self.newest.as_deref() >= Some(second) => newest.successor()?,
-            _ => second.to_owned(),
-        };
-        self.taken(&tail);
-        Ok(tail)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn next_all(tails: &mut Tails, policy: IdPolicy, seconds: &[&str]) -> Vec<String> {
-        seconds
-            .iter()
-            .map(|second| tails.next(policy, second).unwrap())
-            .collect()
-    }
-
     #[test]
-    fn a_bucket_is_what_the_driver_would_make_of_it() {
+    fn a_bucket_is_encoded_as_the_driver_encodes_it() {
         let settings = Settings {
             time: None,
             ..Settings::example()
@@ -158,7 +122,7 @@ mod tests {
             Bson::DateTime(DateTime::from_millis(5)),
             mongodb::bson::bson!({}),
         ];
-        let items = Item::encode_all(&settings, values.iter(), None).unwrap();
+        let items = Item::encode_all(&settings, values.iter()).unwrap();
         let bucket = bucket(&settings, &key, "1698335223", &items.iter().collect::<Vec<_>>()).unwrap();
         let expected =
             mongodb::bson::doc! { "_id": "123_1698335223", "customerId": 123, "count": 7, "history": &values[..] };
@@ -166,32 +130,5 @@ mod tests {
         for (item, value) in items.iter().zip(&values) {
             assert_eq!(item.to_bson().unwrap(), *value);
         }
-    }
-
-    #[test]
-    fn tails_by_item_time_are_free_within_their_second() {
-        let mut tails = Tails::default();
-        tails.taken("1698335223_000004");
-        let seconds = ["1698335223", "1698335224", "1698335223", "1698335000"];
-        assert_eq!(
-            next_all(&mut tails, IdPolicy::ItemTime, &seconds),
-            ["1698335223_000005", "1698335224", "1698335223_000006", "1698335000"]
-        );
-    }
-
-    #[test]
-    fn monotonic_tails_only_rise() {
-        let mut tails = Tails::default();
-        tails.taken("1698335223");
-        let seconds = ["1698335000", "1698335223", "1698335224", "1698335224"];
-        assert_eq!(
-            next_all(&mut tails, IdPolicy::Monotonic, &seconds),
-            [
-                "1698335223_000001",
-                "1698335223_000002",
-                "1698335224",
-                "1698335224_000001"
-            ]
-        );
     }
 }

@@ -8,7 +8,8 @@ use mongodb::bson::{Binary, Bson, DateTime, RawBsonRef};
 
 use crate::settings::Settings;
 
-/// Ids are equal here when they are to the server. So there are no fractions, and an integer is one whatever its width.
+/// The id of an item. Two ids are equal exactly where the server takes them for equal: there are no fractions, and the
+/// width of an integer does not matter.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ItemId {
     Integer(i64),
@@ -19,18 +20,19 @@ pub(crate) enum ItemId {
 }
 
 impl ItemId {
-    /// The id in a stored item; `None` for what no item that we store has.
+    /// Returns the id of a stored item. `None` for a value that this crate does not store as an id.
     pub(crate) fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
         Some(match value {
             RawBsonRef::String(text) => Self::String(text.to_owned()),
             RawBsonRef::ObjectId(id) => Self::ObjectId(id),
             RawBsonRef::Binary(binary) => Self::Binary(binary.subtype.into(), binary.bytes.to_owned()),
             RawBsonRef::DateTime(time) => Self::Date(time.timestamp_millis()),
+            // Shells write integers as doubles.
             number => Self::Integer(stored_integer(number)?),
         })
     }
 
-    /// The id that a caller gives.
+    /// Returns the id that a caller gives.
     pub(crate) fn from_bson(value: Bson) -> Result<Self> {
         Ok(match value {
             Bson::Int32(number) => Self::Integer(number.into()),
@@ -42,20 +44,19 @@ impl ItemId {
             _ => {
                 return Err(Error::new(
                     ErrorKind::InvalidItemId,
-                    "an item's id must be a string, an int32 or int64, an ObjectId, binary data or a date: use an id of such a type",
+                    "the id of the item has an unsupported type: use a string, an int32 or int64, an ObjectId, binary data or a date",
                 ));
             }
         })
     }
 
-    /// The id of an item that is to be stored, where the settings name a field for it.
+    /// Returns the id of an item to store, if the settings have a field for it.
     pub(crate) fn of_item(settings: &Settings, in_item: impl FnOnce(&str) -> Option<Bson>) -> Result<Option<Self>> {
         let Some(field) = &settings.item_id else {
             return Ok(None);
         };
         let id = in_item(field.as_str()).ok_or_else(|| {
-            let message =
-                format!("the item has no field `{field}`, which is to identify it, it was not stored: set the field");
+            let message = format!("the item has no id in its field `{field}`, it was not stored: set the field");
             Error::new(ErrorKind::InvalidItemId, message)
         })?;
         Self::from_bson(id).map(Some)
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_the_same_given_and_stored() {
+    fn an_id_is_equal_given_and_stored() {
         let uuid = Uuid::from_bytes([7; 16]);
         for id in [
             Bson::Int32(5),
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_compares_otherwise_is_refused() {
+    fn a_type_that_the_server_compares_differently_is_refused() {
         for id in [
             Bson::Null,
             Bson::Double(1.0),
@@ -115,7 +116,7 @@ mod tests {
             Bson::Document(mongodb::bson::doc! {}),
         ] {
             let Err(error) = ItemId::from_bson(id) else {
-                panic!("accepted")
+                panic!("the id was accepted")
             };
             assert_eq!(error.kind(), ErrorKind::InvalidItemId);
             assert!(error.is_invalid_input());

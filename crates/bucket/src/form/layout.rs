@@ -1,4 +1,11 @@
-//! The pages that a sequence of items makes: which items each has, and what its `_id` ends in.
+//! The pages of a sequence of items: which items each has, and the tail of its `_id`.
+//!
+//! # Design
+//!
+//! ## Why does a page keep the `_id` of the bucket that its first item comes from?
+//!
+//! If the times of the items named the pages, one item far in the future would push all later pages behind those that
+//! are appended next.
 
 use std::ops::Range;
 
@@ -6,28 +13,28 @@ use mongo_patterns_core::Result;
 
 use crate::form::id::{self, Tail};
 
-/// A page as it should be.
+/// A page of the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// What follows the key in its `_id`.
+    /// The part of its `_id` after the key.
     pub(crate) tail: String,
-    /// Its items, by their place in the sequence.
+    /// Its items, by their positions in the sequence.
     pub(crate) items: Range<usize>,
-    /// The bucket that it continues: whose name it has, where that is possible, and whose other fields it keeps.
+    /// The bucket that it continues: it has that bucket's `_id`, where that is possible, and its other fields.
     pub(crate) continues: Option<usize>,
 }
 
-/// Cuts a sequence of items into pages, all full but the last, whose tails rise.
+/// Cuts a sequence of items into pages, all full but the last, whose tails ascend.
 ///
-/// `old` are the tails of the buckets that hold the items now, in ascending order and in the normal form. `origins` says
-/// for each item which of them it is in; they ascend too. `second` tells the second of an item, where it has a time.
+/// `old` are the tails of the buckets that contain the items now, normalized and in ascending order. `origins` has the
+/// bucket of each item, in ascending order too. `second` returns the second of an item that has a time.
 ///
-/// The first page whose first item is of a bucket gets that bucket's tail: names stay, and never leave the range that
+/// The first page whose first item is of a bucket gets that bucket's tail. So ids stay, and never leave the range that
 /// they had, whatever the times of the items. A further page, as of a bucket that is split, is named by its first item
-/// where that lies between its neighbours, and by the next suffix otherwise.
+/// where that second lies between the adjacent bounds, and by the next suffix otherwise.
 ///
 /// # Errors
-/// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime) when a second runs out of suffixes.
+/// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime) when the suffixes of a second are exhausted.
 pub(crate) fn lay_out(
     page_size: usize,
     old: &[String],
@@ -77,7 +84,7 @@ mod tests {
     const B: &str = "1698335300";
     const C: &str = "1698335400";
 
-    /// Buckets with so many items each, whose times are ten seconds apart from their bucket's second on.
+    /// Lays out buckets with this many items each, whose times are ten seconds apart, from the bucket's second.
     fn laid_out(page_size: usize, buckets: &[(&str, usize)]) -> Vec<(String, Range<usize>, Option<usize>)> {
         let old: Vec<String> = buckets.iter().map(|(tail, _)| (*tail).to_owned()).collect();
         let mut origins = Vec::new();
@@ -101,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_stays() {
+    fn a_correct_layout_stays() {
         assert_eq!(
             laid_out(3, &[(A, 3), (B, 3), (C, 1)]),
             [page(A, 0..3, Some(0)), page(B, 3..6, Some(1)), page(C, 6..7, Some(2))]
@@ -109,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_up_leaves_the_names_as_they_are() {
+    fn items_that_move_up_leave_the_ids_unchanged() {
         assert_eq!(
             laid_out(3, &[(A, 2), (B, 3), (C, 3)]),
             [page(A, 0..3, Some(0)), page(B, 3..6, Some(1)), page(C, 6..8, Some(2))]
@@ -122,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_is_split_is_named_by_its_items_within_its_neighbours() {
+    fn a_split_bucket_is_named_by_its_items_between_the_adjacent_bounds() {
         assert_eq!(
             laid_out(3, &[(A, 7), (C, 1)]),
             [
@@ -140,12 +147,12 @@ mod tests {
                 page("1698335224", 3..4, Some(1)),
                 page("1698335234", 4..5, None),
             ],
-            "the next bucket is too near for the items' own seconds"
+            "the next bucket is too close for the seconds of the items"
         );
     }
 
     #[test]
-    fn suffixes_that_are_taken_are_passed_over() {
+    fn taken_suffixes_are_skipped() {
         assert_eq!(
             laid_out(1, &[(A, 2), ("1698335223_000001", 1), (A, 0)]),
             [
@@ -178,8 +185,8 @@ mod tests {
             let second = |item: usize| seconds[item].map(|second| format!("{:010}", 1_698_335_220 + second));
             let pages = lay_out(page_size, &old, &origins, second).unwrap();
 
-            let places: Vec<usize> = pages.iter().flat_map(|page| page.items.clone()).collect();
-            prop_assert_eq!(places, (0..origins.len()).collect::<Vec<_>>());
+            let positions: Vec<usize> = pages.iter().flat_map(|page| page.items.clone()).collect();
+            prop_assert_eq!(positions, (0..origins.len()).collect::<Vec<_>>());
             for (number, page) in pages.iter().enumerate() {
                 prop_assert!(page.items.len() == page_size || number + 1 == pages.len() && !page.items.is_empty());
             }
@@ -187,7 +194,7 @@ mod tests {
             let continued: Vec<usize> = pages.iter().filter_map(|page| page.continues).collect();
             prop_assert!(continued.is_sorted_by(|a, b| a < b));
 
-            // Once more, and nothing changes.
+            // A second run changes nothing.
             let old: Vec<String> = pages.iter().map(|page| page.tail.clone()).collect();
             let origins: Vec<usize> =
                 pages.iter().enumerate().flat_map(|(number, page)| vec![number; page.items.len()]).collect();

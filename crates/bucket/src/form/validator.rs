@@ -1,10 +1,11 @@
-//! What a bucket must look like, for the server to check.
+//! The validator of a collection of buckets.
 
 use mongo_patterns_core::Key;
 use mongodb::bson::{Document, doc};
 
 use crate::settings::Settings;
 
+/// Returns a validator that refuses documents that are no buckets.
 pub(crate) fn validator<K: Key>(settings: &Settings) -> Document {
     let Settings { key, items, count, .. } = settings;
     let (key, items, count) = (key.as_str(), items.as_str(), count.as_str());

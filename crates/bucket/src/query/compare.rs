@@ -1,4 +1,4 @@
-//! What each key has in the flat collection and in buckets, side by side.
+//! The pipelines that compare the keys of a flat collection and of buckets.
 
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::settings::Settings;
 
-/// Which keys are compared.
+/// The keys to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     Flat,
@@ -14,7 +14,7 @@ pub(crate) enum Keys {
     Both,
 }
 
-/// Compares by key, on the flat collection. The numbers of one type and another are one key, as they are in an index.
+/// Compares the keys, on the flat collection. Equal numbers of different types are one key, as in an index.
 pub(crate) fn comparison(settings: &Settings, flat_key: &FieldName, buckets: &str, keys: Keys) -> [Document; 5] {
     let Settings { key, count, items, .. } = settings;
     let items = format!("${items}");
@@ -25,11 +25,11 @@ pub(crate) fn comparison(settings: &Settings, flat_key: &FieldName, buckets: &st
         "counted": { "$sum": format!("${count}") },
         "sized": { "$sum": size },
     } };
-    let there = doc! { "$gt": 0 };
+    let exists = doc! { "$gt": 0 };
     let filter = match keys {
-        Keys::Flat => doc! { "flat": there },
-        Keys::Buckets => doc! { "buckets": there },
-        Keys::Both => doc! { "flat": &there, "buckets": &there },
+        Keys::Flat => doc! { "flat": exists },
+        Keys::Buckets => doc! { "buckets": exists },
+        Keys::Both => doc! { "flat": &exists, "buckets": &exists },
     };
     let equal = doc! { "$and": [{ "$eq": ["$flat", "$counted"] }, { "$eq": ["$counted", "$sized"] }] };
     [
@@ -54,7 +54,7 @@ pub(crate) fn comparison(settings: &Settings, flat_key: &FieldName, buckets: &st
     ]
 }
 
-/// Counts the documents of a collection whose key field has no key of the type.
+/// Counts the documents whose key field has no key of the type.
 pub(crate) fn other_keys(key: &FieldName, expressions: fn(&str) -> KeyExpressions) -> [Document; 2] {
     let is_key: Bson = expressions(&format!("${key}")).is_key;
     [
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_other_types_are_what_no_key_is() {
+    fn keys_of_other_types_are_no_keys_of_the_type() {
         let [filter, _] = other_keys(&field("k"), String::expressions);
         let is_key = String::expressions("$k").is_key;
         assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [is_key] } } });

@@ -1,27 +1,28 @@
-//! From flat documents to buckets: the BSON.
+//! The pipelines of a migration from flat documents to buckets.
 
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
+use crate::query::inspection::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
-/// What stands in for the field names of users, who may have fields of any name.
+/// A field of the pipeline, which takes the place of a field name of the user.
 const KEY: &str = "$k";
 
-/// How the documents of a flat collection become items.
+/// The form of flat documents, and of the buckets that they become.
 pub(crate) struct ToBuckets<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) time: &'a FieldName,
     /// The key field of a flat document.
-    pub(crate) key: &'a FieldName,
+    pub(crate) key: FieldName,
     pub(crate) keep_ids: bool,
     pub(crate) expressions: fn(&str) -> KeyExpressions,
 }
 
 impl ToBuckets<'_> {
-    /// From flat documents to whole buckets, exactly as the repository writes them.
+    /// Returns the stages from flat documents to whole buckets, exactly as the repository writes them.
     pub(crate) fn pages(&self) -> Vec<Document> {
         let Settings { key, count, items, .. } = self.settings;
         let encoded = (self.expressions)("$_id.k");
@@ -30,7 +31,7 @@ impl ToBuckets<'_> {
             "s": { "$first": { "$floor": { "$divide": [{ "$toLong": "$o.t" }, 1000] } } },
             "i": { "$push": "$i" },
         } };
-        // Pages of one key that were opened in one second stand one after another.
+        // Pages of one key that were opened in one second are consecutive.
         let number_in_second = doc! { "$setWindowFields": {
             "partitionBy": { "k": "$_id.k", "s": "$s" },
             "sortBy": { "_id.p": 1 },
@@ -43,7 +44,7 @@ impl ToBuckets<'_> {
             digits("$s".into(), SECOND_DIGITS),
             { "$cond": [{ "$eq": ["$n", 1] }, "", { "$concat": ["_", digits(suffix.into(), SUFFIX_DIGITS)] }] },
         ] };
-        // An object with these fields, whatever they are called, and in this order.
+        // A document with these fields, in this order, whatever their names.
         let bucket = doc! { "$replaceWith": {
             "_id": id,
             key.as_str(): encoded.value,
@@ -55,10 +56,10 @@ impl ToBuckets<'_> {
         stages
     }
 
-    /// How many pages would be too large, when each has the bytes of its items and some more.
+    /// Counts the pages whose items exceed a limit.
     pub(crate) fn oversized_pages(&self, limit: i64) -> Vec<Document> {
         let mut stages = self.numbered();
-        // An element of an array has its type and its index besides.
+        // An element of an array also has its type and its index.
         let bytes = doc! { "$sum": { "$add": [{ "$bsonSize": "$i" }, 12] } };
         stages.extend([
             doc! { "$group": { "_id": self.page(), "b": bytes } },
@@ -68,15 +69,15 @@ impl ToBuckets<'_> {
         stages
     }
 
-    /// Key, place and item of each flat document, and its number among those of its key, from 1.
+    /// Returns key, order and item of each flat document, and its number among those of its key, from 1.
     fn numbered(&self) -> Vec<Document> {
         let mut item = without(self.key.as_str(), "$$ROOT".into());
         if !self.keep_ids {
             item = without("_id", item.into());
         }
-        let place = doc! { "t": format!("${}", self.time), "i": "$_id" };
+        let order = doc! { "t": format!("${}", self.time), "i": "$_id" };
         vec![
-            doc! { "$project": { "_id": 0, "k": format!("${}", self.key), "o": place, "i": item } },
+            doc! { "$project": { "_id": 0, "k": format!("${}", self.key), "o": order, "i": item } },
             doc! { "$setWindowFields": {
                 "partitionBy": KEY,
                 "sortBy": { "o": 1 },
@@ -90,7 +91,7 @@ impl ToBuckets<'_> {
         doc! { "k": KEY, "p": { "$floor": { "$divide": [before, self.settings.page_size_bson()] } } }
     }
 
-    /// Counts the documents, and those that cannot be moved, with the `_id` of one of them.
+    /// Counts the documents, and those that cannot be migrated, with the `_id` of one of them.
     pub(crate) fn inspection(&self) -> [Document; 1] {
         let key = (self.expressions)(&format!("${}", self.key)).is_key;
         let time = format!("${}", self.time);
@@ -119,7 +120,7 @@ impl ToBuckets<'_> {
         } }]
     }
 
-    /// Counts the documents whose item id another one of the key has, too.
+    /// Counts the documents whose item id another document of the key has too.
     pub(crate) fn repeated_ids(&self) -> Option<[Document; 3]> {
         Some(repeated(doc! { "k": format!("${}", self.key), "i": self.item_id()? }))
     }
@@ -132,7 +133,7 @@ impl ToBuckets<'_> {
         stages
     }
 
-    /// So many items of a second always have free suffixes.
+    /// Returns the number of items of a second that always have free suffixes.
     pub(crate) fn items_of_a_second(&self) -> i64 {
         i64::from(LAST_SUFFIX) * i64::from(self.settings.page_size)
     }
@@ -142,30 +143,12 @@ impl ToBuckets<'_> {
     }
 }
 
-/// Counts the documents that have a value in common.
-pub(crate) fn repeated(value: impl Into<Bson>) -> [Document; 3] {
-    [
-        doc! { "$group": { "_id": value.into(), "n": { "$sum": 1 } } },
-        doc! { "$match": { "n": { "$gt": 1 } } },
-        doc! { "$group": { "_id": null, "n": { "$sum": "$n" } } },
-    ]
-}
-
-pub(crate) fn count_unless(condition: &Bson) -> Document {
-    doc! { "$sum": { "$cond": [condition, 0, 1] } }
-}
-
-/// The `_id` of one of the documents; `$max` passes over null.
-pub(crate) fn one_unless(condition: &Bson) -> Document {
-    doc! { "$max": { "$cond": [condition, null, "$_id"] } }
-}
-
-/// The document without one field. Unlike `$unset`, it takes the name as it is.
+/// Removes a field from a document. Unlike `$unset`, it does not take the name for a path.
 fn without(field: &str, document: Bson) -> Document {
     doc! { "$unsetField": { "field": { "$literal": field }, "input": document } }
 }
 
-/// A number from 0 as text of a fixed width.
+/// Formats a number from 0 as text of a fixed width.
 fn digits(number: Bson, width: usize) -> Document {
     let ahead = 10_i64.pow(u32::try_from(width).unwrap_or_default());
     let width = i32::try_from(width).unwrap_or_default();
@@ -182,14 +165,14 @@ mod tests {
         ToBuckets {
             settings,
             time: settings.time.as_ref().unwrap(),
-            key: &settings.key,
+            key: settings.key.clone(),
             keep_ids: false,
             expressions: u32::expressions,
         }
     }
 
     #[test]
-    fn the_pipeline_makes_buckets_of_the_manuals_form() {
+    fn the_pipeline_returns_buckets_of_the_manuals_form() {
         let settings = Settings::example();
         let stages = form(&settings).pages();
         let item = doc! { "$unsetField": {
@@ -224,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_kept_when_asked_for() {
+    fn ids_are_kept_on_request() {
         let settings = Settings::example();
         let mut form = form(&settings);
         form.keep_ids = true;
@@ -243,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_that_is_too_full_is_found_by_key_and_second() {
+    fn a_second_with_too_many_items_is_found_by_key_and_second() {
         let settings = Settings::example();
         let [group, full, _] = form(&settings).full_seconds();
         let second = doc! { "$floor": { "$divide": [{ "$toLong": "$date" }, 1000] } };

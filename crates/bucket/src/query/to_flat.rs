@@ -1,39 +1,39 @@
-//! From buckets to flat documents: the BSON.
+//! The pipelines of a migration from buckets to flat documents.
 
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::query::to_buckets::{count_unless, one_unless, repeated};
+use crate::query::inspection::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
-/// How items become the documents of a flat collection.
+/// The form of buckets, and of the flat documents that their items become.
 pub(crate) struct ToFlat<'a> {
     pub(crate) settings: &'a Settings,
     /// The key field of a flat document.
-    pub(crate) key: &'a FieldName,
+    pub(crate) key: FieldName,
     pub(crate) expressions: fn(&str) -> KeyExpressions,
 }
 
 impl ToFlat<'_> {
-    /// From buckets to flat documents: `_id`, key, and the fields of the item in their order.
+    /// Returns the stages from buckets to flat documents: `_id`, key, and the fields of the item in their order.
     pub(crate) fn items(&self) -> Vec<Document> {
         let key = self.key.as_str();
         let before = doc! { "_id": own_id(), key: "$k" };
         let mut stages = self.unwound();
-        // The key comes once more, for an item that has it too, perhaps as another numeric type.
+        // The key comes again, for an item that has it too, possibly with another numeric type.
         stages.push(doc! { "$replaceWith": { "$mergeObjects": [before, "$i", { key: "$k" }] } });
         stages
     }
 
-    /// Counts the items whose `_id` as a flat document another one has, too.
+    /// Counts the items that would have the `_id` of another item as a flat document.
     pub(crate) fn repeated_ids(&self) -> Vec<Document> {
         let mut stages = self.ids();
         stages.extend(repeated("$_id"));
         stages
     }
 
-    /// Counts the items whose `_id` as a flat document a document of the target has, and those documents.
+    /// Counts the items that would have the `_id` of a document of the target, and those documents.
     pub(crate) fn taken_ids(&self, target: &str) -> Vec<Document> {
         let mut stages = self.ids();
         stages.push(doc! { "$unionWith": { "coll": target, "pipeline": [{ "$project": { "_id": 1 } }] } });
@@ -56,12 +56,12 @@ impl ToFlat<'_> {
         ]
     }
 
-    /// Counts the items, and the buckets and items that cannot be moved, with the `_id` of one such bucket.
+    /// Counts the items, and the buckets and items that cannot be migrated, with the `_id` of one such bucket.
     pub(crate) fn inspection(&self) -> [Document; 1] {
         let Settings { key, count, items, .. } = self.settings;
         let (key, count, items) = (format!("${key}"), format!("${count}"), format!("${items}"));
         let encoded = (self.expressions)(&key);
-        let sound = doc! { "$switch": {
+        let valid = doc! { "$switch": {
             "branches": [
                 { "case": { "$ne": [{ "$type": "$_id" }, "string"] }, "then": false },
                 { "case": { "$not": [{ "$isArray": &items }] }, "then": false },
@@ -86,8 +86,8 @@ impl ToFlat<'_> {
         [doc! { "$group": {
             "_id": null,
             "total": { "$sum": { "$size": &array } },
-            "buckets": count_unless(&sound),
-            "bucket": one_unless(&sound),
+            "buckets": count_unless(&valid),
+            "bucket": one_unless(&valid),
             "scalars": { "$sum": &no_document },
             "scalar": one_with(&no_document),
             "keys": { "$sum": &other_key },
@@ -103,7 +103,7 @@ fn has_id(path: &str) -> Document {
     doc! { "$ne": [{ "$type": path }, "missing"] }
 }
 
-/// The `_id` of an item that has none: that of its bucket, `_`, and its place in it, from 0.
+/// Returns the `_id` of an item without one: that of its bucket, `_`, and its position in it, from 0.
 fn own_id() -> Bson {
     doc! { "$concat": ["$_id", "_", { "$toString": "$n" }] }.into()
 }
@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_becomes_a_document_with_its_key_and_a_lasting_id() {
+    fn an_item_becomes_a_document_with_its_key_and_a_stable_id() {
         let field = |name: &str| FieldName::new(name).unwrap();
         let settings = Settings::example();
         let form = ToFlat {
             settings: &settings,
-            key: &field("customer"),
+            key: field("customer"),
             expressions: u32::expressions,
         };
         let id = doc! { "$concat": ["$_id", "_", { "$toString": "$n" }] };

@@ -1,4 +1,4 @@
-//! Finds what is wrong with the buckets of a key. Pure.
+//! Finds the problems of the buckets of a key. Pure.
 
 use std::collections::HashSet;
 use std::mem::discriminant;
@@ -7,30 +7,32 @@ use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{EncodedKey, Key};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
-use crate::form::id::Tail;
+use crate::form::document::id_of;
+use crate::form::id::{Tail, key_of_id};
+use crate::form::item_id::ItemId;
+use crate::repair::finding::{Finding, Problem};
 use crate::settings::Settings;
-use crate::{Finding, Problem};
 
-/// Whose a stored document is, by its `_id` and key field.
-pub(crate) struct Belongs {
+/// The key of a stored document, by its `_id` and its key field.
+pub(crate) struct Identity {
     pub(crate) key: Option<EncodedKey>,
-    /// The second and suffix in its `_id`, in which form ever.
+    /// The tail of its `_id`, in any form.
     pub(crate) tail: Option<String>,
     pub(crate) problems: Vec<Problem>,
 }
 
-impl Belongs {
+impl Identity {
     pub(crate) fn of<K: Key>(id: &Bson, field: Option<RawBsonRef<'_>>) -> Self {
         let id = id.as_str();
         let Some(key) = field.and_then(K::from_stored).and_then(|key| key.encode_key().ok()) else {
-            return Self::by_id_alone::<K>(id, field);
+            return Self::by_id_only::<K>(id, field);
         };
         let (tail, problem) = if let Some(tail) = id.and_then(|id| proper_tail(&key, id)) {
             (Some(tail), None)
-        } else if let Some(tail) = id.and_then(|id| raw_tail(&key, id)) {
+        } else if let Some(tail) = id.and_then(|id| unescaped_tail(&key, id)) {
             (Some(tail), Some(Problem::IdFormat))
         } else if id.and_then(key_of_id::<K>).is_some() {
-            (None, Some(Problem::KeyDisagrees))
+            (None, Some(Problem::KeyMismatch))
         } else {
             (None, Some(Problem::IdFormat))
         };
@@ -41,7 +43,7 @@ impl Belongs {
         }
     }
 
-    fn by_id_alone<K: Key>(id: Option<&str>, field: Option<RawBsonRef<'_>>) -> Self {
+    fn by_id_only<K: Key>(id: Option<&str>, field: Option<RawBsonRef<'_>>) -> Self {
         let problem = match field {
             None | Some(RawBsonRef::Null) => Problem::KeyMissing,
             Some(_) => Problem::KeyType,
@@ -61,52 +63,42 @@ impl Belongs {
     }
 }
 
-/// Whether text sorts such a tail where its time is.
+/// Returns a problem unless the order of the text is the order of time.
 fn order(tail: &str) -> Option<Problem> {
-    let normal = Tail::parse(tail).and_then(Tail::normal);
-    (normal.as_deref() != Some(tail)).then_some(Problem::IdOrder)
+    let normalized = Tail::parse(tail).and_then(Tail::normalized);
+    (normalized.as_deref() != Some(tail)).then_some(Problem::IdOrder)
 }
 
 fn proper_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
     key.tail(id).filter(|tail| Tail::parse(tail).is_some())
 }
 
-/// The tail of an `_id` that begins with the key as it is, as everyone writes it by hand.
-fn raw_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
+/// Returns the tail of a hand-written `_id`, which starts with the unescaped key.
+fn unescaped_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
     let tail = id.strip_prefix(key.value().as_str()?)?.strip_prefix('_')?;
     Tail::parse(tail).is_some().then_some(tail)
 }
 
-/// The key in a bucket's `_id`, and what follows it there.
-pub(crate) fn key_of_id<K: Key>(id: &str) -> Option<(EncodedKey, &str)> {
-    let (text, tail) = id.split_once('_')?;
-    let key = K::decode_key(text)?.encode_key().ok()?;
-    Tail::parse(tail).is_some().then_some((key, tail))
-}
-
-/// A bucket as far as it is checked.
-pub(crate) struct Look {
+/// The fields of a bucket that are checked.
+pub(crate) struct Summary {
     pub(crate) id: Bson,
-    pub(crate) belongs: Belongs,
+    pub(crate) identity: Identity,
     count: Option<i64>,
-    /// How many items it has; `None` when they are no array.
+    /// The number of its items. `None` when they are no array.
     pub(crate) items: Option<u64>,
-    /// How many of them are `null`.
+    /// The number of items that are `null`.
     nulls: u64,
-    /// How many of the others have no date in the time field, where the settings name one.
+    /// The number of other items without a date in the time field, if the settings have one.
     timeless: u64,
-    /// The ids of the items, where they are checked; `None` for an item without.
+    /// The ids of the items, if they are checked. `None` for an item without one.
     item_ids: Vec<Option<ItemId>>,
 }
 
-/// Second, suffix, and `_id`.
-pub(crate) type Place = (i128, u32, String);
+/// The position of a bucket among those of its key: second, suffix, and `_id`.
+pub(crate) type Position = (i128, u32, String);
 
-/// The id of an item, in a form that is equal where MongoDB takes ids for equal.
-pub(crate) type ItemId = (u8, Vec<u8>);
-
-impl Look {
-    /// From what the aggregation of [`query::looks`](crate::query::looks) returns.
+impl Summary {
+    /// Creates it from a row of [`summaries`](crate::query::summary::summaries).
     pub(crate) fn of_row<K: Key>(row: &RawDocument) -> Self {
         let value = |field: &str| row.get(field).ok().flatten();
         let ids = value("ids").and_then(RawBsonRef::as_array);
@@ -120,16 +112,20 @@ impl Look {
             items: number("items"),
             nulls: number("nulls").unwrap_or(0),
             timeless: number("timeless").unwrap_or(0),
-            item_ids: ids.into_iter().flatten().map(|id| item_id(id.ok()?)).collect(),
-            ..Self::without_items::<K>(value("_id"), key, value("count"))
+            item_ids: ids
+                .into_iter()
+                .flatten()
+                .map(|id| ItemId::from_stored(id.ok()?))
+                .collect(),
+            ..Self::without_items::<K>(row, key, value("count"))
         }
     }
 
-    /// From a whole bucket.
+    /// Creates it from a whole bucket.
     pub(crate) fn of_bucket<K: Key>(settings: &Settings, bucket: &RawDocument) -> Self {
         let value = |field: &str| bucket.get(field).ok().flatten();
         let items = value(settings.items.as_str()).and_then(RawBsonRef::as_array);
-        let id_of = |item: RawBsonRef<'_>, field: &str| item_id(item.as_document()?.get(field).ok()??);
+        let id_of = |item: RawBsonRef<'_>, field: &str| ItemId::from_stored(item.as_document()?.get(field).ok()??);
         let ids = settings.item_id.as_ref().zip(items);
         let ids = ids.map(|(field, items)| {
             items
@@ -152,22 +148,18 @@ impl Look {
             nulls: all().filter(is_null).count() as u64,
             timeless: all().filter(is_timeless).count() as u64,
             item_ids: ids.unwrap_or_default(),
-            ..Self::without_items::<K>(
-                value("_id"),
-                value(settings.key.as_str()),
-                value(settings.count.as_str()),
-            )
+            ..Self::without_items::<K>(bucket, value(settings.key.as_str()), value(settings.count.as_str()))
         }
     }
 
     fn without_items<K: Key>(
-        id: Option<RawBsonRef<'_>>,
+        document: &RawDocument,
         key: Option<RawBsonRef<'_>>,
         count: Option<RawBsonRef<'_>>,
     ) -> Self {
-        let id = id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+        let id = id_of(document);
         Self {
-            belongs: Belongs::of::<K>(&id, key),
+            identity: Identity::of::<K>(&id, key),
             id,
             count: count.and_then(stored_integer),
             items: None,
@@ -177,59 +169,40 @@ impl Look {
         }
     }
 
-    /// What tells the groups of buckets apart: the text of the key.
+    /// Returns the text of the key, which identifies the group of buckets.
     pub(crate) fn key_text(&self) -> Option<&str> {
-        self.belongs.key.as_ref().map(EncodedKey::text)
+        self.identity.key.as_ref().map(EncodedKey::text)
     }
 
-    /// Whether its key field holds no key of the type.
+    /// Returns whether its key field has no key of the type.
     pub(crate) fn is_stray(&self) -> bool {
-        let problems = &self.belongs.problems;
+        let problems = &self.identity.problems;
         problems.contains(&Problem::KeyMissing) || problems.contains(&Problem::KeyType)
     }
 
-    /// Where it stands among the buckets of its key, by time.
-    pub(crate) fn place(&self) -> Place {
-        let tail = self.belongs.tail.as_deref().and_then(Tail::parse);
+    /// Returns its position among the buckets of its key, by time.
+    pub(crate) fn position(&self) -> Position {
+        let tail = self.identity.tail.as_deref().and_then(Tail::parse);
         let (second, suffix) = tail.map_or((i128::MAX, 0), |tail| (tail.number(), tail.suffix));
         (second, suffix, self.id.as_str().unwrap_or_default().to_owned())
     }
 }
 
-/// The id of an item, if the value can be one.
-pub(crate) fn item_id(value: RawBsonRef<'_>) -> Option<ItemId> {
-    match value {
-        // As integers are taken for keys: shells write them as doubles.
-        RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_) => {
-            Some((0, stored_integer(value)?.to_be_bytes().to_vec()))
-        }
-        RawBsonRef::String(text) => Some((1, text.as_bytes().to_vec())),
-        RawBsonRef::ObjectId(id) => Some((2, id.bytes().to_vec())),
-        RawBsonRef::DateTime(time) => Some((3, time.timestamp_millis().to_be_bytes().to_vec())),
-        RawBsonRef::Binary(binary) => {
-            let mut bytes = vec![binary.subtype.into()];
-            bytes.extend_from_slice(binary.bytes);
-            Some((4, bytes))
-        }
-        _ => None,
-    }
-}
-
-/// What is wrong with the buckets of one key, which are ordered by their [places](Look::place).
-pub(crate) fn check(settings: &Settings, looks: &[Look]) -> Vec<Finding> {
+/// Returns the findings of the buckets of one key, which are in the order of their [positions](Summary::position).
+pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> {
     let page_size = u64::from(settings.page_size);
-    let is_open = |look: &Look| look.items.is_some_and(|items| (1..page_size).contains(&items));
-    let open = looks.iter().filter(|look| is_open(look)).count();
-    let newest_open = looks.iter().rposition(is_open);
+    let is_open = |summary: &Summary| summary.items.is_some_and(|items| (1..page_size).contains(&items));
+    let open = summaries.iter().filter(|summary| is_open(summary)).count();
+    let newest_open = summaries.iter().rposition(is_open);
     let mut item_ids = HashSet::new();
     let mut findings = Vec::new();
-    for (index, look) in looks.iter().enumerate() {
-        let mut problems = look.belongs.problems.clone();
-        match look.items {
+    for (index, summary) in summaries.iter().enumerate() {
+        let mut problems = summary.identity.problems.clone();
+        match summary.items {
             None => problems.push(Problem::ItemsNotArray),
             Some(items) => {
-                if look.count != i64::try_from(items).ok() {
-                    let count = look.count;
+                if summary.count != i64::try_from(items).ok() {
+                    let count = summary.count;
                     problems.push(Problem::Count { count, items });
                 }
                 if items == 0 {
@@ -238,36 +211,40 @@ pub(crate) fn check(settings: &Settings, looks: &[Look]) -> Vec<Finding> {
                     problems.push(Problem::OverFull { items });
                 } else if open > 1 && newest_open == Some(index) {
                     problems.push(Problem::SeveralOpen { open: open as u64 });
-                } else if open > 1 && is_open(look) {
+                } else if open > 1 && is_open(summary) {
                     problems.push(Problem::NotFull { items });
                 }
             }
         }
-        problems.extend((look.nulls > 0).then_some(Problem::ItemNull { items: look.nulls }));
-        let timeless = Problem::ItemTimeMissing { items: look.timeless };
-        problems.extend((look.timeless > 0).then_some(timeless));
-        let (mut missing, mut doubled) = (0, 0);
-        for id in &look.item_ids {
+        let nulls = Problem::ItemNull { items: summary.nulls };
+        problems.extend((summary.nulls > 0).then_some(nulls));
+        let timeless = Problem::ItemTimeMissing {
+            items: summary.timeless,
+        };
+        problems.extend((summary.timeless > 0).then_some(timeless));
+        let (mut missing, mut duplicate) = (0, 0);
+        for id in &summary.item_ids {
             match id {
                 None => missing += 1,
-                Some(id) if !item_ids.insert(id) => doubled += 1,
+                Some(id) if !item_ids.insert(id) => duplicate += 1,
                 Some(_) => {}
             }
         }
         problems.extend((missing > 0).then_some(Problem::ItemIdMissing { items: missing }));
-        problems.extend((doubled > 0).then_some(Problem::ItemIdDoubled { items: doubled }));
+        problems.extend((duplicate > 0).then_some(Problem::DuplicateItemId { items: duplicate }));
         findings.extend(problems.into_iter().map(|problem| Finding {
-            document_id: look.id.clone(),
-            key: look.key_text().map(str::to_owned),
+            document_id: summary.id.clone(),
+            key: summary.key_text().map(str::to_owned),
             problem,
         }));
     }
     findings
 }
 
-/// Those findings of a second look that the first one had too. While others write, the buckets of a key are not all
-/// seen at the same moment: the old bucket as it was before it was full, and the new one, too. What is seen twice, the
-/// second time after the first, is so.
+/// Returns those findings of a second read that the first one had too.
+///
+/// While others write, the buckets of a key are not all read at the same moment: the old bucket can be read before it was
+/// full, and the new one too. A finding of two reads, the second after the first, is real.
 pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
     let same = |a: &Finding, b: &Finding| {
         a.document_id == b.document_id && discriminant(&a.problem) == discriminant(&b.problem)

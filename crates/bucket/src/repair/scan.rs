@@ -1,93 +1,95 @@
-//! Looks at buckets, all of them or those of a key, with a projection of what is checked.
+//! Reads summaries of the buckets of all keys, or of one key.
 
 use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
+use mongo_patterns_core::send::primary;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodedKey, Key, Result, send};
 use mongodb::Cursor;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::{AggregateOptions, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{AggregateOptions, ReadConcern};
 
-use crate::repair::check::{Look, check, confirmed};
+use crate::query::buckets::buckets_of_any_form;
+use crate::query::summary::summaries;
+use crate::repair::check::{Summary, check, confirmed};
+use crate::repair::finding::Finding;
 use crate::repository::Shared;
-use crate::{Finding, query};
 
-/// Is called with how many buckets were looked at.
+/// A progress callback, which gets the number of buckets that were read.
 pub(crate) type OnProgress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
 
-/// A walk through the collection, key by key. It holds the looks at one key's buckets at a time.
+/// A scan of the collection, key by key. It holds the summaries of one key's buckets in memory.
 pub(crate) struct Scan<'a, K> {
     shared: &'a Shared,
     key: Option<EncodedKey>,
     cursor: Option<Cursor<RawDocumentBuf>>,
-    /// The first of the next key.
-    next: Option<Look>,
-    seen: u64,
+    /// The first summary of the next key.
+    next: Option<Summary>,
+    read: u64,
     on_progress: Option<OnProgress<'a>>,
     types: PhantomData<fn() -> K>,
 }
 
-/// A key in whose buckets something seems wrong. While others write, they are not all seen at the same moment.
+/// A key with findings that a second read must confirm, because others may write concurrently.
 pub(crate) struct Suspect {
-    /// `None` where the one bucket there is tells no key.
+    /// `None` for a bucket without a key.
     pub(crate) key: Option<EncodedKey>,
     pub(crate) findings: Vec<Finding>,
-    /// The ids of the buckets that were found.
+    /// The ids of the buckets.
     pub(crate) ids: Vec<Bson>,
-    /// Whether none of their key fields holds the key, so that they tell it by their `_id` alone. Calls for the key find
-    /// them by that.
+    /// Whether no key field contains the key, so that only their ids do.
     is_stray: bool,
 }
 
 impl<'a, K: Key> Scan<'a, K> {
-    /// Through the buckets of one key, or all.
+    /// Creates a scan of the buckets of one key, or of all keys.
     pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>, on_progress: Option<OnProgress<'a>>) -> Self {
         Self {
             shared,
             key,
             cursor: None,
             next: None,
-            seen: 0,
+            read: 0,
             on_progress,
             types: PhantomData,
         }
     }
 
-    /// The next key in whose buckets something seems wrong.
+    /// Returns the next key with findings.
     pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
-        while let Some(looks) = self.group().await? {
-            let findings = check(&self.shared.settings, &looks);
+        while let Some(summaries) = self.next_group().await? {
+            let findings = check(&self.shared.settings, &summaries);
             if !findings.is_empty() {
                 return Ok(Some(Suspect {
-                    key: looks[0].belongs.key.clone(),
+                    key: summaries[0].identity.key.clone(),
                     findings,
-                    is_stray: looks.iter().all(Look::is_stray),
-                    ids: looks.into_iter().map(|look| look.id).collect(),
+                    is_stray: summaries.iter().all(Summary::is_stray),
+                    ids: summaries.into_iter().map(|summary| summary.id).collect(),
                 }));
             }
         }
         Ok(None)
     }
 
-    /// The buckets of the next key.
-    async fn group(&mut self) -> Result<Option<Vec<Look>>> {
-        let mut group: Vec<Look> = self.next.take().into_iter().collect();
-        while let Some(look) = self.look().await? {
-            let of_group = |first: &Look| first.key_text().is_some() && first.key_text() == look.key_text();
+    /// Returns the buckets of the next key.
+    async fn next_group(&mut self) -> Result<Option<Vec<Summary>>> {
+        let mut group: Vec<Summary> = self.next.take().into_iter().collect();
+        while let Some(summary) = self.next_summary().await? {
+            let of_group = |first: &Summary| first.key_text().is_some() && first.key_text() == summary.key_text();
             if group.first().is_none_or(of_group) {
-                group.push(look);
+                group.push(summary);
             } else {
-                self.next = Some(look);
+                self.next = Some(summary);
                 break;
             }
         }
-        group.sort_by_cached_key(Look::place);
+        group.sort_by_cached_key(Summary::position);
         Ok((!group.is_empty()).then_some(group))
     }
 
-    async fn look(&mut self) -> Result<Option<Look>> {
+    async fn next_summary(&mut self) -> Result<Option<Summary>> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -95,24 +97,26 @@ impl<'a, K: Key> Scan<'a, K> {
             Some(cursor) => cursor,
             None => {
                 let filter = match &self.key {
-                    Some(key) => query::buckets_of_any_form(settings, key, &[]),
+                    Some(key) => buckets_of_any_form(settings, key, &[]),
                     None => Document::new(),
                 };
-                let aggregate = collection
-                    .aggregate(query::looks(settings, filter))
-                    .allow_disk_use(true);
+                let aggregate = collection.aggregate(summaries(settings, filter)).allow_disk_use(true);
                 self.cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
             }
         };
         while let Some(row) = cursor.try_next().await? {
-            let look = Look::of_row::<K>(&row);
-            self.seen += 1;
+            let summary = Summary::of_row::<K>(&row);
+            self.read += 1;
             if let Some(call) = &mut self.on_progress {
-                call(self.seen);
+                call(self.read);
             }
-            // The ids of one key can begin with those of another, as people write them.
-            if self.key.as_ref().is_none_or(|key| look.key_text() == Some(key.text())) {
-                return Ok(Some(look));
+            // A hand-written `_id` of another key can start with this key.
+            if self
+                .key
+                .as_ref()
+                .is_none_or(|key| summary.key_text() == Some(key.text()))
+            {
+                return Ok(Some(summary));
             }
         }
         Ok(None)
@@ -120,18 +124,20 @@ impl<'a, K: Key> Scan<'a, K> {
 }
 
 impl Suspect {
-    /// What is wrong when one looks again, too.
+    /// Reads the buckets again, and returns the findings that are still there.
     pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
-        let again = looks_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
+        let again = summaries_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
         Ok(confirmed(&self.findings, check(&shared.settings, &again)))
     }
 }
 
-/// A scan that returns each key once. The buckets of a key stand together but for those whose key field has no key of the
-/// type, which stand elsewhere and tell their key by their `_id`. They wait for the others of their key, or for the end.
+/// A scan that returns each key once.
+///
+/// The buckets of a key are adjacent, except for those whose key field has no key of the type, which have their key in the
+/// `_id` only. They wait for the other buckets of their key, or for the end.
 pub(crate) struct EachKeyOnce<'a, K> {
     scan: Scan<'a, K>,
-    /// What waits, by the text of its key.
+    /// The waiting buckets, by the text of their key.
     strays: BTreeMap<String, Suspect>,
     /// The keys that were returned.
     returned: HashSet<String>,
@@ -146,7 +152,7 @@ impl<'a, K: Key> EachKeyOnce<'a, K> {
         }
     }
 
-    /// The next key in whose buckets something seems wrong.
+    /// Returns the next key with findings.
     pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
         while let Some(mut suspect) = self.scan.next().await? {
             let Some(key) = suspect.key.as_ref().map(|key| key.text().to_owned()) else {
@@ -169,30 +175,30 @@ impl<'a, K: Key> EachKeyOnce<'a, K> {
     }
 }
 
-/// The buckets of a key, with those of these ids, as the primary has them now.
-pub(crate) async fn looks_of<K: Key>(
+/// Reads the buckets of a key, and those with these ids, from the primary.
+pub(crate) async fn summaries_of<K: Key>(
     shared: &Shared,
     key: Option<&EncodedKey>,
     ids: &[Bson],
     session: Option<&mut Session<'_>>,
-) -> Result<Vec<Look>> {
+) -> Result<Vec<Summary>> {
     let Shared {
         collection, settings, ..
     } = shared;
     let filter = match key {
-        Some(key) => query::buckets_of_any_form(settings, key, ids),
+        Some(key) => buckets_of_any_form(settings, key, ids),
         None => doc! { "_id": { "$in": ids } },
     };
     let mut options = AggregateOptions::builder().allow_disk_use(true).build();
     if session.is_none() {
-        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+        options.selection_criteria = Some(primary());
         options.read_concern = Some(ReadConcern::local());
     }
-    let rows = send::aggregate_all(session, collection, query::looks(settings, filter), options).await?;
-    let looks = rows.iter().map(|row| Look::of_row::<K>(row));
-    let mut looks: Vec<Look> = looks
-        .filter(|look| look.key_text() == key.map(EncodedKey::text))
+    let rows = send::aggregate_all(session, collection, summaries(settings, filter), options).await?;
+    let summaries = rows.iter().map(|row| Summary::of_row::<K>(row));
+    let mut summaries: Vec<Summary> = summaries
+        .filter(|summary| summary.key_text() == key.map(EncodedKey::text))
         .collect();
-    looks.sort_by_cached_key(Look::place);
-    Ok(looks)
+    summaries.sort_by_cached_key(Summary::position);
+    Ok(summaries)
 }

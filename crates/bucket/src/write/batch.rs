@@ -1,55 +1,57 @@
-//! Stores a batch: in the open bucket of a key, then in whole buckets.
+//! Stores a batch of items of one key: in its open bucket, then in whole buckets.
 
 use std::collections::HashSet;
 
 use mongo_patterns_core::error::refused_document;
-use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::send::{find_all, primary};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::{RawDocumentBuf, doc};
-use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::bson::RawDocumentBuf;
+use mongodb::options::{FindOptions, ReadConcern};
 use tracing::Span;
 
-use crate::form::item::{self, Item, Tails};
+use crate::form::item::{Item, bucket};
 use crate::form::item_id::ItemId;
-use crate::write::key_write::{Collision, Write};
+use crate::form::new_ids::NewIds;
+use crate::query::buckets::{buckets_between, only_id};
+use crate::settings::IdPolicy;
+use crate::write::key_write::{Collision, KeyWrite};
 use crate::write::store::{Store, Stored};
-use crate::{IdPolicy, query};
 
-/// What goes out in one command, at most. A broken connection leaves the outcome of one command unknown, so it is
-/// bounded; the gain of more is small.
+/// The most buckets of one command, and the most bytes. A broken connection leaves the outcome of one command unknown, so
+/// a command is bounded. Larger ones gain little.
 pub(crate) const BUCKETS: usize = 1000;
 pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 
-/// From so many pages on, a look whether there is an open bucket costs less than a write that turns out to open one:
-/// that waits for the journal.
-pub(crate) const LOOK_FROM: usize = 100;
+/// The number of pages from which a read whether a bucket is open costs less than a write that turns out to open one,
+/// which waits for the journal.
+pub(crate) const READ_FROM: usize = 100;
 
-/// A batch under way.
-pub(crate) struct StoreMany<'a> {
-    write: Write<'a>,
+/// A batch of items of one key, and how much of it is stored.
+pub(crate) struct StoreBatch<'a> {
+    write: KeyWrite<'a>,
     span: &'a Span,
     items: &'a [Item],
-    /// Those that are not stored yet, by their places in the batch.
+    /// The positions in the batch of the items to store.
     rest: Vec<usize>,
-    /// How many of `rest` are done.
+    /// How many of `rest` are stored.
     done: usize,
-    /// Whether the last items are left, where they do not fill a page.
+    /// Whether the last items are left if they do not fill a page.
     pub(crate) whole_pages: bool,
-    /// Whether the key may have an open bucket, as far as this batch and those before it know. Where it has one after
-    /// all, that is not filled first, as when it is opened after a look.
+    /// Whether the key can have an open bucket, as far as this batch and the previous ones tell. If it has one all the
+    /// same, that bucket is not filled first.
     pub(crate) may_have_open: bool,
-    /// The places of items that were stored before, or stand in the batch twice.
+    /// The positions of items that were stored before, or are in the batch twice.
     pub(crate) repeated: HashSet<usize>,
-    /// How many buckets were opened.
+    /// The number of opened buckets.
     pub(crate) opened: u64,
 }
 
-impl<'a> StoreMany<'a> {
-    pub(crate) fn new(write: Write<'a>, span: &'a Span, items: &'a [Item]) -> Self {
+impl<'a> StoreBatch<'a> {
+    pub(crate) fn new(write: KeyWrite<'a>, span: &'a Span, items: &'a [Item]) -> Self {
         let mut seen = HashSet::new();
-        let (rest, twice): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&place| {
-            let id: Option<&ItemId> = items[place].id.as_ref();
+        let (rest, twice): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&position| {
+            let id: Option<&ItemId> = items[position].id.as_ref();
             id.is_none_or(|id| seen.insert(id))
         });
         Self {
@@ -65,29 +67,27 @@ impl<'a> StoreMany<'a> {
         }
     }
 
-    /// How many items are stored: a prefix of the batch, also when a command fails.
+    /// Returns the length of the prefix of the batch that is stored, also after a command failed.
     pub(crate) fn stored(&self) -> usize {
         self.rest.get(self.done).copied().unwrap_or(self.items.len())
     }
 
     pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let KeyWrite { shared, key } = self.write;
         self.write.check_item_index().await?;
-        let _locked = match session {
-            None => Some(self.write.shared.locks.shared(self.write.key.text()).await),
-            Some(_) => None,
-        };
-        let mut attempts = self.write.shared.settings.retry.start();
+        let _locked = shared.lock_shared(key, session.as_deref()).await;
+        let mut attempts = shared.settings.retry.start();
         if session.is_some() {
             self.drop_repeated(session.as_deref_mut()).await?;
         }
         while self.has_more() {
-            let is_large = self.rest.len() - self.done >= LOOK_FROM * self.write.shared.settings.page_size as usize;
+            let is_large = self.rest.len() - self.done >= READ_FROM * shared.settings.page_size as usize;
             let fills =
                 !is_large || self.may_have_open && self.write.open_bucket(session.as_deref_mut()).await?.is_some();
             if fills && !self.fill(session.as_deref_mut()).await? {
                 continue;
             }
-            // Another writer that opens a bucket, or stores one of the items, ends this early.
+            // It ends early when another writer opens a bucket, or stores one of the items.
             if let Some(error) = self.insert(session.as_deref_mut()).await? {
                 self.may_have_open = true;
                 attempts.next(error).await?;
@@ -97,11 +97,11 @@ impl<'a> StoreMany<'a> {
     }
 
     fn has_more(&self) -> bool {
-        self.takes(self.rest.len() - self.done)
+        self.is_enough(self.rest.len() - self.done)
     }
 
-    /// Whether so many items go out.
-    fn takes(&self, items: usize) -> bool {
+    /// Returns whether this many items are enough for a command.
+    fn is_enough(&self, items: usize) -> bool {
         let least = if self.whole_pages {
             self.write.shared.settings.page_size as usize
         } else {
@@ -110,14 +110,14 @@ impl<'a> StoreMany<'a> {
         items >= least
     }
 
-    /// The items that are not stored yet.
+    /// Returns the items that are not stored yet.
     fn rest(&self) -> impl Iterator<Item = &'a Item> + Clone {
         let items = self.items;
-        self.rest[self.done..].iter().map(move |&place| &items[place])
+        self.rest[self.done..].iter().map(move |&position| &items[position])
     }
 
-    /// Up to a page of items to the open bucket, or to one that they open. Returns whether it stored any: not when some
-    /// of them turn out to be stored already, which are left out from then on.
+    /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the items
+    /// are stored already, which are skipped from then on.
     async fn fill(&mut self, session: Option<&mut Session<'_>>) -> Result<bool> {
         let settings = &self.write.shared.settings;
         let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
@@ -135,57 +135,43 @@ impl<'a> StoreMany<'a> {
             }
             Stored::Repeated if self.drop_repeated(None).await? == 0 => Err(Error::new(
                 ErrorKind::Contention,
-                "an item of the batch was there and is gone again: try again",
+                "another writer appended and removed an item of the batch concurrently: try again",
             )),
             Stored::Repeated => Ok(false),
         }
     }
 
-    /// Finds out which of the items are stored already, and leaves them out. Returns how many.
+    /// Reads which of the items are stored already, and skips them from then on. Returns their number.
     async fn drop_repeated(&mut self, session: Option<&mut Session<'_>>) -> Result<usize> {
         let ids: Vec<&ItemId> = self.rest().filter_map(|item| item.id.as_ref()).collect();
         let stored = self.write.stored_ids(&ids, session).await?;
         let (items, repeated) = (self.items, &mut self.repeated);
         let rest = self.rest.split_off(self.done);
         let before = repeated.len();
-        self.rest.extend(rest.into_iter().filter(|&place| {
-            let is_stored = items[place].id.as_ref().is_some_and(|id| stored.contains(id));
+        self.rest.extend(rest.into_iter().filter(|&position| {
+            let is_stored = items[position].id.as_ref().is_some_and(|id| stored.contains(id));
             if is_stored {
-                repeated.insert(place);
+                repeated.insert(position);
             }
             !is_stored
         }));
         Ok(repeated.len() - before)
     }
 
-    /// The rest in whole buckets, and the last items in one that stays open. Returns the error when another writer has
-    /// opened one meanwhile, so that the last items are left, or has stored one of the items.
+    /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another writer
+    /// opened a bucket, so that the last items are left, or stored one of the items.
     async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<mongodb::error::Error>> {
-        let Write { shared, key } = self.write;
+        let shared = self.write.shared;
         let settings = &shared.settings;
-        let page_size = settings.page_size as usize;
         let mut attempts = settings.retry.start();
-        let mut tails = Tails::default();
-        let mut looked = false;
+        let mut ids = NewIds::default();
+        let mut has_read = false;
         while self.has_more() {
-            if !looked && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
-                self.look(&mut tails, session.as_deref_mut()).await?;
-                looked = true;
+            if !has_read && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
+                self.read_taken(&mut ids, session.as_deref_mut()).await?;
+                has_read = true;
             }
-            let mut documents: Vec<RawDocumentBuf> = Vec::new();
-            let mut bytes = 0;
-            let pages = self.rest[self.done..].chunks(page_size);
-            for places in pages.take_while(|page| self.takes(page.len())).take(BUCKETS) {
-                let page: Vec<&Item> = places.iter().map(|&place| &self.items[place]).collect();
-                bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
-                if bytes > BYTES && !documents.is_empty() {
-                    break;
-                }
-                let second = &page[0].second();
-                tails.free_from(second, shared.suffixes.next(&key.id(second)));
-                let tail = tails.next(settings.id_policy, second)?;
-                documents.push(item::bucket(settings, key, &tail, &page)?);
-            }
+            let documents = self.buckets(&mut ids)?;
             let inserted = send::insert_many(session.as_deref_mut(), &shared.collection, &documents, None).await;
             let Err(error) = inserted else {
                 self.done_pages(documents.len());
@@ -200,8 +186,8 @@ impl<'a> StoreMany<'a> {
                     return Ok(Some(error));
                 }
                 Some(Collision::Id) => {
-                    self.look(&mut tails, None).await?;
-                    looked = true;
+                    self.read_taken(&mut ids, None).await?;
+                    has_read = true;
                     attempts.next(error).await?;
                 }
                 None => return Err(self.write.failed(error)),
@@ -210,14 +196,35 @@ impl<'a> StoreMany<'a> {
         Ok(None)
     }
 
-    /// Learns which of the tails that the items would open are taken.
-    async fn look(&self, tails: &mut Tails, mut session: Option<&mut Session<'_>>) -> Result<()> {
-        let Write { shared, key } = self.write;
-        *tails = Tails::default();
+    /// Returns the buckets of the next command.
+    fn buckets(&self, ids: &mut NewIds) -> Result<Vec<RawDocumentBuf>> {
+        let KeyWrite { shared, key } = self.write;
+        let settings = &shared.settings;
+        let mut documents: Vec<RawDocumentBuf> = Vec::new();
+        let mut bytes = 0;
+        let pages = self.rest[self.done..].chunks(settings.page_size as usize);
+        for positions in pages.take_while(|page| self.is_enough(page.len())).take(BUCKETS) {
+            let page: Vec<&Item> = positions.iter().map(|&position| &self.items[position]).collect();
+            bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
+            if bytes > BYTES && !documents.is_empty() {
+                break;
+            }
+            let second = &page[0].second();
+            ids.free_from(second, shared.suffixes.next(&key.id(second)));
+            let tail = ids.next(settings.id_policy, second)?;
+            documents.push(bucket(settings, key, &tail, &page)?);
+        }
+        Ok(documents)
+    }
+
+    /// Reads which of the ids that the items would open are taken.
+    async fn read_taken(&self, ids: &mut NewIds, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let KeyWrite { shared, key } = self.write;
+        *ids = NewIds::default();
         if shared.settings.id_policy == IdPolicy::Monotonic {
             if let Some(newest) = self.write.newest_tail(None, session.as_deref_mut()).await? {
                 self.write.parse(&newest)?;
-                tails.taken(&newest);
+                ids.taken(&newest);
             }
             return Ok(());
         }
@@ -228,15 +235,15 @@ impl<'a> StoreMany<'a> {
         let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
             return Ok(());
         };
-        let filter = query::buckets_between(key, &first, &last);
+        let filter = buckets_between(key, &first, &last);
         let options = FindOptions::builder()
-            .projection(doc! { "_id": 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .projection(only_id())
+            .selection_criteria(primary())
             .read_concern(session.is_none().then(ReadConcern::local))
             .build();
         for found in find_all(session, &shared.collection, filter, options).await? {
             if let Some(tail) = found.get_str("_id").ok().and_then(|id| key.tail(id)) {
-                tails.taken(tail);
+                ids.taken(tail);
             }
         }
         Ok(())

@@ -1,66 +1,75 @@
-//! What all writes share: where a new bucket goes, and what a refusal means.
+//! The parts that all writes to a key share: the `_id` of a new bucket, and the meaning of an error.
+//!
+//! # Design
+//!
+//! ## Why does every write name its index in a hint?
+//!
+//! An upsert without the unique index would seem to work, and would break the guarantees. With the hint the server refuses
+//! it, without a further round trip, also when someone drops the index later.
+//!
+//! ## Why are item ids checked by an index and by the filter?
+//!
+//! A unique index on key and item ids keeps an item out of a second bucket. But a unique multikey index does not compare
+//! the elements of one document. There the filter does, with `$ne`: it does not match an open bucket that has the item. The
+//! upsert then conflicts with the unique index, and a read of the ids distinguishes a repeated item from a race.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::send::{find_all, primary};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
-use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{FindOneOptions, FindOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{FindOneOptions, FindOptions, Hint, ReadConcern};
 
-use crate::form::id::{self, Tail};
+use crate::form::document::id_of;
+use crate::form::id::Tail;
 use crate::form::item_id::ItemId;
+use crate::query::append::open_bucket_of_any_id;
+use crate::query::buckets::{buckets_of_key, buckets_of_second, by_id, only_id};
+use crate::query::item::{buckets_with_items, only_item_ids};
 use crate::repository::Shared;
-use crate::settings::Settings;
-use crate::{IdPolicy, query};
+use crate::settings::IdPolicy;
 
-/// How often another writer may open the key's bucket under our hands before we look whether it is one that we cannot
-/// append to.
-const OPENED_BY_OTHERS: u32 = 3;
+/// The number of opens by other writers after which a write checks the `_id` of the open bucket.
+const OPENS_BY_OTHERS: u32 = 3;
 
-/// How many ids of items are looked up in one command.
-const IDS_AT_ONCE: usize = 1000;
+/// The number of item ids that one command looks up.
+const IDS_OF_A_COMMAND: usize = 1000;
 
-/// The unique index on which two writers met.
+/// The unique index on which two writers collided.
 pub(crate) enum Collision {
     /// The `_id` of the new bucket is taken.
     Id,
-    /// The key has an open bucket by now.
+    /// Another writer opened a bucket of the key.
     Open,
-    /// Another bucket of the key has an item of this id.
+    /// Another bucket of the key has an item with this id.
     Item,
 }
 
 /// A write to one key.
 #[derive(Clone, Copy)]
-pub(crate) struct Write<'a> {
+pub(crate) struct KeyWrite<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) key: &'a EncodedKey,
 }
 
-impl Write<'_> {
-    /// Checks, once for a repository, that the index of the item ids exists: a write cannot name it in its hint, which
-    /// names the other one.
+impl KeyWrite<'_> {
+    /// Checks, once for a repository, that the index of the item ids exists. The hint of a write names the other index.
     pub(crate) async fn check_item_index(&self) -> Result<()> {
-        let Shared {
-            collection,
-            settings,
-            has_item_index,
-            ..
-        } = self.shared;
-        if settings.item_id.is_none() || has_item_index.load(Ordering::Relaxed) {
+        let shared = self.shared;
+        if shared.settings.item_id.is_none() || shared.has_item_index.load(Ordering::Relaxed) {
             return Ok(());
         }
-        settings.index_plan(collection.name()).check(collection).await?;
-        has_item_index.store(true, Ordering::Relaxed);
+        shared.index_plan().check(&shared.collection).await?;
+        shared.has_item_index.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Which of these ids are those of stored items of the key.
+    /// Returns those of the ids that stored items of the key have.
     pub(crate) async fn stored_ids(
         &self,
         ids: &[&ItemId],
@@ -78,12 +87,12 @@ impl Write<'_> {
         else {
             return Ok(stored);
         };
-        for ids in ids.chunks(IDS_AT_ONCE) {
-            let filter = query::buckets_with_items(settings, self.key, ids);
+        for ids in ids.chunks(IDS_OF_A_COMMAND) {
+            let filter = buckets_with_items(settings, self.key, ids);
             let options = FindOptions::builder()
-                .projection(doc! { "_id": 0, path.as_str(): 1 })
+                .projection(only_item_ids(&path))
                 .hint(Hint::Name(index.clone()))
-                .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+                .selection_criteria(primary())
                 .read_concern(session.is_none().then(ReadConcern::local))
                 .build();
             let offered: HashSet<&ItemId> = ids.iter().copied().collect();
@@ -99,7 +108,7 @@ impl Write<'_> {
         Ok(stored)
     }
 
-    /// The suffix after the last one of a second.
+    /// Returns the suffix after the last one of a second.
     pub(crate) async fn free_suffix(&self, second: &str) -> Result<u32> {
         match self.newest_tail(Some(second), None).await? {
             Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
@@ -107,8 +116,8 @@ impl Write<'_> {
         }
     }
 
-    /// The tail of a bucket that does not exist: the second, with a suffix where that is taken, or, by policy, where
-    /// the key has a later bucket.
+    /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where the
+    /// key has a later bucket and the policy is [`IdPolicy::Monotonic`].
     pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut Session<'_>>) -> Result<String> {
         let within = match self.shared.settings.id_policy {
             IdPolicy::ItemTime => Some(second),
@@ -120,7 +129,7 @@ impl Write<'_> {
         }
     }
 
-    /// The tail of the key's newest bucket, or of the newest of a second.
+    /// Returns the tail of the newest bucket of the key, or of a second.
     pub(crate) async fn newest_tail(
         &self,
         second: Option<&str>,
@@ -128,26 +137,25 @@ impl Write<'_> {
     ) -> Result<Option<String>> {
         let settings = &self.shared.settings;
         let filter = match second {
-            Some(second) => query::buckets_of_second(settings, self.key, second),
-            None => query::buckets_of_key(settings, self.key),
+            Some(second) => buckets_of_second(settings, self.key, second),
+            None => buckets_of_key(settings, self.key),
         };
-        let found = self.look(filter, None, session).await?;
+        let found = self.find_last(filter, None, session).await?;
         let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
         Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
     }
 
-    /// The last `_id` that matches, as the primary has it now: where a write goes does not follow from a secondary's, or
-    /// an older, state, whatever the collection's reads are set to.
-    async fn look(
+    /// Returns the last `_id` that matches, read from the primary: a stale state must not decide where a write goes.
+    async fn find_last(
         &self,
         filter: Document,
         hint: Option<Hint>,
         session: Option<&mut Session<'_>>,
     ) -> Result<Option<RawDocumentBuf>> {
         let options = FindOneOptions::builder()
-            .sort(doc! { "_id": -1 })
-            .projection(doc! { "_id": 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .sort(by_id(true))
+            .projection(only_id())
+            .selection_criteria(primary())
             .read_concern(session.is_none().then(ReadConcern::local))
             .hint(hint)
             .build();
@@ -155,38 +163,29 @@ impl Write<'_> {
         found.map_err(|error| self.failed(error))
     }
 
-    /// The open bucket of the key, whatever its `_id`.
+    /// Returns the open bucket of the key, with any `_id`.
     pub(crate) async fn open_bucket(&self, session: Option<&mut Session<'_>>) -> Result<Option<RawDocumentBuf>> {
         let settings = &self.shared.settings;
         let hint = Hint::Name(settings.open_index.clone());
-        self.look(query::open_bucket_of_any_id(settings, self.key), Some(hint), session)
+        self.find_last(open_bucket_of_any_id(settings, self.key), Some(hint), session)
             .await
     }
 
     pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
-        Tail::parse(tail).ok_or_else(|| self.foreign_id(Bson::String(self.key.id(tail))))
+        Tail::parse(tail).ok_or_else(|| foreign_id(Bson::String(self.key.id(tail))))
     }
 
-    /// When others have opened the key's bucket so many times: an open bucket whose `_id` is not of this key would keep
-    /// us from opening one, and we would never find it.
-    pub(crate) async fn check_open_bucket(&self, opened_by_others: u32) -> Result<()> {
-        if !opened_by_others.is_multiple_of(OPENED_BY_OTHERS) {
+    /// Checks the `_id` of the open bucket now and then while other writers open the key's bucket. An open bucket whose
+    /// `_id` is not of this key would prevent every open, and no append would find it.
+    pub(crate) async fn check_open_bucket(&self, opens_by_others: u32) -> Result<()> {
+        if !opens_by_others.is_multiple_of(OPENS_BY_OTHERS) {
             return Ok(());
         }
         let open = self.open_bucket(None).await?;
-        let id = open.and_then(|open| open.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()));
-        match id {
-            Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(self.foreign_id(id)),
+        match open.map(|open| id_of(&open)) {
+            Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(foreign_id(id)),
             _ => Ok(()),
         }
-    }
-
-    fn foreign_id(&self, id: Bson) -> Error {
-        Error::corrupt(
-            id,
-            "_id",
-            "the `_id` of a bucket of this key is not the encoded key, `_`, and the second at which it was opened, so it cannot be appended to, the write was not stored: repair it",
-        )
     }
 
     pub(crate) fn collision(&self, error: &DriverError) -> Option<Collision> {
@@ -204,6 +203,7 @@ impl Write<'_> {
         }
     }
 
+    /// Returns the error of a command that names the index of the open buckets.
     pub(crate) fn failed(&self, error: DriverError) -> Error {
         if is_bad_hint(&error) {
             return index_missing(&self.shared.settings.open_index).caused_by(error);
@@ -211,32 +211,23 @@ impl Write<'_> {
         let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
         let Some(other) = other else { return error.into() };
         let name = other.index.unwrap_or_default();
-        let (kind, advice) = if other.fields == [self.shared.settings.key.as_str()] {
-            (ErrorKind::IndexMismatch, "it is of another page size: drop it")
+        let (kind, reason) = if other.fields == [self.shared.settings.key.as_str()] {
+            (ErrorKind::IndexMismatch, "it belongs to another page size: drop it")
         } else {
-            (ErrorKind::DuplicateKey, "it is an index of your own")
+            (
+                ErrorKind::DuplicateKey,
+                "it is not an index of the pattern: write other values, or drop it",
+            )
         };
-        let message = format!("the unique index `{name}` refused the write, which was not stored: {advice}");
+        let message = format!("the unique index `{name}` refused the write, nothing was stored: {reason}");
         Error::from_driver(kind, message, error)
     }
 }
 
-/// The second of an item: by the time that the caller gave, or that of the item's
-/// time field, or now.
-pub(crate) fn second_of(
-    settings: &Settings,
-    given: Option<DateTime>,
-    in_item: impl FnOnce(&str) -> Option<DateTime>,
-) -> Result<i64> {
-    let time = match (given, &settings.time) {
-        (Some(time), _) => time,
-        (None, None) => DateTime::now(),
-        (None, Some(field)) => in_item(field.as_str()).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidTime,
-                format!("the item has no BSON date in its time field `{field}`, it was not stored: a type such as bson::DateTime is one"),
-            )
-        })?,
-    };
-    id::second(time)
+fn foreign_id(id: Bson) -> Error {
+    Error::corrupt(
+        id,
+        "_id",
+        "the `_id` of a bucket of this key is not the encoded key, `_`, and a second, the write was not stored: repair the bucket",
+    )
 }

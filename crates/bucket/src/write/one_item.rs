@@ -1,41 +1,53 @@
-//! What finds, changes and removes one item by its id.
-
-use std::fmt;
+//! One item, which its id identifies: how it is found and changed.
+//!
+//! # Design
+//!
+//! ## Why does a change that matched nothing read before it returns `NotFound`?
+//!
+//! A concurrent removal moves items to buckets that the server has already passed.
 
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::send::primary;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Result, send};
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, FieldName, Result, Updated, send};
+use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria, UpdateOptions};
+use mongodb::options::{FindOneOptions, Hint, ReadConcern, UpdateOptions};
 
-use crate::action::Updated;
 use crate::form::item_id::ItemId;
+use crate::query::item::{bucket_with, only_count};
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::write::key_write::Write;
+use crate::write::key_write::KeyWrite;
 
-/// An item that is called by its id.
+/// A key, and the id of one of its items.
 pub(crate) struct OneItem {
     pub(crate) key: EncodedKey,
     pub(crate) id: ItemId,
-    /// The field of an item that holds the id.
+    /// The field of an item that contains the id.
     pub(crate) field: FieldName,
-    /// Where that is in a bucket.
+    /// Its path in a bucket.
     pub(crate) path: String,
-    /// The index that leads to it.
+    /// The index on that path.
     index: String,
 }
 
+mongo_patterns_core::redacted_debug!(OneItem, |item| "path" = item.path);
+
 impl OneItem {
-    /// An error names the key.
-    pub(crate) fn new(settings: &Settings, key: EncodedKey, id: Result<ItemId>) -> Result<Self> {
+    /// Checks a key and an id. The error of the id names the key.
+    pub(crate) fn new<Q: EncodeKey + ?Sized>(settings: &Settings, key: &Q, id: Result<ItemId>) -> Result<Self> {
+        let key = key.encode_key()?;
+        Self::of_key(settings, key, id)
+    }
+
+    pub(crate) fn of_key(settings: &Settings, key: EncodedKey, id: Result<ItemId>) -> Result<Self> {
         let id = id.map_err(|error| error.with_key(key.text()))?;
         let (Some(field), Some(path), Some(index)) =
             (&settings.item_id, settings.item_id_path(), settings.item_index())
         else {
-            return Err(no_field());
+            return Err(no_item_id_field());
         };
         Ok(Self {
             key,
@@ -46,24 +58,16 @@ impl OneItem {
         })
     }
 
-    /// The bucket that has it.
+    /// Filters the bucket that has the item.
     pub(crate) fn filter(&self, settings: &Settings) -> Document {
-        doc! { settings.key.as_str(): self.key.value(), self.path.as_str(): self.id.to_bson() }
-    }
-
-    /// That bucket, if it is still this one, and has between so many items.
-    pub(crate) fn filter_in(&self, settings: &Settings, bucket: &Bson, count: Document) -> Document {
-        let mut filter = doc! { "_id": bucket };
-        filter.extend(self.filter(settings));
-        filter.insert(settings.count.as_str(), count);
-        filter
+        bucket_with(settings, &self.key, &self.path, &self.id)
     }
 
     pub(crate) fn hint(&self) -> Hint {
         Hint::Name(self.index.clone())
     }
 
-    /// The bucket that has it, less its items, as the primary has it now.
+    /// Returns the bucket that has the item, without its items, read from the primary.
     pub(crate) async fn find(
         &self,
         shared: &Shared,
@@ -73,19 +77,19 @@ impl OneItem {
             collection, settings, ..
         } = shared;
         let mut options = FindOneOptions::builder()
-            .projection(doc! { settings.count.as_str(): 1 })
+            .projection(only_count(settings))
             .hint(self.hint())
             .build();
         if session.is_none() {
-            options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+            options.selection_criteria = Some(primary());
             options.read_concern = Some(ReadConcern::local());
         }
         let found = send::find_one(session, collection, self.filter(settings), options).await;
         found.map_err(|error| self.failed(shared, error))
     }
 
-    /// Changes it where it is.
-    pub(crate) async fn change(
+    /// Updates the item in its bucket.
+    pub(crate) async fn update(
         &self,
         shared: &Shared,
         update: Document,
@@ -94,23 +98,16 @@ impl OneItem {
         let Shared {
             collection, settings, ..
         } = shared;
-        let _locked = match session {
-            None => Some(shared.locks.shared(self.key.text()).await),
-            Some(_) => None,
-        };
+        let _locked = shared.lock_shared(&self.key, session.as_deref()).await;
         let mut attempts = settings.retry.start();
         loop {
-            let (filter, hint) = (
-                self.filter(settings),
-                UpdateOptions::builder().hint(self.hint()).build(),
-            );
-            let changed = send::update_one(session.as_deref_mut(), collection, filter, update.clone(), hint).await;
-            let updated = changed.map_err(|error| self.failed(shared, error))?;
+            let filter = self.filter(settings);
+            let options = UpdateOptions::builder().hint(self.hint()).build();
+            let updated = send::update_one(session.as_deref_mut(), collection, filter, update.clone(), options).await;
+            let updated = updated.map_err(|error| self.failed(shared, error))?;
             if updated.matched_count > 0 {
-                let modified = updated.modified_count > 0;
-                return Ok(Updated { modified });
+                return Ok(Updated::new(updated.modified_count > 0));
             }
-            // A removal may have moved it up, to a bucket that the server had looked at before.
             if self.find(shared, session.as_deref_mut()).await?.is_none() {
                 return Err(Error::new(
                     ErrorKind::NotFound,
@@ -120,37 +117,28 @@ impl OneItem {
             if session.is_some() {
                 return Err(Error::new(
                     ErrorKind::Contention,
-                    "another writer moved the item at the same moment, nothing was changed: run the operation again",
+                    "another writer moved the item concurrently, nothing was changed: run the operation again",
                 ));
             }
             attempts
-                .next(DriverError::custom("the item was moved each time"))
+                .next(DriverError::custom("other writers moved the item concurrently"))
                 .await?;
         }
     }
 
-    /// What an error means of a command with that hint.
+    /// Returns the error of a command that names the index of the item ids.
     pub(crate) fn failed(&self, shared: &Shared, error: DriverError) -> Error {
         if is_bad_hint(&error) {
             return index_missing(&self.index).caused_by(error);
         }
-        let write = Write { shared, key: &self.key };
+        let write = KeyWrite { shared, key: &self.key };
         write.failed(error)
     }
 }
 
-/// Does not show the key and the id, which are user values.
-impl fmt::Debug for OneItem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneItem")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
-
-pub(crate) fn no_field() -> Error {
+pub(crate) fn no_item_id_field() -> Error {
     Error::new(
         ErrorKind::Configuration,
-        "single items are found by their ids: call item_id_field(..) on the builder",
+        "the repository has no item id field, by which single items are found: call item_id_field(..) on the builder",
     )
 }

@@ -1,4 +1,12 @@
-//! Stores items in the open bucket of a key, or in one that it opens.
+//! Stores up to a page of items in the open bucket of a key, or in a bucket that they open.
+//!
+//! # Design
+//!
+//! ## Why are collisions retried, and never in a session of the caller?
+//!
+//! The server retries an upsert after a duplicate key by itself only where its filter is equality alone. So the client
+//! retries, with a bound. In a transaction a collision aborts the transaction, and would be met again in the next one. So
+//! the write reads a free `_id` first instead of trying one.
 
 use std::borrow::Cow;
 
@@ -6,7 +14,7 @@ use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Result, send};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{FindOneAndUpdateOptions, Hint, UpdateOptions};
 use tracing::Span;
@@ -14,37 +22,40 @@ use tracing::Span;
 use crate::form::id;
 use crate::form::item::Item;
 use crate::form::item_id::ItemId;
+use crate::query::append::{fill, on_insert, open_bucket_without, push};
+use crate::query::item::only_count;
 use crate::repository::Shared;
-use crate::write::key_write::{Collision, Write};
-use crate::{IdPolicy, query};
+use crate::settings::IdPolicy;
+use crate::write::key_write::{Collision, KeyWrite};
 
-/// What became of it.
+/// The result of a store.
 pub(crate) enum Stored {
     New {
         items: usize,
         /// The `_id` of the bucket that was opened for them.
         opened: Option<String>,
     },
-    /// One of the items was stored before, or all were. So none was stored now.
+    /// At least one of the items was stored before, and none was stored now.
     Repeated,
 }
 
 pub(crate) struct Store<'a> {
-    pub(crate) write: Write<'a>,
+    pub(crate) write: KeyWrite<'a>,
     pub(crate) span: &'a Span,
-    /// One item, or as many as there is room for, from the first. At most a page of them.
+    /// At most a page of items. As many are stored as there is room for, from the first.
     pub(crate) items: &'a [&'a Item],
 }
 
 impl Store<'_> {
-    /// What is rare is boxed: the future of a plain append stays small, which is a tenth of its cost in the client.
+    /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its cost in
+    /// the client.
     pub(crate) async fn run(&self, session: Option<&mut Session<'_>>) -> Result<Stored> {
         let settings = &self.write.shared.settings;
         if settings.item_id.is_some() {
             Box::pin(self.write.check_item_index()).await?;
         }
         if session.is_some() || settings.id_policy == IdPolicy::Monotonic {
-            return Box::pin(self.look_first(session)).await;
+            return Box::pin(self.read_then_write(session)).await;
         }
         let base = self.write.key.id(&self.items[0].second());
         let (suffix, attempted) = self.upsert(&base).await?;
@@ -53,11 +64,11 @@ impl Store<'_> {
                 record_attempts(self.span, 1);
                 Ok(stored)
             }
-            Err(error) => Box::pin(self.upsert_again(&base, suffix, error)).await,
+            Err(error) => Box::pin(self.retry_upsert(&base, suffix, error)).await,
         }
     }
 
-    /// One upsert, as in the manual, with the suffix that should be free.
+    /// Sends one upsert, as in the manual, with the suffix that should be free.
     async fn upsert(&self, base: &str) -> Result<(u32, mongodb::error::Result<Stored>)> {
         let suffixes = &self.write.shared.suffixes;
         let suffix = suffixes.next(base);
@@ -72,13 +83,13 @@ impl Store<'_> {
         Ok((suffix, attempted))
     }
 
-    /// On a collision the next attempt names another bucket: it is opened only if there is still no open one.
-    async fn upsert_again(&self, base: &str, mut suffix: u32, mut error: DriverError) -> Result<Stored> {
-        let Write { shared, .. } = self.write;
+    /// Retries after a collision, each time with another `_id`. A bucket is opened only if there is still no open one.
+    async fn retry_upsert(&self, base: &str, mut suffix: u32, mut error: DriverError) -> Result<Stored> {
+        let KeyWrite { shared, .. } = self.write;
         let suffixes = &shared.suffixes;
         let mut attempts = shared.settings.retry.start();
         let mut turn = None;
-        let mut opened_by_others = 0_u32;
+        let mut opens_by_others = 0_u32;
         loop {
             let Some(collision) = self.write.collision(&error) else {
                 return Err(self.write.failed(error));
@@ -93,13 +104,13 @@ impl Store<'_> {
                     if turn.is_none() {
                         turn = Some(suffixes.take_turns(base).await);
                     } else if next == suffix + 1 {
-                        // Taken again, and not by this process: there may be any number of them.
+                        // Another process took it, and it can have taken any number of them.
                         suffixes.raise(base, self.write.free_suffix(&self.items[0].second()).await?);
                     }
                 }
                 Collision::Open => {
-                    opened_by_others += 1;
-                    self.write.check_open_bucket(opened_by_others).await?;
+                    opens_by_others += 1;
+                    self.write.check_open_bucket(opens_by_others).await?;
                 }
                 Collision::Item => {}
             }
@@ -116,16 +127,16 @@ impl Store<'_> {
         }
     }
 
-    /// An update of the open bucket, and only if there is none a look at the newest bucket and an upsert: for where a
-    /// collision must not happen, as it would abort the caller's transaction, or where the newest bucket matters.
-    async fn look_first(&self, mut session: Option<&mut Session<'_>>) -> Result<Stored> {
+    /// Updates the open bucket. If there is none, reads the newest bucket and then upserts. For writes that must not
+    /// collide, because that would abort the caller's transaction, and for those whose `_id` depends on the newest bucket.
+    async fn read_then_write(&self, mut session: Option<&mut Session<'_>>) -> Result<Stored> {
         if session.is_some() && self.is_stored(session.as_deref_mut()).await? {
             return Ok(Stored::Repeated);
         }
         let mut attempts = self.write.shared.settings.retry.start();
-        let mut opened_by_others = 0_u32;
+        let mut opens_by_others = 0_u32;
         loop {
-            let error = match self.attempt(None, session.as_deref_mut()).await {
+            let attempted = match self.attempt(None, session.as_deref_mut()).await {
                 Ok(Stored::New { items: 0, .. }) => {
                     if session.is_none() && self.is_stored(None).await? {
                         return Ok(Stored::Repeated);
@@ -137,7 +148,7 @@ impl Store<'_> {
                 }
                 other => other,
             };
-            let error = match error {
+            let error = match attempted {
                 Ok(stored) => {
                     record_attempts(self.span, attempts.made());
                     return Ok(stored);
@@ -152,14 +163,14 @@ impl Store<'_> {
                 }
                 _ => return Err(self.write.failed(error)),
             }
-            opened_by_others += 1;
-            self.write.check_open_bucket(opened_by_others).await?;
+            opens_by_others += 1;
+            self.write.check_open_bucket(opens_by_others).await?;
             attempts.next(error).await?;
         }
     }
 
-    /// Whether a collision is that of an item that is stored already. The filter passes over the open bucket that has
-    /// the item, so the upsert looks like one that met another at a full bucket.
+    /// Returns whether the collision is that of an item that is stored already. The filter does not match an open bucket
+    /// that has the item, so the upsert fails as one that met another writer at a full bucket.
     async fn is_repeated(&self, collision: &Collision) -> Result<bool> {
         match (collision, self.items) {
             (Collision::Item, [_]) => Ok(true),
@@ -171,27 +182,25 @@ impl Store<'_> {
         Ok(!self.write.stored_ids(&self.ids(), session).await?.is_empty())
     }
 
-    /// The ids of the items, where the settings have a field for them.
+    /// Returns the ids of the items, if the settings have a field for them.
     fn ids(&self) -> Vec<&ItemId> {
         self.items.iter().filter_map(|item| item.id.as_ref()).collect()
     }
 
-    /// One command: to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse
-    /// it when the unique index is missing.
+    /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when the
+    /// unique index is missing.
     async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> mongodb::error::Result<Stored> {
-        let Write { shared, key } = self.write;
-        let Shared {
-            collection, settings, ..
-        } = shared;
-        let filter = query::open_bucket_without(settings, key, &self.ids());
+        let KeyWrite { shared, key } = self.write;
+        let settings = &shared.settings;
+        let filter = open_bucket_without(settings, key, &self.ids());
         let hint = Hint::Name(settings.open_index.clone());
         if let [item] = self.items {
-            let mut update = query::push(settings, item.to_bson()?);
+            let mut update = push(settings, item.to_bson()?);
             if let Some(id) = id {
-                update.insert("$setOnInsert", query::on_insert(settings, key, id));
+                update.insert("$setOnInsert", on_insert(settings, key, id));
             }
             let options = UpdateOptions::builder().hint(hint).upsert(id.map(|_| true)).build();
-            let result = send::update_one(session, collection, filter, update, options).await?;
+            let result = send::update_one(session, &shared.collection, filter, update, options).await?;
             let opened = result.upserted_id.and(id).map(str::to_owned);
             let items = usize::from(result.matched_count > 0 || opened.is_some());
             return Ok(Stored::New { items, opened });
@@ -199,7 +208,7 @@ impl Store<'_> {
         Box::pin(self.fill(filter, hint, id, session)).await
     }
 
-    /// As many of several items as there is room for.
+    /// Stores as many of several items as there is room for.
     async fn fill(
         &self,
         filter: Document,
@@ -207,14 +216,14 @@ impl Store<'_> {
         id: Option<&str>,
         session: Option<&mut Session<'_>>,
     ) -> mongodb::error::Result<Stored> {
-        let Write { shared, key } = self.write;
+        let KeyWrite { shared, key } = self.write;
         let Shared {
             collection, settings, ..
         } = shared;
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
-        let pipeline = query::fill(settings, key, id, items?);
+        let pipeline = fill(settings, key, id, items?);
         let options = FindOneAndUpdateOptions::builder()
-            .projection(doc! { settings.count.as_str(): 1 })
+            .projection(only_count(settings))
             .hint(hint)
             .upsert(id.map(|_| true))
             .build();
