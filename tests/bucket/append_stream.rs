@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{IdPolicy, Progress};
+use mongo_patterns::bucket::{AppendProgress, IdPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
@@ -46,7 +46,7 @@ async fn a_stream_is_stored_by_key_in_its_order() {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
             let items = items(if buffer == 1 { 200 } else { 5000 });
-            let mut last = Progress::default();
+            let mut last = AppendProgress::default();
             let appended = trades
                 .append_stream(stream::iter(items.clone()))
                 .concurrency(concurrency)

@@ -182,7 +182,7 @@ pub fn kinds() -> Vec<Damage> {
         ),
         kind(
             vec![with(bucket("a", 0..3), "customerId", "b")],
-            vec![("a_1698335223", KeyDisagrees)],
+            vec![("a_1698335223", KeyMismatch)],
             None,
         ),
         kind(

@@ -118,7 +118,7 @@ async fn ids_of_items_that_are_missing_or_doubled_are_found() {
             problems(&findings(&with_ids).await),
             [
                 ("a_1698335223", Problem::ItemIdMissing { items: 2 }),
-                ("a_1698335226", Problem::ItemIdDoubled { items: 2 }),
+                ("a_1698335226", Problem::DuplicateItemId { items: 2 }),
                 ("c_1698335223", Problem::ItemTimeMissing { items: 1 }),
                 ("c_1698335223", Problem::ItemIdMissing { items: 1 }),
             ]

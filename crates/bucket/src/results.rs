@@ -85,7 +85,7 @@ pub struct ItemPage<T> {
     /// items. The page before can be empty.
     pub previous: Option<ItemToken>,
     /// The position after the last of these items, also when no more follow for now, to
-    /// [poll for later items](crate::BucketRepository::items#polling). Without items it is the given token, if there was
+    /// [poll for later items](crate::BucketRepository::items). Without items it is the given token, if there was
     /// one.
     pub last_token: Option<ItemToken>,
 }

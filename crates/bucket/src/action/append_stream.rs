@@ -14,7 +14,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// [`append_many`](Self::append_many) does, several keys concurrently.
     ///
     /// Items of one key are stored in the order of the stream. Reads return them in the order that
-    /// [`append_many`](Self::append_many#order) describes. Memory is bounded for any length of the stream: the stream is
+    /// [`append_many`](Self::append_many) describes. Memory is bounded for any length of the stream: the stream is
     /// read as fast as items can be stored.
     ///
     /// ```no_run

@@ -38,7 +38,7 @@ impl<K: Key, T: Serialize> BatchingWriter<K, T> {
     /// Appends an item to the history of a key.
     ///
     /// Items of one key are stored in the order in which their actions are first polled. Reads return them in the order
-    /// that [`append_many`](BucketRepository::append_many#order) describes.
+    /// that [`append_many`](BucketRepository::append_many) describes.
     ///
     /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be stored
     /// fails alone: the other items of its batch are sent again without it.

@@ -33,7 +33,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// when you like.
     ///
     /// Stop the writers of the buckets and of the flat collection first. Both must be in one database. For interruptions
-    /// and cost see [`migrate_from_flat`](Self::migrate_from_flat#interruptions). Chunks are ranges of the `_id` of the
+    /// and cost see [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the
     /// buckets. It needs no other index, and MongoDB 4.4.
     ///
     /// # Cancel safety
