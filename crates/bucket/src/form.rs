@@ -1,4 +1,10 @@
 //! The stored form of buckets. Everything here is pure.
+//!
+//! # Design
+//!
+//! ## Why are the stored form and the commands those of the manual?
+//!
+//! They are API: collections outlive programs. The golden documents in `tests/bucket/manual.rs` fix them.
 
 pub(crate) mod chain;
 pub(crate) mod document;

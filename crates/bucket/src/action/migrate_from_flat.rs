@@ -65,28 +65,40 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Errors
     /// With these, nothing is written:
     ///
-    /// - [`Configuration`](mongo_patterns_core::ErrorKind::Configuration): the repository has no time field, or a name is invalid.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): the collections are the same, or of two databases; or an
+    /// - [`Configuration`]: the repository has no time field, or a name is invalid.
+    /// - [`InvalidArgument`]: the collections are the same, or of two databases; or an
     ///   unfinished migration into these buckets has other settings.
-    /// - [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime),
-    ///   [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): documents have none that is valid, or an item id twice in a key. The
+    /// - [`InvalidKey`], [`InvalidTime`],
+    ///   [`InvalidItemId`]: documents have none that is valid, or an item id twice in a key. The
     ///   error has their number, and names one [document](mongo_patterns_core::Error::document_id).
-    /// - [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge): pages would exceed 16 MiB.
-    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the collection of the buckets has documents; see
+    /// - [`TooLarge`]: pages would exceed 16 MiB.
+    /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
-    /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): the server is older than MongoDB 5.0; or keys are UUIDs, and
+    /// - [`Unsupported`]: the server is older than MongoDB 5.0; or keys are UUIDs, and
     ///   server-side JavaScript is disabled.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
-    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): at the end, a key does not have as many items in the buckets as in
+    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in
     ///   the flat collection, because another program wrote to one of them. The next call migrates everything again, and
     ///   inserts what is missing. It removes and changes nothing. So if documents were added to keys that were migrated
     ///   already, empty the target first.
-    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): another program opened a bucket of a key before it was migrated.
-    /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken over the migration.
+    /// - [`DuplicateKey`]: another program opened a bucket of a key before it was migrated.
+    /// - [`Contention`]: another call has taken over the migration.
     /// - Those of the driver. The items are stored at most once, also if the outcome of the last command is unknown.
+    ///
+    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
+    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
+    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
+    /// [`InvalidTime`]: mongo_patterns_core::ErrorKind::InvalidTime
+    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
+    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
+    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
+    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
+    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
+    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
+    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     pub fn migrate_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateFromFlat<'_> {
         MigrateFromFlat {
             shared: self.shared(),

@@ -20,7 +20,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// From some moment on, writers with the old page size get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), with nothing
+    /// From some moment on, writers with the old page size get [`IndexMissing`], with nothing
     /// stored. They continue with the new one. No acknowledged write is lost. Readers of either size work all the time. The
     /// old index is the only one that is dropped, and only with exactly its definition.
     ///
@@ -43,11 +43,17 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Call it again: it resumes.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the sizes are equal, or the old one is
-    /// invalid, and [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone server. Before an index is changed:
-    /// [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when the old index has another definition, and, to larger pages,
-    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when a key cannot be rewritten without a guess, as for [`repair`](Self::repair). To
+    /// With nothing changed: [`InvalidArgument`] when the sizes are equal, or the old one is
+    /// invalid, and [`Unsupported`] on a standalone server. Before an index is changed:
+    /// [`IndexMismatch`] when the old index has another definition, and, to larger pages,
+    /// [`Corrupt`] when a key cannot be rewritten without a guess, as for [`repair`](Self::repair). To
     /// smaller pages this error comes at the end, when all other keys are rewritten.
+    ///
+    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
+    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
+    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
+    /// [`IndexMismatch`]: mongo_patterns_core::ErrorKind::IndexMismatch
+    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
     pub fn migrate_page_size_from(&self, old: u32) -> MigratePageSize<'_, K> {
         MigratePageSize {
             shared: self.shared(),

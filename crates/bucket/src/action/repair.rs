@@ -65,9 +65,13 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// begun. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone server, with nothing changed, except in a
-    /// [dry run](Repair::dry_run). [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), [`Contention`](mongo_patterns_core::ErrorKind::Contention), and those
+    /// [`Unsupported`] on a standalone server, with nothing changed, except in a
+    /// [dry run](Repair::dry_run). [`InvalidKey`], [`Contention`], and those
     /// of the driver, as the last item of the stream. Each key is then repaired, or unchanged.
+    ///
+    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
+    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
+    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     pub fn repair(&self) -> Repair<'_, K> {
         Repair {
             shared: self.shared(),

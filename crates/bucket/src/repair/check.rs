@@ -243,8 +243,7 @@ pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> 
 
 /// Returns those findings of a second read that the first one had too.
 ///
-/// While others write, the buckets of a key are not all read at the same moment: the old bucket can be read before it was
-/// full, and the new one too. A finding of two reads, the second after the first, is real.
+/// A scan can read the old bucket of a key before it was full, and the new one too.
 pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
     let same = |a: &Finding, b: &Finding| {
         a.document_id == b.document_id && discriminant(&a.problem) == discriminant(&b.problem)

@@ -1,4 +1,10 @@
 //! Reads summaries of the buckets of all keys, or of one key.
+//!
+//! # Design
+//!
+//! ## Why does `verify` read a key with findings twice?
+//!
+//! The buckets of a key are not all read at one moment. A finding of two reads, the second after the first, is real.
 
 use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;

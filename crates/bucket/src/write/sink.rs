@@ -1,4 +1,10 @@
 //! Stores a stream of items of any keys, several keys concurrently.
+//!
+//! # Design
+//!
+//! ## Why are the items before an invalid one stored?
+//!
+//! One number then describes what is stored, for all keys: the position of the invalid item.
 
 use std::pin::{Pin, pin};
 
