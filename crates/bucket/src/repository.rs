@@ -2,7 +2,6 @@
 
 mod suffixes;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +16,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::RwLockReadGuard;
 
 pub(crate) use self::suffixes::NextSuffixes;
+use crate::form::document::{Part, Reader};
 use crate::form::validator;
 use crate::settings::Settings;
 
@@ -59,6 +59,17 @@ impl Shared {
 
     pub(crate) fn index_plan(&self) -> IndexPlan {
         self.settings.index_plan(self.collection.name())
+    }
+
+    /// Returns the collection and the settings.
+    pub(crate) fn parts(&self) -> (&Collection<RawDocumentBuf>, &Settings) {
+        (&self.collection, &self.settings)
+    }
+
+    /// Returns a reader of the buckets of a key.
+    pub(crate) fn reader<'a>(&'a self, key: &'a EncodedKey, part: Part) -> Reader<'a> {
+        let settings = &self.settings;
+        Reader { settings, key, part }
     }
 
     /// Locks a key for a single command, unless that runs in a session.
@@ -173,11 +184,8 @@ impl<K, T> Clone for BucketRepository<K, T> {
     }
 }
 
-impl<K, T> fmt::Debug for BucketRepository<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BucketRepository")
-            .field("collection", &self.shared.collection.namespace())
-            .field("settings", &self.shared.settings)
-            .finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(
+    BucketRepository<K, T>,
+    |this| "collection" = this.shared.collection.namespace(),
+    "settings" = this.shared.settings
+);

@@ -108,7 +108,7 @@ impl Append<'_> {
         let item = self.item.and_then(|item| Item::new(&shared.settings, item, self.time));
         let item = item.map_err(|error| error.with_key(key.text()))?;
         let store = Store {
-            write: KeyWrite { shared, key: &key },
+            write: KeyWrite::new(shared, &key),
             span: &span,
             items: &[&item],
         };

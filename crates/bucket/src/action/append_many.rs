@@ -108,7 +108,7 @@ impl AppendMany<'_> {
     async fn execute(self, span: Span) -> Result<AppendedMany> {
         let (shared, key) = (self.shared, self.key?);
         let items = checked(shared, self.items, self.time).map_err(|error| error.with_key(key.text()))?;
-        let mut store = StoreBatch::new(KeyWrite { shared, key: &key }, &span, &items);
+        let mut store = StoreBatch::new(KeyWrite::new(shared, &key), &span, &items);
         let mut session = Session::of_caller(self.session).await?;
         match store.run(session.as_mut()).await {
             Ok(()) => Ok(AppendedMany {

@@ -68,9 +68,7 @@ mongo_patterns_core::action! {
 impl<T: DeserializeOwned> FindItem<'_, T> {
     async fn execute(self) -> Result<Option<T>> {
         let item = self.item?;
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let options = FindOneOptions::builder()
             .projection(only_item(settings, &item.field, &item.id))
             .hint(item.hint())

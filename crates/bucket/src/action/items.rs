@@ -15,8 +15,10 @@ use crate::form::token::ItemToken;
 use crate::read::items::{ItemReader, Wanted};
 use crate::read::time_range::TimeRange;
 use crate::repository::{BucketRepository, Shared};
+use crate::results::ItemPage;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
+const ITEMS_OF_A_PAGE: u64 = 25;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Reads the items of a key, independently of the size of their buckets: as a [`stream`](Items::stream), or as a
@@ -51,7 +53,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// it is read: items that are appended concurrently may be in it or not, and none is returned twice.
     ///
     /// # Polling
-    /// A program polls for items that are appended later by passing the [`last_token`](crate::ItemPage::last_token) of each
+    /// A program polls for items that are appended later by passing the [`last_token`](ItemPage::last_token) of each
     /// page to [`after`](Items::after), oldest first:
     ///
     /// ```no_run
@@ -119,13 +121,13 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 /// Reads items of a key; returned by [`BucketRepository::items`].
 #[must_use = "it does nothing until its stream is read, or its page is awaited"]
 pub struct Items<'a, K, T> {
-    pub(super) shared: &'a Shared,
+    shared: &'a Shared,
     key: Result<EncodedKey>,
-    pub(super) newest_first: bool,
+    newest_first: bool,
     range: TimeRange,
-    pub(super) after: Option<ItemToken>,
-    pub(super) skip: u64,
-    pub(super) limit: Option<u64>,
+    after: Option<ItemToken>,
+    skip: u64,
+    limit: Option<u64>,
     session: Option<&'a mut ClientSession>,
     types: PhantomData<fn() -> (K, T)>,
 }
@@ -239,8 +241,24 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         }))
     }
 
+    /// Returns a page of these items, with tokens for the next and the previous one.
+    ///
+    /// # Cost
+    /// One round trip if the buckets are full, as this crate leaves them, and what the setters add. The server sends whole
+    /// buckets, without the items outside of the range of time.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    pub fn page(self) -> GetItemPage<'a, K, T> {
+        GetItemPage {
+            shared: self.shared,
+            items: self,
+            before: None,
+        }
+    }
+
     /// Returns a reader of up to `more` items beyond the limit, or beyond the default if none is set.
-    pub(super) fn reader(self, default: u64, more: u64) -> Result<ItemReader<'a, T>> {
+    fn reader(self, default: u64, more: u64) -> Result<ItemReader<'a, T>> {
         let key = self.key?;
         if self.limit == Some(0) {
             let message = "the limit is 0: set it to 1 item or more";
@@ -258,5 +276,89 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
             limit: self.limit.unwrap_or(default).saturating_add(more),
         };
         Ok(ItemReader::new(self.shared, key, wanted, self.session))
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Reads a page of items; returned by [`Items::page`].
+    pub struct GetItemPage<'a, K, T> {
+        shared: &'a Shared,
+        items: Items<'a, K, T>,
+        before: Option<ItemToken>,
+    }
+    "items" => ItemPage<T> where K: Key, T: DeserializeOwned + Send + 'a
+}
+
+impl<'a, K: Key, T: DeserializeOwned + Send + 'a> GetItemPage<'a, K, T> {
+    /// Returns the items directly before this position, in the requested order, in place of those after
+    /// [`after`](Items::after). [`skip`](Items::skip) skips the closest ones. `None` changes nothing.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
+    /// # async fn f(
+    /// #     trades: BucketRepository<u32, i32>, after: Option<ItemToken>, before: Option<ItemToken>,
+    /// # ) -> mongo_patterns_core::Result<()> {
+    /// let page = trades.items(&123).newest_first().limit(20).after(after).page().before(before).await?;
+    /// let link_to_newer = page.previous.map(|token| format!("/trades?before={token}"));
+    /// let link_to_older = page.next.map(|token| format!("/trades?after={token}"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn before(mut self, token: impl Into<Option<ItemToken>>) -> Self {
+        self.before = token.into().or(self.before);
+        self
+    }
+
+    async fn execute(mut self) -> Result<ItemPage<T>> {
+        let limit = self.items.limit.unwrap_or(ITEMS_OF_A_PAGE);
+        let is_backwards = self.before.is_some();
+        if is_backwards {
+            self.items.newest_first = !self.items.newest_first;
+            self.items.after = self.before;
+        }
+        let is_first = self.items.after.is_none() && self.items.skip == 0;
+        let given = self.items.after.clone();
+        let mut start = given.clone();
+        let mut end = None;
+        let mut reached = None;
+        // One item beyond the limit shows whether there is a next page.
+        let mut reader = self.items.reader(ITEMS_OF_A_PAGE, 1)?;
+        let mut items = Vec::new();
+        loop {
+            let Some(item) = reader.pop() else {
+                if reader.fetch::<K>().await? {
+                    continue;
+                }
+                end = None;
+                reached = reader.token();
+                break;
+            };
+            if items.len() as u64 == limit {
+                break;
+            }
+            if items.is_empty() {
+                start = reader.token_before().filter(|_| !is_first);
+            }
+            items.push(item);
+            if items.len() as u64 == limit {
+                end = reader.token();
+                reached.clone_from(&end);
+            }
+        }
+        let reached = reached.filter(|_| !items.is_empty()).or(given);
+        if is_backwards {
+            items.reverse();
+        }
+        let (next, previous, last_token) = if is_backwards {
+            (start.clone(), end, start)
+        } else {
+            (end, start, reached)
+        };
+        Ok(ItemPage {
+            items,
+            next,
+            previous,
+            last_token,
+        })
     }
 }

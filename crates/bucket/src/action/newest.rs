@@ -8,7 +8,7 @@ use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part, Reader};
+use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id, last_items};
 use crate::repository::{BucketRepository, Shared};
@@ -71,9 +71,7 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
             let message = "the number of items is 0: ask for 1 item or more";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let mut session = Session::of_caller(self.session).await?;
         let wanted = self.count as usize;
         let mut items = Vec::new();
@@ -94,11 +92,9 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
                 .projection(slice.map(|slice| last_items(settings, slice)))
                 .build();
             let found = find_all(session.as_mut(), collection, filter, options).await?;
-            let reader = Reader {
-                settings,
-                key: &key,
-                part: slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize)),
-            };
+            let reader = self
+                .shared
+                .reader(&key, slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize)));
             for document in &found {
                 let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
                 position = Some(bucket.token().clone());

@@ -6,7 +6,7 @@ use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, 
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part, Reader};
+use crate::form::document::{Bucket, Part};
 use crate::query::buckets::{buckets, by_id};
 use crate::repository::{BucketRepository, Shared};
 
@@ -81,11 +81,7 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
         let mut session = Session::of_caller(self.session).await?;
         let found = send::find_one(session.as_mut(), &self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
-        let reader = Reader {
-            settings: &self.shared.settings,
-            key: &key,
-            part: Part::Whole,
-        };
+        let reader = self.shared.reader(&key, Part::Whole);
         reader
             .read(&found)
             .map(Some)

@@ -8,7 +8,7 @@ use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part, Reader};
+use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id};
 use crate::repository::{BucketRepository, Shared};
@@ -107,9 +107,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             let message = "the limit is 0: set it to 1 page or more";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let is_backwards = matches!(self.from, From::Before(_));
         let descending = self.newest_first != is_backwards;
         let operator = if descending { "$lt" } else { "$gt" };
@@ -124,11 +122,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             .build();
         let mut session = Session::of_caller(self.session).await?;
         let found = find_all(session.as_mut(), collection, filter, options).await?;
-        let reader = Reader {
-            settings,
-            key: &key,
-            part: Part::Whole,
-        };
+        let reader = self.shared.reader(&key, Part::Whole);
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         let mut pages = pages.map_err(|error| error.with_key(key.text()))?;
         if is_backwards {

@@ -47,20 +47,6 @@ impl FromStr for PageToken {
     }
 }
 
-impl TryFrom<String> for PageToken {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<PageToken> for String {
-    fn from(token: PageToken) -> Self {
-        token.0
-    }
-}
-
 impl fmt::Display for PageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -124,25 +110,32 @@ impl FromStr for ItemToken {
     }
 }
 
-impl TryFrom<String> for ItemToken {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<ItemToken> for String {
-    fn from(token: ItemToken) -> Self {
-        token.to_string()
-    }
-}
-
 impl fmt::Display for ItemToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.tail, self.position)
     }
 }
+
+/// Implements the conversions that serde uses.
+macro_rules! serde_as_text {
+    ($($token:ident),+) => {$(
+        impl TryFrom<String> for $token {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$token> for String {
+            fn from(token: $token) -> Self {
+                token.to_string()
+            }
+        }
+    )+};
+}
+
+serde_as_text!(PageToken, ItemToken);
 
 fn invalid(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)

@@ -31,9 +31,7 @@ pub(crate) struct PageSizeMigration<'a> {
 
 impl PageSizeMigration<'_> {
     pub(crate) async fn run<K: Key>(mut self) -> Result<MigratedPageSize> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         if self.old == settings.page_size || self.old == 0 || i32::try_from(self.old).is_err() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -87,9 +85,7 @@ impl PageSizeMigration<'_> {
 
 /// Checks that the server has transactions, before anything is changed.
 async fn check_transactions(shared: &Shared) -> Result<()> {
-    let Shared {
-        collection, settings, ..
-    } = shared;
+    let (collection, settings) = shared.parts();
     let unlocked = LockedKeys::default();
     transaction::run(
         collection,

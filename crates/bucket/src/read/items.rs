@@ -11,7 +11,7 @@ use mongodb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part, Reader, read_size};
+use crate::form::document::{Bucket, Part, read_size};
 use crate::form::token::ItemToken;
 use crate::query::buckets::{buckets_within, by_id};
 use crate::query::range::{all_items, first_times, sizes, with_items};
@@ -161,11 +161,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let range = self.wanted.range.as_ref();
         let projection = range.map(|range| with_items(settings, range.items(settings)));
         let found = self.find(limit, projection).await?;
-        let reader = Reader {
-            settings: &self.shared.settings,
-            key: &self.key,
-            part: self.part(),
-        };
+        let reader = self.shared.reader(&self.key, self.part());
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         for page in pages? {
             let tail = page.token().tail().to_owned();
@@ -324,9 +320,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     }
 
     async fn find(&mut self, limit: u32, projection: Option<Document>) -> Result<Vec<RawDocumentBuf>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let filter = buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
         let options = FindOptions::builder()
             .sort(by_id(self.wanted.newest_first))

@@ -75,9 +75,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
     let fix = if dry_run {
         repair.plan::<K>(findings).await
     } else {
-        let Shared {
-            collection, settings, ..
-        } = shared;
+        let (collection, settings) = shared.parts();
         let locked = shared.locks.exclusive(key.text()).await;
         transaction::run(collection, &settings.retry, None, locked, repair, |session, repair| {
             Box::pin(repair.run::<K>(session))
@@ -123,9 +121,7 @@ struct KeyRepair<'a> {
 impl KeyRepair<'_> {
     /// Reads the buckets, and plans the fix.
     async fn read<K: Key>(&self, session: Option<&mut Session<'_>>) -> Result<Fix> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let filter = buckets_of_any_form(settings, self.key, self.ids);
         let options = match session {
             None => FindOptions::builder()
@@ -152,9 +148,7 @@ impl KeyRepair<'_> {
 
     /// Repairs the key in a transaction, whose snapshot needs no second read.
     async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Fix> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         if self.is_again {
             let filter = open_buckets_of_any_form(settings, self.key, self.ids);
             lock_documents(&mut Steps::Run(Some(&mut *session)), collection, &filter).await?;

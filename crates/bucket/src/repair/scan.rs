@@ -96,9 +96,7 @@ impl<'a, K: Key> Scan<'a, K> {
     }
 
     async fn next_summary(&mut self) -> Result<Option<Summary>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let cursor = match &mut self.cursor {
             Some(cursor) => cursor,
             None => {
@@ -188,9 +186,7 @@ pub(crate) async fn summaries_of<K: Key>(
     ids: &[Bson],
     session: Option<&mut Session<'_>>,
 ) -> Result<Vec<Summary>> {
-    let Shared {
-        collection, settings, ..
-    } = shared;
+    let (collection, settings) = shared.parts();
     let filter = match key {
         Some(key) => buckets_of_any_form(settings, key, ids),
         None => doc! { "_id": { "$in": ids } },

@@ -222,10 +222,7 @@ impl Writer {
         if let Err(error) = check_sizes(&self.shared.settings, batch) {
             return (Vec::new(), Err(error));
         }
-        let write = KeyWrite {
-            shared: &self.shared,
-            key: &self.key,
-        };
+        let write = KeyWrite::new(&self.shared, &self.key);
         let mut store = StoreBatch::new(write, &self.span, batch);
         let outcome = store.run(None).await;
         let appended = |position| Appended {

@@ -57,7 +57,11 @@ pub(crate) struct KeyWrite<'a> {
     pub(crate) key: &'a EncodedKey,
 }
 
-impl KeyWrite<'_> {
+impl<'a> KeyWrite<'a> {
+    pub(crate) fn new(shared: &'a Shared, key: &'a EncodedKey) -> Self {
+        Self { shared, key }
+    }
+
     /// Checks, once for a repository, that the index of the item ids exists. The hint of a write names the other index.
     pub(crate) async fn check_item_index(&self) -> Result<()> {
         let shared = self.shared;
@@ -75,9 +79,7 @@ impl KeyWrite<'_> {
         ids: &[&ItemId],
         mut session: Option<&mut Session<'_>>,
     ) -> Result<HashSet<ItemId>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let mut stored = HashSet::new();
         if ids.is_empty() {
             return Ok(stored);

@@ -73,9 +73,7 @@ impl OneItem {
         shared: &Shared,
         session: Option<&mut Session<'_>>,
     ) -> Result<Option<RawDocumentBuf>> {
-        let Shared {
-            collection, settings, ..
-        } = shared;
+        let (collection, settings) = shared.parts();
         let mut options = FindOneOptions::builder()
             .projection(only_count(settings))
             .hint(self.hint())
@@ -95,9 +93,7 @@ impl OneItem {
         update: Document,
         mut session: Option<&mut Session<'_>>,
     ) -> Result<Updated> {
-        let Shared {
-            collection, settings, ..
-        } = shared;
+        let (collection, settings) = shared.parts();
         let _locked = shared.lock_shared(&self.key, session.as_deref()).await;
         let mut attempts = settings.retry.start();
         loop {
@@ -131,7 +127,7 @@ impl OneItem {
         if is_bad_hint(&error) {
             return index_missing(&self.index).caused_by(error);
         }
-        let write = KeyWrite { shared, key: &self.key };
+        let write = KeyWrite::new(shared, &self.key);
         write.failed(error)
     }
 }

@@ -44,9 +44,7 @@ pub(crate) struct Removal<'a> {
 impl Removal<'_> {
     /// Removes the item. Returns whether the key had it.
     pub(crate) async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let page_size = i64::from(settings.page_size);
         let Some(found) = self.find(session.as_deref_mut()).await? else {
             return Ok(false);
@@ -95,9 +93,7 @@ impl Removal<'_> {
     /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns whether
     /// the bucket was still so.
     async fn remove_from_open(self, found: &Found, session: Option<&mut Session<'_>>) -> Result<bool> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let item = self.item;
         let failed = |error| item.failed(self.shared, error);
         let _locked = self.shared.lock_shared(&item.key, session.as_deref()).await;

@@ -42,10 +42,7 @@ struct Written {
 }
 
 async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
-    let write = KeyWrite {
-        shared,
-        key: &group.key,
-    };
+    let write = KeyWrite::new(shared, &group.key);
     let mut store = StoreBatch::new(write, span, &group.items);
     store.whole_pages = group.whole_pages;
     store.may_have_open = !group.after_full_page;

@@ -24,7 +24,6 @@ use crate::form::item::Item;
 use crate::form::item_id::ItemId;
 use crate::query::append::{fill, on_insert, open_bucket_without, push};
 use crate::query::item::only_count;
-use crate::repository::Shared;
 use crate::settings::IdPolicy;
 use crate::write::key_write::{Collision, KeyWrite};
 
@@ -217,9 +216,7 @@ impl Store<'_> {
         session: Option<&mut Session<'_>>,
     ) -> mongodb::error::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
-        let Shared {
-            collection, settings, ..
-        } = shared;
+        let (collection, settings) = shared.parts();
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
         let pipeline = fill(settings, key, id, items?);
         let options = FindOneAndUpdateOptions::builder()
