@@ -1,7 +1,7 @@
 //! The bucket pattern: appending, opening buckets, batches, removing with pages that move up, and deleting a key.
 //!
-//! Mirrors `crates/bucket/src/store.rs`, `store_many.rs`, `write.rs`, `action/remove_item.rs`,
-//! `action/delete_key.rs`, `rewrite.rs` and `layout.rs`: the filters, what the unique indexes refuse, the order of the
+//! Mirrors `write/store.rs`, `write/batch.rs`, `write/key_write.rs`, `write/removal.rs`, `write/delete.rs`,
+//! `form/chain.rs` and `form/layout.rs` of `crates/bucket/src`: the filters, what the unique indexes refuse, the order of the
 //! commands, and what is done about a collision. Whoever changes those changes [`append`], [`remove`] or [`delete`] here,
 //! too.
 //!

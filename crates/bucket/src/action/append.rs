@@ -42,8 +42,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs two
     /// more when it opens a bucket.
     ///
-    /// With an item id field a repeated item needs two or three. One more is needed by the first write of a repository,
-    /// which checks that the index exists, by a write that met another one at a full bucket, and by a write in a session.
+    /// With an item id field a repeated item needs two or three. The first write of a repository needs one more, to check
+    /// that the index exists. So does a write that met another one at a full bucket, and a write in a session.
     ///
     /// # Sessions and transactions
     /// As for [all actions](mongo_patterns_core::action#sessions-and-transactions). A conflict with another writer is

@@ -74,8 +74,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time can open a page
     ///   before the position, and later items then fill that page. The poller misses all of them.
-    /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), it misses items only where two writers open pages at the
-    ///   same moment, in the other order than their ids, or where the open page is among the older ones, as another
+    /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), it misses items in two cases only: two writers open
+    ///   pages at the same moment, in the other order than their ids; or the open page is among the older ones, as another
     ///   policy leaves it.
     /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
     ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either direction.

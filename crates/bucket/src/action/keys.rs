@@ -32,8 +32,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// trips, so it can be read slowly. A key that gets its first bucket, or loses its last one, while the stream is read
     /// may be returned or not.
     ///
-    /// A bucket whose `_id` has no key of the repository's type is an error that names it, and the next item of the stream
-    /// is the next key. Of the buckets whose `_id` is not a string, the first one is named. A hand-written `_id` that can
+    /// A bucket whose `_id` has no key of the repository's type is an error that names it. The next item of the stream is
+    /// the next key. Of the buckets whose `_id` is not a string, the first one is named. A hand-written `_id` that can
     /// be read as one of another key may be skipped: [`verify`](Self::verify) finds all of them.
     ///
     /// # Cost

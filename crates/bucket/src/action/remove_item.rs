@@ -24,7 +24,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// Every page but the last stays full: if the page of the item is full, the items behind it move up, in one
+    /// Every page but the last stays full: if the page of the item is full, the items after it move up, in one
     /// transaction. The pages keep their ids, and page tokens stay valid. A removed item can be appended again.
     ///
     /// # Cost
@@ -36,15 +36,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// In a transaction of the caller, everything runs in it. In a session without one, it works as without a session.
     ///
     /// # Cancel safety
-    /// The item is removed or not, and the items behind it move up with the removal or not at all. Call it again:
+    /// The item is removed or not, and the items after it move up with the removal or not at all. Call it again:
     /// [`found`](Removed::found) is `false` if the item is removed. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`Unsupported`] on a standalone when the page of the item is full, because a standalone has no
-    /// transactions, and when a bucket with fields that are not of the pattern would be removed; [`Configuration`] without
-    /// an item id field, [`InvalidKey`], [`InvalidItemId`], [`IndexMissing`], [`Contention`], and [`Corrupt`] when a bucket
-    /// violates the invariants.
+    /// With nothing changed: [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`],
+    /// [`IndexMissing`], [`Contention`], and [`Corrupt`] when a bucket violates the invariants. [`Unsupported`] on a
+    /// standalone, which has no transactions, when the page of the item is full. [`Unsupported`] also when a bucket with
+    /// fields that are not of the pattern would be removed.
     ///
     /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
     /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration

@@ -31,7 +31,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// moment, so it reads a key with findings again before it reports them.
     ///
     /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the repository
-    /// has a field for it, but not a field of another type than in yours.
+    /// has a field for it. It does not find other fields of a wrong type.
     ///
     /// # Cost
     /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts about

@@ -23,8 +23,8 @@ use crate::write::store::{Store, Stored};
 pub(crate) const BUCKETS: usize = 1000;
 pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 
-/// The number of pages from which a read whether a bucket is open costs less than a write that turns out to open one,
-/// which waits for the journal.
+/// The number of pages from which a batch first reads whether a bucket is open. Without the read, a write may turn out to
+/// open one, and wait for the journal.
 pub(crate) const READ_FROM: usize = 100;
 
 /// A batch of items of one key, and how much of it is stored.

@@ -1,4 +1,4 @@
-//! The removal of one item, after which the items behind it move up.
+//! The removal of one item, which moves the items after it up.
 //!
 //! # Design
 //!
@@ -114,7 +114,7 @@ impl Removal<'_> {
         lock_documents(&mut Steps::Run(Some(session)), &self.shared.collection, &filter).await
     }
 
-    /// In a transaction: removes the item, and moves the items behind it up.
+    /// In a transaction: removes the item, and moves the items after it up.
     async fn move_up(self, session: &mut Session<'_>) -> Result<bool> {
         let Some(found) = self.find(Some(&mut *session)).await? else {
             return Ok(false);
@@ -148,8 +148,8 @@ impl Removal<'_> {
     }
 }
 
-/// Reads the buckets from the one with this tail on. If the open bucket is before it, reads from the open bucket on,
-/// because the rewrite may leave one page that is not full, and a key has at most one. One to three round trips.
+/// Reads the buckets from the one with this tail on, or from the open bucket on if that is before it. The rewrite may leave
+/// one page that is not full, and a key has at most one. One to three round trips.
 ///
 /// # Errors
 /// [`Corrupt`](ErrorKind::Corrupt) when a document is no bucket of the key, and those of the driver.

@@ -1,7 +1,7 @@
 //! `append` and `append_many`.
 //!
-//! Mirrors `Store::run`, `upsert`, `upsert_again`, `is_repeated`, `attempt` and `fill` of `crates/bucket/src/store.rs`, and
-//! `StoreMany::run`, `fill`, `drop_repeated`, `insert` and `look` of `store_many.rs`. An upsert is two steps of the server:
+//! Mirrors `Store::run`, `upsert`, `retry_upsert`, `is_repeated`, `attempt` and `fill` of `crates/bucket/src/write/store.rs`, and
+//! `StoreBatch::run`, `fill`, `drop_repeated`, `insert` and `read_taken` of `write/batch.rs`. An upsert is two steps of the server:
 //! it looks for a bucket, and where it finds none it inserts one, which an index may refuse by then.
 
 use super::{Bucket, Buckets, Collision, Form, OPEN, Page, name, names_of};

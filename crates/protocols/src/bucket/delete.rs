@@ -1,6 +1,6 @@
 //! `delete_key`.
 //!
-//! Mirrors `delete` and `has_buckets` of `crates/bucket/src/action/delete_key.rs`. A `deleteMany` is many steps of the
+//! Mirrors `delete` and `has_buckets` of `crates/bucket/src/write/delete.rs`. A `deleteMany` is many steps of the
 //! server: one bucket after the other, in the order of their ids. It waits for a transaction that has written a bucket.
 //! When that transaction has deleted the bucket and inserted one with the same id, the server continues after this id,
 //! and so skips the new bucket.

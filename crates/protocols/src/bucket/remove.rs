@@ -1,8 +1,8 @@
 //! `remove_item`: from the open bucket by one command, and from a full one in a transaction, in which the items after it
 //! move up.
 //!
-//! Mirrors `Removal` of `crates/bucket/src/action/remove_item.rs`, `Chain::load`, `plan` and `changes` of `rewrite.rs`,
-//! `lay_out` of `layout.rs`, and `Changes::apply` and `transaction::run` of `crates/core`.
+//! Mirrors `Removal` of `crates/bucket/src/write/removal.rs` with its `load`, `plan` and `changes` of `form/chain.rs`,
+//! `lay_out` of `form/layout.rs`, and `Changes::apply` and `transaction::run` of `crates/core`.
 
 use super::{Bucket, Buckets, Form, OPEN, Page, name, names_of};
 use crate::world::Ran;
