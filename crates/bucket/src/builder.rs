@@ -11,7 +11,8 @@ use crate::repository::BucketRepository;
 use crate::settings::{self, IdPolicy, Settings};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Creates a builder of a repository over a collection, whose read preference, read concern and write concern it uses.
+    /// Creates a builder of a repository over a collection, whose read preference, read concern and write concern it
+    /// uses.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -99,8 +100,8 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         self
     }
 
-    /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of the call,
-    /// by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
+    /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of the
+    /// call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
     pub fn time_field(mut self, name: impl Into<String>) -> Self {
         self.time = Some(name.into());
         self
@@ -108,11 +109,11 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
 
     /// Sets the field of an item that identifies it among the items of its key, such as `tradeId` or `_id`.
     ///
-    /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the item is
-    /// stored. Single items can be found, changed and removed by their ids.
+    /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the item
+    /// is stored. Single items can be found, changed and removed by their ids.
     ///
-    /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as a UUID,
-    /// or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
+    /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as a
+    /// UUID, or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
     pub fn item_id_field(mut self, name: impl Into<String>) -> Self {
         self.item_id = Some(name.into());
         self

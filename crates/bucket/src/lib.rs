@@ -16,9 +16,9 @@
 //!     { type: "sell", ticker: "MDB", qty: 29, date: ISODate("2023-10-30T09:32:57.765Z") } ] }
 //! ```
 //!
-//! A page of a web site is then one document, and the indexes have a tenth of the entries. You choose the field names and
-//! the page size. The crate reads, and appends to, buckets that the manual's shell commands wrote, and they read its
-//! buckets.
+//! A page of a web site is then one document, and the indexes have a tenth of the entries. You choose the field names
+//! and the page size. The crate reads, and appends to, buckets that the manual's shell commands wrote, and they read
+//! its buckets.
 //!
 //! # Usage
 //!
@@ -61,18 +61,17 @@
 //!
 //! For any number of writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
 //!
-//! - When an append returns, its item is stored once, to the collection's write concern. After an error it is not stored,
-//!   unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - When an append returns, its item is stored once, to the collection's write concern. After an error it is not
+//!   stored, unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
 //! - A bucket never exceeds the page size, and its count is the number of its items.
-//! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index in
-//!   a hint, so that nothing is written where it is missing.
-//! - A call for a key reads and writes no bucket of another key, [whatever the key
-//!   contains](mongo_patterns_core::key).
-//! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in order:
-//!   `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open another
-//!   bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
-//!   [`IdPolicy::Monotonic`] this applies to the second of the newest bucket: after an item with a time in the far future,
-//!   all later buckets are in its second until then.
+//! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
+//!   in a hint, so that nothing is written where it is missing.
+//! - A call for a key reads and writes no bucket of another key, [whatever the key contains](mongo_patterns_core::key).
+//! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in
+//!   order: `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open
+//!   another bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
+//!   [`IdPolicy::Monotonic`] this applies to the second of the newest bucket: after an item with a time in the far
+//!   future, all later buckets are in its second until then.
 //! - With an [item id field](BucketRepositoryBuilder::item_id_field) every item is stored once, however often it is
 //!   appended: alone, in a batch, or by concurrent writers.
 //! - A document that violates these invariants (for example, one written by another program) is reported as
@@ -111,19 +110,19 @@
 //!
 //! # Indexes
 //!
-//! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each key.
-//! [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page size has
-//! its own.
+//! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each
+//! key. [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page
+//! size has its own.
 //!
-//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids of
-//! the items, with an entry for each item.
+//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
+//! of the items, with an entry for each item.
 //!
 //! On a sharded cluster, shard by the key field: every write, and every read but `page` and `count_pages`, has it.
 //!
 //! # Cookbook
 //!
-//! **A page of a web site, with links.** A [`PageToken`] is safe in a URL. It is a position, so it stays valid when pages
-//! are added:
+//! **A page of a web site, with links.** A [`PageToken`] is safe in a URL. It is a position, so it stays valid when
+//! pages are added:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::{BucketRepository, PageToken};
@@ -153,15 +152,16 @@
 //! # }
 //! ```
 //!
-//! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends only
-//! those items. Items that are more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be missed.
+//! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends
+//! only those items. Items that are more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be
+//! missed.
 //!
 //! **Items with any field names.** Items are stored as they are, whatever the names of their fields. But the driver's
-//! `Document` takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored, and
-//! cannot be read as a `Document`. Where items can have such fields, use `RawDocumentBuf` as the item type.
+//! `Document` takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored,
+//! and cannot be read as a `Document`. Where items can have such fields, use `RawDocumentBuf` as the item type.
 //!
-//! **An append together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the driver
-//! retries the transaction when writers conflict:
+//! **An append together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the
+//! driver retries the transaction when writers conflict:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::BucketRepository;
@@ -186,20 +186,20 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. With a closure
-//! that borrows, it does not compile there, with "implementation of `Send` is not general enough".
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. With a
+//! closure that borrows, it does not compile there, with "implementation of `Send` is not general enough".
 //!
-//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
-//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see [cancel
+//! safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does so for a stream of
 //! any keys, in bounded memory. A [`BatchingWriter`] does so for independent tasks that append to the same keys
 //! concurrently.
 //!
-//! **Idempotent retries.** When the connection breaks during an append, it is unknown whether the item is stored. If the
-//! items have ids, append the item again: [`already_there`](Appended::already_there) shows whether the first attempt stored
-//! it. The same ids find, replace, update and remove single items:
+//! **Idempotent retries.** When the connection breaks during an append, it is unknown whether the item is stored. If
+//! the items have ids, append the item again: [`already_there`](Appended::already_there) shows whether the first
+//! attempt stored it. The same ids find, replace, update and remove single items:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::BucketRepository;
@@ -230,22 +230,22 @@
 //! ```
 //!
 //! **From a flat collection.** Stop its writers, create an index that starts with the key field, and call
-//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). No document passes through the client. Invalid documents are
-//! refused before anything is written. If it is interrupted, call it again: it resumes.
+//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). No document passes through the client. Invalid documents
+//! are refused before anything is written. If it is interrupted, call it again: it resumes.
 //! [`migrate_to_flat`](BucketRepository::migrate_to_flat) migrates in the other direction.
 //!
-//! **A collection that other programs wrote, or damaged.** [`verify`](BucketRepository::verify) reports every problem with
-//! its document id, while others write. [`repair`](BucketRepository::repair) repairs them, a transaction a key, without
-//! losing an item, and reports what it could not repair. Try its dry run first. For a collection of the manual's shell
-//! commands, call `repair`, then `ensure_indexes`.
+//! **A collection that other programs wrote, or damaged.** [`verify`](BucketRepository::verify) reports every problem
+//! with its document id, while others write. [`repair`](BucketRepository::repair) repairs them, a transaction a key,
+//! without losing an item, and reports what it could not repair. Try its dry run first. For a collection of the
+//! manual's shell commands, call `repair`, then `ensure_indexes`.
 //!
 //! **Another page size.** Build the repository with the new size and call
-//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one. From some moment on, writers with
-//! the old size get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), with nothing stored: they continue with
-//! the new one. If it is interrupted, call it again: it resumes.
+//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one. From some moment on, writers
+//! with the old size get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), with nothing stored: they
+//! continue with the new one. If it is interrupted, call it again: it resumes.
 //!
-//! **Late items.** By default an item that opens a bucket opens it at its own time, as in the manual, possibly before other
-//! pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
+//! **Late items.** By default an item that opens a bucket opens it at its own time, as in the manual, possibly before
+//! other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
 //!
 //! **A collection that no other program can damage.** Pass [`validator`](BucketRepository::validator) to the server.
 

@@ -23,14 +23,14 @@ use crate::settings::Settings;
 /// A collection of buckets: the items of each key, one document a page.
 ///
 /// Items have any type that serde can serialize and deserialize. With `Document`, items with fields such as `$date` or
-/// `$oid`, which the driver takes for extended JSON, are stored but cannot be read. Use `RawDocumentBuf` where items can
-/// have such fields.
+/// `$oid`, which the driver takes for extended JSON, are stored but cannot be read. Use `RawDocumentBuf` where items
+/// can have such fields.
 ///
-/// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents and
-/// the guarantees.
+/// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents
+/// and the guarantees.
 ///
-/// Build one repository for a collection, and clone it. The clones share per-key locks, so that writes do not occupy the
-/// connections that a transaction of another clone needs.
+/// Build one repository for a collection, and clone it. The clones share per-key locks, so that writes do not occupy
+/// the connections that a transaction of another clone needs.
 pub struct BucketRepository<K, T> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (K, T)>,
@@ -137,9 +137,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the indexes that the repository relies on.
     ///
     /// The first is unique, on the key field, over the buckets that are not full. It guarantees at most one open bucket
-    /// for each key, and lets an append examine one document at any length of the history. With an
-    /// [item id field](crate::BucketRepositoryBuilder::item_id_field) there is a second one: unique, on the key field and
-    /// the ids of the items.
+    /// for each key, and lets an append examine one document at any length of the history. With an [item id
+    /// field](crate::BucketRepositoryBuilder::item_id_field) there is a second one: unique, on the key field and the
+    /// ids of the items.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -153,8 +153,8 @@ impl<K: Key, T> BucketRepository<K, T> {
         self.shared.index_plan()
     }
 
-    /// Returns a validator for the collection: a `$jsonSchema` of the stored form, and an `$expr` which requires that the
-    /// count is the number of items.
+    /// Returns a validator for the collection: a `$jsonSchema` of the stored form, and an `$expr` which requires that
+    /// the count is the number of items.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -168,8 +168,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// Pass it to `create_collection().validator(..)` or to the command `collMod`. Then no other program can store a
-    /// bucket that this crate reports as corrupt. Old buckets of a larger page size violate it: create it with the largest
-    /// page size in use, or set the validation level `moderate`.
+    /// bucket that this crate reports as corrupt. Old buckets of a larger page size violate it: create it with the
+    /// largest page size in use, or set the validation level `moderate`.
     pub fn validator(&self) -> Document {
         validator::validator::<K>(&self.shared.settings)
     }

@@ -9,8 +9,8 @@ use crate::form::token::{ItemToken, PageToken};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The `_id` of the bucket that the item opened. `None` when the item went to the open bucket, was not stored, or was
-    /// sent in one batch with [others](crate::BatchingWriter).
+    /// The `_id` of the bucket that the item opened. `None` when the item went to the open bucket, was not stored, or
+    /// was sent in one batch with [others](crate::BatchingWriter).
     pub opened: Option<String>,
     /// Whether an item with its id was stored before, so that nothing was stored now.
     pub already_there: bool,
@@ -65,11 +65,11 @@ pub struct DeletedKey {
 pub struct PageSlice<K, T> {
     /// The pages, in the requested order.
     pub pages: Vec<Bucket<K, T>>,
-    /// The token for [`after`](crate::action::Pages::after). `None` when there are fewer pages than the limit, so that no
-    /// more follow for now. When the pages end exactly at the limit, the next slice is empty.
+    /// The token for [`after`](crate::action::Pages::after). `None` when there are fewer pages than the limit, so that
+    /// no more follow for now. When the pages end exactly at the limit, the next slice is empty.
     pub next: Option<PageToken>,
-    /// The token for [`before`](crate::action::Pages::before). `None` at the start, or when there are fewer pages than the
-    /// limit.
+    /// The token for [`before`](crate::action::Pages::before). `None` at the start, or when there are fewer pages than
+    /// the limit.
     pub previous: Option<PageToken>,
 }
 
@@ -81,12 +81,11 @@ pub struct ItemPage<T> {
     pub items: Vec<T>,
     /// The token for [`after`](crate::action::Items::after). `None` when no more items follow for now.
     pub next: Option<ItemToken>,
-    /// The token for [`before`](crate::action::GetItemPage::before). `None` when nothing was read or skipped before these
-    /// items. The page before can be empty.
+    /// The token for [`before`](crate::action::GetItemPage::before). `None` when nothing was read or skipped before
+    /// these items. The page before can be empty.
     pub previous: Option<ItemToken>,
-    /// The position after the last of these items, also when no more follow for now, to
-    /// [poll for later items](crate::BucketRepository::items). Without items it is the given token, if there was
-    /// one.
+    /// The position after the last of these items, also when no more follow for now, to [poll for later
+    /// items](crate::BucketRepository::items). Without items it is the given token, if there was one.
     pub last_token: Option<ItemToken>,
 }
 

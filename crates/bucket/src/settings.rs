@@ -11,21 +11,22 @@ use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::doc;
 
-/// The policy that decides which second a new bucket has in its `_id`, and so its position among the buckets of its key.
+/// The policy that decides which second a new bucket has in its `_id`, and so its position among the buckets of its
+/// key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdPolicy {
-    /// The second of the item that opens the bucket, as in MongoDB's manual. An open needs no further round trip. A late
-    /// item that opens a bucket opens it among older ones.
+    /// The second of the item that opens the bucket, as in MongoDB's manual. An open needs no further round trip. A
+    /// late item that opens a bucket opens it among older ones.
     #[default]
     ItemTime,
-    /// The same second, but never before a bucket of the key that existed when the append was called. So pages are in the
-    /// order in which they were opened, and a late item goes to the end. Two buckets that different writers open at the
-    /// same moment can be in either order. An open needs two more round trips: an update that finds no open bucket, and a
-    /// read of the newest one.
+    /// The same second, but never before a bucket of the key that existed when the append was called. So pages are in
+    /// the order in which they were opened, and a late item goes to the end. Two buckets that different writers open at
+    /// the same moment can be in either order. An open needs two more round trips: an update that finds no open bucket,
+    /// and a read of the newest one.
     ///
-    /// While items are not later than the newest bucket, new buckets get suffixes of its second. After 1,000,000 buckets
-    /// of one second, an append that would open another one returns
+    /// While items are not later than the newest bucket, new buckets get suffixes of its second. After 1,000,000
+    /// buckets of one second, an append that would open another one returns
     /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime).
     Monotonic,
 }

@@ -35,15 +35,16 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// - With an [item id field](crate::BucketRepositoryBuilder::item_id_field) it is idempotent: an item whose id is
     ///   stored anywhere in the history of the key is not stored again, and reported as
     ///   [`already_there`](Appended::already_there).
-    /// - Safe for concurrent writers: a bucket never exceeds the page size, and a key never has more than one open bucket.
+    /// - Safe for concurrent writers: a bucket never exceeds the page size, and a key never has more than one open
+    ///   bucket.
     ///
     /// # Cost
     /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at the
-    /// same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs two
-    /// more when it opens a bucket.
+    /// same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs
+    /// two more when it opens a bucket.
     ///
-    /// With an item id field a repeated item needs two or three. The first write of a repository needs one more, to check
-    /// that the index exists. So does a write that met another one at a full bucket, and a write in a session.
+    /// With an item id field a repeated item needs two or three. The first write of a repository needs one more, to
+    /// check that the index exists. So does a write that met another one at a full bucket, and a write in a session.
     ///
     /// # Sessions and transactions
     /// As for [all actions](mongo_patterns_core::action#sessions-and-transactions). A conflict with another writer is

@@ -14,8 +14,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// [`append_many`](Self::append_many) does, several keys concurrently.
     ///
     /// Items of one key are stored in the order of the stream. Reads return them in the order that
-    /// [`append_many`](Self::append_many) describes. Memory is bounded for any length of the stream: the stream is
-    /// read as fast as items can be stored.
+    /// [`append_many`](Self::append_many) describes. Memory is bounded for any length of the stream: the stream is read
+    /// as fast as items can be stored.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -30,22 +30,22 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// That of [`append_many`](Self::append_many), for each key and each time that the buffer is full. A stream that is
-    /// sorted by key, and a larger buffer, need fewer round trips. A key that has 300 pages is sent at once, without the
-    /// items that do not fill a page. The next items are read and encoded concurrently.
+    /// sorted by key, and a larger buffer, need fewer round trips. A key that has 300 pages is sent at once, without
+    /// the items that do not fill a page. The next items are read and encoded concurrently.
     ///
     /// # Cancel safety
-    /// Of each key, a prefix of its items in the stream is stored. Items that were read from the stream and not stored are
-    /// dropped with the future. With an item id field, call it again with the whole stream. Without one, a second call can
-    /// store items twice.
+    /// Of each key, a prefix of its items in the stream is stored. Items that were read from the stream and not stored
+    /// are dropped with the future. With an item id field, call it again with the whole stream. Without one, a second
+    /// call can store items twice.
     ///
     /// # Errors
-    /// Those of [`append_many`](Self::append_many). The first one ends it. Then a prefix of each key's items in the stream
-    /// is stored. The error has the [key](Error::key) that failed. Its [`stored_count`](Error::stored_count) is the
-    /// position in the stream, from 0, of that key's first item that is not stored.
+    /// Those of [`append_many`](Self::append_many). The first one ends it. Then a prefix of each key's items in the
+    /// stream is stored. The error has the [key](Error::key) that failed. Its [`stored_count`](Error::stored_count) is
+    /// the position in the stream, from 0, of that key's first item that is not stored.
     ///
     /// An item that cannot be appended ([`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode)) ends the stream. The items before it, of
-    /// all keys, are stored first, and [`stored_count`](Error::stored_count) is its position in the stream.
+    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode)) ends the stream. The items before
+    /// it, of all keys, are stored first, and [`stored_count`](Error::stored_count) is its position in the stream.
     pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
     where
         S: Stream<Item = (K, T)> + Send + 'a,

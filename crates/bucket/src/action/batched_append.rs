@@ -15,8 +15,8 @@ use crate::write::batching::{self, BatchingWriter, Queues};
 impl<K: Key, T> BucketRepository<K, T> {
     /// Creates a writer that sends the appends of many tasks to one key in batches.
     ///
-    /// Use it where tasks of one process append to the same keys concurrently. With 64 tasks on one key, it needs far less
-    /// than one round trip for each append. A single append is the same command as [`append`](Self::append).
+    /// Use it where tasks of one process append to the same keys concurrently. With 64 tasks on one key, it needs far
+    /// less than one round trip for each append. A single append is the same command as [`append`](Self::append).
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -40,8 +40,8 @@ impl<K: Key, T: Serialize> BatchingWriter<K, T> {
     /// Items of one key are stored in the order in which their actions are first polled. Reads return them in the order
     /// that [`append_many`](BucketRepository::append_many) describes.
     ///
-    /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be stored
-    /// fails alone: the other items of its batch are sent again without it.
+    /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be
+    /// stored fails alone: the other items of its batch are sent again without it.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -59,9 +59,9 @@ impl<K: Key, T: Serialize> BatchingWriter<K, T> {
     /// ```
     ///
     /// # Cancel safety
-    /// After the first poll of its future, a task of the writer stores the item also when the future is dropped. Only its
-    /// result is lost: with an item id field, append the item again to learn it. The appends of other callers are not
-    /// affected.
+    /// After the first poll of its future, a task of the writer stores the item also when the future is dropped. Only
+    /// its result is lost: with an item id field, append the item again to learn it. The appends of other callers are
+    /// not affected.
     ///
     /// # Panics
     /// When it is awaited outside of a tokio runtime.

@@ -28,13 +28,13 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - When it returns, all buckets that existed at the call are deleted, also if another process moved items between
     ///   them concurrently.
     /// - An item that is appended concurrently is deleted, or stored in a new bucket. An item is never left in part. A
-    ///   batch of this process's clones of the repository is deleted or stored as a whole. A batch of several commands of
-    ///   another process, or in a session, can lose the items of its first commands.
+    ///   batch of this process's clones of the repository is deleted or stored as a whole. A batch of several commands
+    ///   of another process, or in a session, can lose the items of its first commands.
     /// - Outside of a transaction the buckets are deleted one after the other, and readers can see a part of them.
     ///
     /// # Cost
-    /// Two round trips: `deleteMany`, and a read that finds no bucket any more. Both are repeated while it finds one. One
-    /// round trip in a transaction. The server examines the buckets of the key.
+    /// Two round trips: `deleteMany`, and a read that finds no bucket any more. Both are repeated while it finds one.
+    /// One round trip in a transaction. The server examines the buckets of the key.
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller all buckets are deleted at once, in one round trip, or none. The server ends a
@@ -46,9 +46,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey) with nothing deleted,
-    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention) when other writers append to the key for as long as the
-    /// [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the driver.
-    /// Some buckets can be deleted then: call it again.
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention) when other writers append to the key for as long as
+    /// the [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the
+    /// driver. Some buckets can be deleted then: call it again.
     pub fn delete_key<Q>(&self, key: &Q) -> DeleteKey<'_>
     where
         K: Borrow<Q>,

@@ -28,10 +28,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when an existing index
-    /// conflicts, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of the
-    /// collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a
-    /// view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when a key has
-    /// several open buckets.
+    /// conflicts, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of
+    /// the collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it
+    /// is a view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when a
+    /// key has several open buckets.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
         EnsureIndexes::new(Ensure {

@@ -24,11 +24,11 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Reads the items of a key, independently of the size of their buckets: as a [`stream`](Items::stream), or as a
     /// [`page`](Items::page) of any size. A range of time, a position and a limit restrict them.
     ///
-    /// Items are returned in the order of the pages, and within each page in the order in which they were stored, or in the
-    /// reverse of that. This is the order of the appends only with
+    /// Items are returned in the order of the pages, and within each page in the order in which they were stored, or in
+    /// the reverse of that. This is the order of the appends only with
     /// [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), or when the times of the items ascend. With
-    /// [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time that opens a page opens
-    /// it among the older ones. Items are never sorted by their times.
+    /// [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time that opens a page
+    /// opens it among the older ones. Items are never sorted by their times.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -49,8 +49,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It holds no cursor on the server between round trips, so it can be read slowly. Each page is returned as it is when
-    /// it is read: items that are appended concurrently may be in it or not, and none is returned twice.
+    /// It holds no cursor on the server between round trips, so it can be read slowly. Each page is returned as it is
+    /// when it is read: items that are appended concurrently may be in it or not, and none is returned twice.
     ///
     /// # Polling
     /// A program polls for items that are appended later by passing the [`last_token`](ItemPage::last_token) of each
@@ -72,16 +72,17 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// It returns each item once that is stored after the position, and misses the others:
     ///
-    /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time can open a page
-    ///   before the position, and later items then fill that page. The poller misses all of them.
+    /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time can open a
+    ///   page before the position, and later items then fill that page. The poller misses all of them.
     /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), it misses items in two cases only: two writers open
-    ///   pages at the same moment, in the other order than their ids; or the open page is among the older ones, as another
-    ///   policy leaves it.
+    ///   pages at the same moment, in the other order than their ids; or the open page is among the older ones, as
+    ///   another policy leaves it.
     /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
-    ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either direction.
+    ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either
+    ///   direction.
     ///
-    /// A program that must miss nothing gives its items an [id](crate::BucketRepositoryBuilder::item_id_field), and reads a
-    /// [range of time](Items::from) again that is as long as items can be late.
+    /// A program that must miss nothing gives its items an [id](crate::BucketRepositoryBuilder::item_id_field), and
+    /// reads a [range of time](Items::from) again that is as long as items can be late.
     ///
     /// # Cost
     /// One round trip for about 1000 items, in which the server examines the pages that it returns. With a limit, it
@@ -91,9 +92,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Of a page, and as the last item of a stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0 and an
-    /// empty range of time, [`Configuration`](ErrorKind::Configuration) for a range of time without a
-    /// [time field](crate::BucketRepositoryBuilder::time_field), [`InvalidKey`](ErrorKind::InvalidKey),
+    /// Of a page, and as the last item of a stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0
+    /// and an empty range of time, [`Configuration`](ErrorKind::Configuration) for a range of time without a [time
+    /// field](crate::BucketRepositoryBuilder::time_field), [`InvalidKey`](ErrorKind::InvalidKey),
     /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for stored documents.
     pub fn items<Q>(&self, key: &Q) -> Items<'_, K, T>
     where
@@ -150,9 +151,9 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// The server sends only the items of the range. It examines the pages that contain them, and those of up to three
     /// times [`allowed_lateness`](Self::allowed_lateness) before them.
     ///
-    /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two round
-    /// trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than the items, as
-    /// after many removals: then it examines the pages in between too.
+    /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two
+    /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than the
+    /// items, as after many removals: then it examines the pages in between too.
     pub fn from(mut self, time: impl Into<DateTime>) -> Self {
         self.range.from = Some(time.into());
         self
@@ -169,9 +170,9 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
 
     /// Sets how much items of a key can be out of time order; one hour by default.
     ///
-    /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than that of
-    /// an item that was appended before it. **They may miss one that is later than that**, and others near it. It matters
-    /// for a range of time only. For a key with many pages an hour, a shorter time is cheaper.
+    /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than
+    /// that of an item that was appended before it. **They may miss one that is later than that**, and others near it.
+    /// It matters for a range of time only. For a key with many pages an hour, a shorter time is cheaper.
     ///
     /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
     /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
@@ -184,8 +185,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Returns the items after this position, in the requested order. `None` means from the start. Request the range of
     /// time and the order with which the token was made.
     ///
-    /// The position stays valid while items are appended. Items that are concurrently removed from its page, or before it,
-    /// move the others, and as many can be missed or returned again.
+    /// The position stays valid while items are appended. Items that are concurrently removed from its page, or before
+    /// it, move the others, and as many can be missed or returned again.
     ///
     /// # Cost
     /// None: the server starts at the page.
@@ -197,8 +198,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Skips this many items first.
     ///
     /// # Cost
-    /// For more items than a bucket has, one round trip more for up to 4000 pages. The server examines the skipped pages,
-    /// and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
+    /// For more items than a bucket has, one round trip more for up to 4000 pages. The server examines the skipped
+    /// pages, and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
     pub fn skip(mut self, items: u64) -> Self {
         self.skip = items;
         self
@@ -244,8 +245,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Returns a page of these items, with tokens for the next and the previous one.
     ///
     /// # Cost
-    /// One round trip if the buckets are full, as this crate leaves them, and what the setters add. The server sends whole
-    /// buckets, without the items outside of the range of time.
+    /// One round trip if the buckets are full, as this crate leaves them, and what the setters add. The server sends
+    /// whole buckets, without the items outside of the range of time.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.

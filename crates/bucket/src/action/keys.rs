@@ -29,26 +29,26 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// It reads the key from the `_id`, not from the key field. The stream holds no cursor on the server between round
-    /// trips, so it can be read slowly. A key that gets its first bucket, or loses its last one, while the stream is read
-    /// may be returned or not.
+    /// trips, so it can be read slowly. A key that gets its first bucket, or loses its last one, while the stream is
+    /// read may be returned or not.
     ///
-    /// A bucket whose `_id` has no key of the repository's type is an error that names it. The next item of the stream is
-    /// the next key. Of the buckets whose `_id` is not a string, the first one is named. A hand-written `_id` that can
-    /// be read as one of another key may be skipped: [`verify`](Self::verify) finds all of them.
+    /// A bucket whose `_id` has no key of the repository's type is an error that names it. The next item of the stream
+    /// is the next key. Of the buckets whose `_id` is not a string, the first one is named. A hand-written `_id` that
+    /// can be read as one of another key may be skipped: [`verify`](Self::verify) finds all of them.
     ///
     /// # Cost
-    /// A loose scan of the `_id` index, which skips the other buckets of a key. The server examines no documents, and at
-    /// most about 16 index entries a key. One round trip returns up to 1000 keys that have a bucket or two each, and one key
-    /// where keys have hundreds of buckets. This process holds at most 1000 keys in memory. On a sharded cluster each round
-    /// trip reads from every shard, and examines documents in place of index entries.
+    /// A loose scan of the `_id` index, which skips the other buckets of a key. The server examines no documents, and
+    /// at most about 16 index entries a key. One round trip returns up to 1000 keys that have a bucket or two each, and
+    /// one key where keys have hundreds of buckets. This process holds at most 1000 keys in memory. On a sharded
+    /// cluster each round trip reads from every shard, and examines documents in place of index entries.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) for a bucket that names no key, after which the stream
-    /// continues. [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey) for [`after`](Keys::after), and those of the
-    /// driver, as the last item of the stream.
+    /// continues. [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey) for [`after`](Keys::after), and those of
+    /// the driver, as the last item of the stream.
     pub fn keys(&self) -> Keys<'_, K> {
         Keys {
             shared: self.shared(),

@@ -12,8 +12,8 @@ use crate::repository::{BucketRepository, Shared};
 use crate::results::{Migrated, MigrationPlan};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Migrates a flat collection, one document an item, into this repository's buckets. The server does the work, and no
-    /// document passes through the client.
+    /// Migrates a flat collection, one document an item, into this repository's buckets. The server does the work, and
+    /// no document passes through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -31,59 +31,58 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// The items of each key are in the order of their [time](crate::BucketRepositoryBuilder::time_field), and of their
-    /// `_id` where times are equal. They fill whole buckets, and the rest is in one that stays open. The buckets are exactly
-    /// those that appends would have written. An item is the flat document without its key field and its `_id`, whatever
-    /// the names of its fields. The repository's indexes are created. The flat collection is only read: drop it when you
-    /// like.
+    /// `_id` where times are equal. They fill whole buckets, and the rest is in one that stays open. The buckets are
+    /// exactly those that appends would have written. An item is the flat document without its key field and its `_id`,
+    /// whatever the names of its fields. The repository's indexes are created. The flat collection is only read: drop
+    /// it when you like.
     ///
     /// # Requirements
-    /// Stop the writers of the flat collection, and do not write to the migrated keys in the buckets before the migration
-    /// has finished. Both collections must be in one database.
+    /// Stop the writers of the flat collection, and do not write to the migrated keys in the buckets before the
+    /// migration has finished. Both collections must be in one database.
     ///
     /// The flat collection may be a view. A view has no indexes of its own, so it is migrated as a single chunk.
     ///
-    /// With an index of the flat collection that starts with the key field, the migration runs in chunks of about 100,000
-    /// items. Then it reports its progress, and a resumed call does not repeat finished chunks. Without one, there is a
-    /// single chunk. All items of one key are in one chunk.
+    /// With an index of the flat collection that starts with the key field, the migration runs in chunks of about
+    /// 100,000 items. Then it reports its progress, and a resumed call does not repeat finished chunks. Without one,
+    /// there is a single chunk. All items of one key are in one chunk.
     ///
     /// # Interruptions
     /// Run it again, with the same settings, until it returns. However often the process is killed, or the future is
-    /// dropped, no item is lost or duplicated. The collection `mongo_patterns_moves` of the database has the progress, in
-    /// one document with the target's name as its `_id`. The document stays, so that a finished migration is recognized,
-    /// and another call changes nothing.
+    /// dropped, no item is lost or duplicated. The collection `mongo_patterns_moves` of the database has the progress,
+    /// in one document with the target's name as its `_id`. The document stays, so that a finished migration is
+    /// recognized, and another call changes nothing.
     ///
     /// To start again from scratch, empty the target.
     ///
     /// # Cost
-    /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk needs
-    /// four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
+    /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
+    /// needs four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated. Call
-    /// it again with the same settings: it resumes.
+    /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
+    /// Call it again with the same settings: it resumes.
     ///
     /// # Errors
     /// With these, nothing is written:
     ///
     /// - [`Configuration`]: the repository has no time field, or a name is invalid.
-    /// - [`InvalidArgument`]: the collections are the same, or of two databases; or an
-    ///   unfinished migration into these buckets has other settings.
-    /// - [`InvalidKey`], [`InvalidTime`],
-    ///   [`InvalidItemId`]: documents have none that is valid, or an item id twice in a key. The
-    ///   error has their number, and names one [document](mongo_patterns_core::Error::document_id).
+    /// - [`InvalidArgument`]: the collections are the same, or of two databases; or an unfinished migration into these
+    ///   buckets has other settings.
+    /// - [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`]: documents have none that is valid, or an item id twice in
+    ///   a key. The error has their number, and names one [document](mongo_patterns_core::Error::document_id).
     /// - [`TooLarge`]: pages would exceed 16 MiB.
     /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
-    /// - [`Unsupported`]: the server is older than MongoDB 5.0; or keys are UUIDs, and
-    ///   server-side JavaScript is disabled.
+    /// - [`Unsupported`]: the server is older than MongoDB 5.0; or keys are UUIDs, and server-side JavaScript is
+    ///   disabled.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
-    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in
-    ///   the flat collection, because another program wrote to one of them. The next call migrates everything again, and
-    ///   inserts what is missing. It removes and changes nothing. So if documents were added to keys that were migrated
-    ///   already, empty the target first.
+    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection,
+    ///   because another program wrote to one of them. The next call migrates everything again, and inserts what is
+    ///   missing. It removes and changes nothing. So if documents were added to keys that were migrated already, empty
+    ///   the target first.
     /// - [`DuplicateKey`]: another program opened a bucket of a key before it was migrated.
     /// - [`Contention`]: another call has taken over the migration.
     /// - Those of the driver. The items are stored at most once, also if the outcome of the last command is unknown.
@@ -135,14 +134,15 @@ impl<'a> MigrateFromFlat<'a> {
         self
     }
 
-    /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless it is
-    /// the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
+    /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless it
+    /// is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
     pub fn keep_ids(mut self) -> Self {
         self.keep_ids = true;
         self
     }
 
-    /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is migrated.
+    /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is
+    /// migrated.
     pub fn allow_non_empty_target(mut self) -> Self {
         self.allow_non_empty_target = true;
         self
@@ -157,8 +157,8 @@ impl<'a> MigrateFromFlat<'a> {
     /// Runs the checks, and lists every command that the migration would send. Writes nothing.
     ///
     /// # Cost
-    /// The server reads the flat collection twice: to check it, and to find and count the chunks. A chunk needs two round
-    /// trips.
+    /// The server reads the flat collection twice: to check it, and to find and count the chunks. A chunk needs two
+    /// round trips.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.

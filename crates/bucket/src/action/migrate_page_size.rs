@@ -7,7 +7,8 @@ use crate::repository::{BucketRepository, Shared};
 use crate::results::MigratedPageSize;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Migrates a live collection from this page size to the repository's: its index, its open buckets, and its old pages.
+    /// Migrates a live collection from this page size to the repository's: its index, its open buckets, and its old
+    /// pages.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -20,34 +21,33 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// From some moment on, writers with the old page size get [`IndexMissing`], with nothing
-    /// stored. They continue with the new one. No acknowledged write is lost. Readers of either size work all the time. The
-    /// old index is the only one that is dropped, and only with exactly its definition.
+    /// From some moment on, writers with the old page size get [`IndexMissing`], with nothing stored. They continue
+    /// with the new one. No acknowledged write is lost. Readers of either size work all the time. The old index is the
+    /// only one that is dropped, and only with exactly its definition.
     ///
-    /// - To larger pages: all keys are rewritten while writers with the old size continue. Then the old index is dropped,
-    ///   concurrent changes are rewritten, and the new index is created. In between nobody can append.
-    /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with the
-    ///   new size continue.
+    /// - To larger pages: all keys are rewritten while writers with the old size continue. Then the old index is
+    ///   dropped, concurrent changes are rewritten, and the new index is created. In between nobody can append.
+    /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with
+    ///   the new size continue.
     ///
-    /// Call it with a separate client, or with one of more connections than tasks write, as a [repair](Self::repair). If it
-    /// is interrupted, call it again: it resumes. Other findings of a key are [repaired](Self::repair) when its pages are
-    /// rewritten.
+    /// Call it with a separate client, or with one of more connections than tasks write, as a [repair](Self::repair).
+    /// If it is interrupted, call it again: it resumes. Other findings of a key are [repaired](Self::repair) when its
+    /// pages are rewritten.
     ///
     /// # Cost
-    /// That of [`repair`](Self::repair), for each key that has more pages than it needs, or pages that are too large. To
-    /// larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
+    /// That of [`repair`](Self::repair), for each key that has more pages than it needs, or pages that are too large.
+    /// To larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten
-    /// as a whole or not at all. While the old index is dropped and the new one is not created yet, appends fail.
-    /// Call it again: it resumes.
+    /// as a whole or not at all. While the old index is dropped and the new one is not created yet, appends fail. Call
+    /// it again: it resumes.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] when the sizes are equal, or the old one is
-    /// invalid, and [`Unsupported`] on a standalone server. Before an index is changed:
-    /// [`IndexMismatch`] when the old index has another definition, and, to larger pages,
-    /// [`Corrupt`] when a key cannot be rewritten without a guess, as for [`repair`](Self::repair). To
-    /// smaller pages this error comes at the end, when all other keys are rewritten.
+    /// With nothing changed: [`InvalidArgument`] when the sizes are equal, or the old one is invalid, and
+    /// [`Unsupported`] on a standalone server. Before an index is changed: [`IndexMismatch`] when the old index has
+    /// another definition, and, to larger pages, [`Corrupt`] when a key cannot be rewritten without a guess, as for
+    /// [`repair`](Self::repair). To smaller pages this error comes at the end, when all other keys are rewritten.
     ///
     /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
     /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument

@@ -11,8 +11,8 @@ use crate::repository::{BucketRepository, Shared};
 use crate::results::{Migrated, MigrationPlan};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Migrates all items of this repository into a flat collection, one document an item. The server does the work, and
-    /// no document passes through the client.
+    /// Migrates all items of this repository into a flat collection, one document an item. The server does the work,
+    /// and no document passes through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -27,18 +27,18 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is that of the item
-    /// if the item has one, as after a migration that [kept them](crate::action::MigrateFromFlat::keep_ids). Otherwise it
-    /// is that of the bucket, `_`, and the position in it from 0: `123_1698335223_0`. The buckets are only read: drop them
-    /// when you like.
+    /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is that of the
+    /// item if the item has one, as after a migration that [kept them](crate::action::MigrateFromFlat::keep_ids).
+    /// Otherwise it is that of the bucket, `_`, and the position in it from 0: `123_1698335223_0`. The buckets are only
+    /// read: drop them when you like.
     ///
-    /// Stop the writers of the buckets and of the flat collection first. Both must be in one database. For interruptions
-    /// and cost see [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the
+    /// Stop the writers of the buckets and of the flat collection first. Both must be in one database. For
+    /// interruptions and cost see [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the
     /// buckets. It needs no other index, and MongoDB 4.4.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated. Call
-    /// it again with the same settings: it resumes.
+    /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
+    /// Call it again with the same settings: it resumes.
     ///
     /// # Errors
     /// With these, nothing is written. The error has the number of the documents or items:
@@ -47,15 +47,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`Encode`](mongo_patterns_core::ErrorKind::Encode): items are not documents.
     /// - [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey): items have a field with the key field's name, and
     ///   another value in it.
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): items have an `_id` that another item has, or
-    ///   that no document can have.
+    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): items have an `_id` that another item has,
+    ///   or that no document can have.
     /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the flat collection has documents; see
     ///   [`allow_non_empty_target`](MigrateToFlat::allow_non_empty_target).
-    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`migrate_from_flat`](Self::migrate_from_flat), and
-    ///   `Unsupported` when the flat collection is a view.
+    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`migrate_from_flat`](Self::migrate_from_flat),
+    ///   and `Unsupported` when the flat collection is a view.
     ///
-    /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the migration is unfinished, and can be
-    /// run again, as there.
+    /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the migration is unfinished, and can
+    /// be run again, as there.
     pub fn migrate_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateToFlat<'_> {
         MigrateToFlat {
             shared: self.shared(),
@@ -106,7 +106,8 @@ impl<'a> MigrateToFlat<'a> {
     /// Runs the checks, and lists every command that the migration would send. Writes nothing.
     ///
     /// # Cost
-    /// The server reads the buckets twice: to check them, and to find and count the chunks. A chunk needs two round trips.
+    /// The server reads the buckets twice: to check them, and to find and count the chunks. A chunk needs two round
+    /// trips.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.

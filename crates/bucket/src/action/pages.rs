@@ -86,8 +86,8 @@ impl<K, T> Pages<'_, K, T> {
         self
     }
 
-    /// Orders the pages, and so the meaning of after and before, from the newest to the oldest. The items of a page stay
-    /// in the order in which they were stored.
+    /// Orders the pages, and so the meaning of after and before, from the newest to the oldest. The items of a page
+    /// stay in the order in which they were stored.
     pub fn newest_first(mut self) -> Self {
         self.newest_first = true;
         self

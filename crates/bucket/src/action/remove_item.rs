@@ -9,8 +9,8 @@ use crate::write::one_item::OneItem;
 use crate::write::removal::Removal;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Removes the item of a key with this id, if it exists. Requires an
-    /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
+    /// Removes the item of a key with this id, if it exists. Requires an [item id
+    /// field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -28,9 +28,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// transaction. The pages keep their ids, and page tokens stay valid. A removed item can be appended again.
     ///
     /// # Cost
-    /// Two round trips when the item is in the open bucket. Otherwise about six, in which all pages from the item's to the
-    /// last are read and rewritten at once. Use another schema where old items of long histories are removed all the time.
-    /// One round trip if the item does not exist.
+    /// Two round trips when the item is in the open bucket. Otherwise about six, in which all pages from the item's to
+    /// the last are read and rewritten at once. Use another schema where old items of long histories are removed all
+    /// the time. One round trip if the item does not exist.
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller, everything runs in it. In a session without one, it works as without a session.
@@ -43,8 +43,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Errors
     /// With nothing changed: [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`],
     /// [`IndexMissing`], [`Contention`], and [`Corrupt`] when a bucket violates the invariants. [`Unsupported`] on a
-    /// standalone, which has no transactions, when the page of the item is full. [`Unsupported`] also when a bucket with
-    /// fields that are not of the pattern would be removed.
+    /// standalone, which has no transactions, when the page of the item is full. [`Unsupported`] also when a bucket
+    /// with fields that are not of the pattern would be removed.
     ///
     /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
     /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration

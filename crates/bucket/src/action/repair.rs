@@ -13,8 +13,8 @@ use crate::repair::scan::{OnProgress, Scan};
 use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Repairs the findings of [`verify`](Self::verify), key by key, as far as that needs no guess and loses no item. The
-    /// stream returns each key with findings, with what was changed and what was not repaired.
+    /// Repairs the findings of [`verify`](Self::verify), key by key, as far as that needs no guess and loses no item.
+    /// The stream returns each key with findings, with what was changed and what was not repaired.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -37,37 +37,37 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - Counts become the numbers of items. Empty buckets are removed.
     /// - From the first page with too many or too few items on, all items of the key are put into full pages, in their
     ///   order. So several open buckets become one.
-    /// - An `_id` gets the encoded key and ten digits. A second before 1970 becomes the first second. An `_id` without a
-    ///   valid second gets that of the bucket's first item, by the time field.
+    /// - An `_id` gets the encoded key and ten digits. A second before 1970 becomes the first second. An `_id` without
+    ///   a valid second gets that of the bucket's first item, by the time field.
     /// - A missing key field is set from the `_id`.
-    /// - Of items that are equal byte by byte and have the same
-    ///   [id](crate::BucketRepositoryBuilder::item_id_field), one is kept.
-    /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and are
-    ///   reported in [`left`](Repaired::left).
+    /// - Of items that are equal byte by byte and have the same [id](crate::BucketRepositoryBuilder::item_id_field),
+    ///   one is kept.
+    /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and
+    ///   are reported in [`left`](Repaired::left).
     /// - Fields that are not of the pattern stay in their buckets.
     ///
-    /// Each key is repaired in one transaction. So others may write concurrently, and no reader sees a partly repaired key.
-    /// When this process ends early, some keys are repaired and the others are unchanged: run it again. It may then have to
-    /// wait for the server to end an abandoned transaction, which takes up to 60 seconds.
+    /// Each key is repaired in one transaction. So others may write concurrently, and no reader sees a partly repaired
+    /// key. When this process ends early, some keys are repaired and the others are unchanged: run it again. It may
+    /// then have to wait for the server to end an abandoned transaction, which takes up to 60 seconds.
     ///
-    /// A write to a key waits on the server while the key's transaction is running, and occupies its connection. If as many
-    /// tasks write as the client has connections (10 by default), the transaction may get none, until the server ends it
-    /// after 60 seconds. Repair with a separate client, or give the client more connections.
+    /// A write to a key waits on the server while the key's transaction is running, and occupies its connection. If as
+    /// many tasks write as the client has connections (10 by default), the transaction may get none, until the server
+    /// ends it after 60 seconds. Repair with a separate client, or give the client more connections.
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips for each key with findings. The buckets of such a key are
     /// read into memory as a whole. Those that change are written in one transaction, which the server ends after 60
-    /// seconds. This process holds the names of such keys in memory, and the findings of buckets whose key field has no key
-    /// of the type. A dry run needs one more round trip for a key whose buckets are read apart.
+    /// seconds. This process holds the names of such keys in memory, and the findings of buckets whose key field has no
+    /// key of the type. A dry run needs one more round trip for a key whose buckets are read apart.
     ///
     /// # Cancel safety
-    /// Each key is repaired as a whole or not at all: the running transactions have no effect, unless their commits have
-    /// begun. Call it again: it repairs the rest.
+    /// Each key is repaired as a whole or not at all: the running transactions have no effect, unless their commits
+    /// have begun. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// [`Unsupported`] on a standalone server, with nothing changed, except in a
-    /// [dry run](Repair::dry_run). [`InvalidKey`], [`Contention`], and those
-    /// of the driver, as the last item of the stream. Each key is then repaired, or unchanged.
+    /// [`Unsupported`] on a standalone server, with nothing changed, except in a [dry run](Repair::dry_run).
+    /// [`InvalidKey`], [`Contention`], and those of the driver, as the last item of the stream. Each key is then
+    /// repaired, or unchanged.
     ///
     /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
     /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
@@ -123,8 +123,8 @@ impl<'a, K: Key> Repair<'a, K> {
         self
     }
 
-    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first call
-    /// comes after the server has read and sorted all.
+    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
+    /// call comes after the server has read and sorted all.
     pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
@@ -134,8 +134,8 @@ impl<'a, K: Key> Repair<'a, K> {
     /// locks no key and runs no transaction.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
-    /// may have keys locked: poll it again, or drop it, before other calls of the same repository.
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
+    /// it may have keys locked: poll it again, or drop it, before other calls of the same repository.
     /// [`repair`](BucketRepository::repair) documents the effect of dropping the stream itself.
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");

@@ -11,8 +11,8 @@ use crate::repository::{BucketRepository, Shared};
 use crate::write::one_item::{OneItem, no_item_id_field};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
-    /// Replaces the item of the key that has the same id. Requires an
-    /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
+    /// Replaces the item of the key that has the same id. Requires an [item id
+    /// field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -35,8 +35,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the key has no item with this id,
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field, and those of
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the key has no item with this
+    /// id, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field, and those of
     /// [`append`](Self::append).
     pub fn replace_item<Q>(&self, key: &Q, item: &T) -> ReplaceItem<'_>
     where

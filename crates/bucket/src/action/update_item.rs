@@ -23,8 +23,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// The names are those of plain fields of the item, never paths or operators, and the values are stored as they are.
-    /// The item keeps its position in the history, also if its time changes. The call is idempotent.
+    /// The names are those of plain fields of the item, never paths or operators, and the values are stored as they
+    /// are. The item keeps its position in the history, also if its time changes. The call is idempotent.
     ///
     /// # Cost
     /// One round trip, in which the server examines one document. A second one if the item does not exist.
@@ -34,9 +34,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`](ErrorKind::InvalidArgument) when there is no field to change, a name is not
-    /// that of a plain field, occurs twice, or is that of the item's id; [`InvalidTime`](ErrorKind::InvalidTime) when the
-    /// item would have no valid time, [`Configuration`](ErrorKind::Configuration) without an item id field,
+    /// With nothing sent: [`InvalidArgument`](ErrorKind::InvalidArgument) when there is no field to change, a name is
+    /// not that of a plain field, occurs twice, or is that of the item's id; [`InvalidTime`](ErrorKind::InvalidTime)
+    /// when the item would have no valid time, [`Configuration`](ErrorKind::Configuration) without an item id field,
     /// [`InvalidKey`](ErrorKind::InvalidKey) and [`InvalidItemId`](ErrorKind::InvalidItemId).
     ///
     /// With nothing changed: [`NotFound`](ErrorKind::NotFound) when the key has no item with this id,

@@ -27,18 +27,18 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It writes nothing, and needs no index. It is safe while others write: the buckets of a key are not all read at one
-    /// moment, so it reads a key with findings again before it reports them.
+    /// It writes nothing, and needs no index. It is safe while others write: the buckets of a key are not all read at
+    /// one moment, so it reads a key with findings again before it reports them.
     ///
-    /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the repository
-    /// has a field for it. It does not find other fields of a wrong type.
+    /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the
+    /// repository has a field for it. It does not find other fields of a wrong type.
     ///
     /// # Cost
-    /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts about
-    /// a hundred bytes of each by key, on disk beyond 100 MB. This process holds the summaries of the buckets of one key in
-    /// memory, with the ids of its items if the repository has an
-    /// [item id field](crate::BucketRepositoryBuilder::item_id_field). With [`key`](Verify::key) the server reads the
-    /// buckets of that key only.
+    /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts
+    /// about a hundred bytes of each by key, on disk beyond 100 MB. This process holds the summaries of the buckets of
+    /// one key in memory, with the ids of its items if the repository has an [item id
+    /// field](crate::BucketRepositoryBuilder::item_id_field). With [`key`](Verify::key) the server reads the buckets of
+    /// that key only.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
@@ -81,8 +81,8 @@ impl<'a, K: Key> Verify<'a, K> {
         self
     }
 
-    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first call
-    /// comes after the server has read and sorted all.
+    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
+    /// call comes after the server has read and sorted all.
     pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self

@@ -107,8 +107,8 @@ impl<'a> Chain<'a> {
     /// pages but the last are full, and their ids ascend. Correct buckets are not written.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when a page would exceed MongoDB's limit, [`Unsupported`](ErrorKind::Unsupported)
-    /// when a bucket would be removed that has fields of the user.
+    /// [`TooLarge`](ErrorKind::TooLarge) when a page would exceed MongoDB's limit,
+    /// [`Unsupported`](ErrorKind::Unsupported) when a bucket would be removed that has fields of the user.
     pub(crate) fn plan(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
         let origins: Vec<usize> = items.iter().map(|item| item.bucket).collect();
         let page_size = self.settings.page_size as usize;

@@ -73,8 +73,8 @@ impl Reader<'_> {
     /// Decodes a bucket.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when the document violates an invariant of the pattern or belongs to another key,
-    /// [`Decode`](ErrorKind::Decode) when an item does not have the item type.
+    /// [`Corrupt`](ErrorKind::Corrupt) when the document violates an invariant of the pattern or belongs to another
+    /// key, [`Decode`](ErrorKind::Decode) when an item does not have the item type.
     pub(crate) fn read<K: Key, T: DeserializeOwned>(&self, document: &RawDocument) -> Result<Bucket<K, T>> {
         let value = |field: &str| document.get(field).ok().flatten();
         let raw_id = value("_id");

@@ -31,8 +31,8 @@ impl<'a> Tail<'a> {
         ((1..=20).contains(&digits.len()) && is_digits(digits)).then_some(Self { second, suffix })
     }
 
-    /// Returns the tail with a second of ten digits, so that the order of the text is the order of time. A second before
-    /// 1970 becomes the first second. `None` after the year 2286.
+    /// Returns the tail with a second of ten digits, so that the order of the text is the order of time. A second
+    /// before 1970 becomes the first second. `None` after the year 2286.
     pub(crate) fn normalized(self) -> Option<String> {
         let second = self.number();
         if second > i128::from(LAST_SECOND) {

@@ -30,8 +30,8 @@ pub(crate) struct Page {
 /// bucket of each item, in ascending order too. `second` returns the second of an item that has a time.
 ///
 /// The first page whose first item is of a bucket gets that bucket's tail. So ids stay, and never leave the range that
-/// they had, whatever the times of the items. A further page, as of a bucket that is split, gets the second of its first
-/// item if that lies between the adjacent bounds, and the next suffix otherwise.
+/// they had, whatever the times of the items. A further page, as of a bucket that is split, gets the second of its
+/// first item if that lies between the adjacent bounds, and the next suffix otherwise.
 ///
 /// # Errors
 /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime) when the suffixes of a second are exhausted.

@@ -55,9 +55,10 @@ impl fmt::Display for PageToken {
 
 /// A position between two items of a key, to continue to read from.
 ///
-/// Its text, such as `1698335223.7`, is short, safe in a URL, and contains only the time at which a page was opened, and a
-/// number. A forged token is another position among the items of the key that the service passes, and nothing else. A
-/// token stays valid while items are appended. It belongs to the range of time and the order with which it was made.
+/// Its text, such as `1698335223.7`, is short, safe in a URL, and contains only the time at which a page was opened,
+/// and a number. A forged token is another position among the items of the key that the service passes, and nothing
+/// else. A token stays valid while items are appended. It belongs to the range of time and the order with which it was
+/// made.
 ///
 /// ```
 /// use mongo_patterns_bucket::ItemToken;

@@ -51,7 +51,8 @@ pub(crate) struct ItemReader<'a, T> {
     continues_below: bool,
     started: bool,
     ended: bool,
-    /// The factor by which a read exceeds the number of pages that would suffice if all of their items were in the range.
+    /// The factor by which a read exceeds the number of pages that would suffice if all of their items were in the
+    /// range.
     growth: u64,
     read: VecDeque<PartlyRead<T>>,
     /// The page of the last returned item, if it was read to its end.
@@ -277,7 +278,8 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         Ok(())
     }
 
-    /// Searches the page from which on to read the range. Pages named by this second or a later one can have items of it.
+    /// Searches the page from which on to read the range. Pages named by this second or a later one can have items of
+    /// it.
     async fn search_start(&mut self, second: &str) -> Result<Bound> {
         let all = ("$gte", self.key.id(""));
         let settings = &self.shared.settings;

@@ -4,9 +4,9 @@
 //!
 //! ## Why does the scan use the `_id` index?
 //!
-//! No other index has an entry for each key. A read seeks past the other buckets of the last key, and reads more entries at
-//! once where keys have few buckets. It starts at an index bound, because a comparison in a filter matches one type only,
-//! and an `_id` of another type must be reported.
+//! No other index has an entry for each key. A read seeks past the other buckets of the last key, and reads more
+//! entries at once where keys have few buckets. It starts at an index bound, because a comparison in a filter matches
+//! one type only, and an `_id` of another type must be reported.
 
 use std::collections::VecDeque;
 

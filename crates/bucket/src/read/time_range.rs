@@ -1,25 +1,26 @@
 //! A range of time, and the pages that can contain its items.
 //!
-//! Items of a key are appended in the order of their times, but for [`allowed_lateness`](TimeRange::allowed_lateness): an
-//! item is at most this much older than any item that was appended before it.
+//! Items of a key are appended in the order of their times, but for [`allowed_lateness`](TimeRange::allowed_lateness):
+//! an item is at most this much older than any item that was appended before it.
 //!
 //! # Design
 //!
 //! ## Which pages can contain items of the range?
 //!
-//! A page is named by the item that opened it, and keeps its `_id` when items move up. So the second in the `_id` is later
-//! than the time of an item in the page by at most `allowed_lateness`. No page with a later `_id` has items of the range.
+//! A page is named by the item that opened it, and keeps its `_id` when items move up. So the second in the `_id` is
+//! later than the time of an item in the page by at most `allowed_lateness`. No page with a later `_id` has items of
+//! the range.
 //!
 //! ## Why is the start of a range found by items, not by ids?
 //!
-//! The second in an `_id` can be much earlier than the items. Pages keep their ids when the pages before them are emptied.
-//! And a late item opens a page among older ones, to which new items are appended. So the search takes an item `f` that is
-//! older than `from` by more than `allowed_lateness`. Before it in the history, it takes an item `g` that is older than `f`
-//! by more than twice `allowed_lateness` and a second. All items before `g` are older than `from`.
+//! The second in an `_id` can be much earlier than the items. Pages keep their ids when the pages before them are
+//! emptied. And a late item opens a page among older ones, to which new items are appended. So the search takes an item
+//! `f` that is older than `from` by more than `allowed_lateness`. Before it in the history, it takes an item `g` that
+//! is older than `f` by more than twice `allowed_lateness` and a second. All items before `g` are older than `from`.
 //!
-//! The proof: suppose that an item of the range is before `g`. It was appended after `f`, to a page that was opened after
-//! `f` too. So the page was opened at `f - allowed_lateness` at the earliest. But it is before the page of `g`, whose second
-//! is that of `g + allowed_lateness` at the latest.
+//! The proof: suppose that an item of the range is before `g`. It was appended after `f`, to a page that was opened
+//! after `f` too. So the page was opened at `f - allowed_lateness` at the earliest. But it is before the page of `g`,
+//! whose second is that of `g + allowed_lateness` at the latest.
 
 use std::time::Duration;
 
@@ -49,8 +50,8 @@ impl TimeRange {
     /// Checks the range.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) without a time field, [`InvalidArgument`](ErrorKind::InvalidArgument)
-    /// for an empty range.
+    /// [`Configuration`](ErrorKind::Configuration) without a time field,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an empty range.
     pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
         if settings.time.is_none() {
             return Err(Error::new(

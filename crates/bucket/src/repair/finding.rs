@@ -10,8 +10,8 @@ use mongodb::bson::Bson;
 pub struct Finding {
     /// The `_id` of the document. It can contain a key: take care where you log it.
     pub document_id: Bson,
-    /// The key of the document, as it is encoded in `_id`. `None` when neither its `_id` nor its key field has one. It is a
-    /// user value: take care where you log it.
+    /// The key of the document, as it is encoded in `_id`. `None` when neither its `_id` nor its key field has one. It
+    /// is a user value: take care where you log it.
     pub key: Option<String>,
     /// The problem.
     pub problem: Problem,
@@ -63,14 +63,14 @@ pub enum Problem {
     /// Items are `null`, which no item type but an `Option` accepts.
     ///
     /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
-    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type accepts
-    /// `null`, ignore this finding.
+    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type
+    /// accepts `null`, ignore this finding.
     ItemNull {
         /// The number of such items.
         items: u64,
     },
-    /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field). Types with such
-    /// a field cannot read them, and no range of time contains them. Items that were appended
+    /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field). Types with
+    /// such a field cannot read them, and no range of time contains them. Items that were appended
     /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
     ///
     /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
@@ -92,7 +92,8 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns whether it concerns items that only their owner can correct. The rest of the key is repaired all the same.
+    /// Returns whether it concerns items that only their owner can correct. The rest of the key is repaired all the
+    /// same.
     pub(crate) fn is_of_items(&self) -> bool {
         matches!(
             self,
@@ -143,7 +144,8 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// The key, as it is encoded in `_id`. `None` for a bucket without one. It is a user value: take care where you log it.
+    /// The key, as it is encoded in `_id`. `None` for a bucket without one. It is a user value: take care where you log
+    /// it.
     pub key: Option<String>,
     /// The findings.
     pub findings: Vec<Finding>,
@@ -159,13 +161,13 @@ pub struct Repaired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepaired {
-    /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one. Nothing of the
-    /// key was changed.
+    /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one. Nothing
+    /// of the key was changed.
     AmbiguousKey,
     /// The items of a bucket are no array. Nothing of the key was changed.
     ItemsNotArray,
-    /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and its
-    /// first item has no time. Nothing of the key was changed.
+    /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and
+    /// its first item has no time. Nothing of the key was changed.
     UnknownPosition,
     /// Different items of the key have the same id. Nothing of the key was changed.
     ItemsDiffer,

@@ -137,8 +137,8 @@ impl Suspect {
 
 /// A scan that returns each key once.
 ///
-/// The buckets of a key are adjacent, except for those whose key field has no key of the type, which have their key in the
-/// `_id` only. They wait for the other buckets of their key, or for the end.
+/// The buckets of a key are adjacent, except for those whose key field has no key of the type, which have their key in
+/// the `_id` only. They wait for the other buckets of their key, or for the end.
 pub(crate) struct EachKeyOnce<'a, K> {
     scan: Scan<'a, K>,
     /// The waiting buckets, by the text of their key.

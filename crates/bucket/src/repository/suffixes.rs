@@ -8,8 +8,8 @@
 //!
 //! ## Why do tasks take turns after a collision?
 //!
-//! When many items of one key and second arrive at once, all tasks would try the same next suffix. One page of them would
-//! fit, and the others would collide again: 4.7 round trips for each append with 64 writers, 1.1 with the turns.
+//! When many items of one key and second arrive at once, all tasks would try the same next suffix. One page of them
+//! would fit, and the others would collide again: 4.7 round trips for each append with 64 writers, 1.1 with the turns.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

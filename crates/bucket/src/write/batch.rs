@@ -18,13 +18,13 @@ use crate::settings::IdPolicy;
 use crate::write::key_write::{Collision, KeyWrite};
 use crate::write::store::{Store, Stored};
 
-/// The most buckets of one command, and the most bytes. A broken connection leaves the outcome of one command unknown, so
-/// a command is bounded. Larger ones gain little.
+/// The most buckets of one command, and the most bytes. A broken connection leaves the outcome of one command unknown,
+/// so a command is bounded. Larger ones gain little.
 pub(crate) const BUCKETS: usize = 1000;
 pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 
-/// The number of pages from which a batch first reads whether a bucket is open. Without the read, a write may turn out to
-/// open one, and wait for the journal.
+/// The number of pages from which a batch first reads whether a bucket is open. Without the read, a write may turn out
+/// to open one, and wait for the journal.
 pub(crate) const READ_FROM: usize = 100;
 
 /// A batch of items of one key, and how much of it is stored.
@@ -116,8 +116,8 @@ impl<'a> StoreBatch<'a> {
         self.rest[self.done..].iter().map(move |&position| &items[position])
     }
 
-    /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the items
-    /// are stored already, which are skipped from then on.
+    /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the
+    /// items are stored already, which are skipped from then on.
     async fn fill(&mut self, session: Option<&mut Session<'_>>) -> Result<bool> {
         let settings = &self.write.shared.settings;
         let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
@@ -158,8 +158,8 @@ impl<'a> StoreBatch<'a> {
         Ok(repeated.len() - before)
     }
 
-    /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another writer
-    /// opened a bucket, so that the last items are left, or stored one of the items.
+    /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
+    /// writer opened a bucket, so that the last items are left, or stored one of the items.
     async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<mongodb::error::Error>> {
         let shared = self.write.shared;
         let settings = &shared.settings;

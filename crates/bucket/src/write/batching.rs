@@ -4,8 +4,8 @@
 //!
 //! ## Why does the writer yield before each command?
 //!
-//! The callers that the last command answered are awake by then, and their next items join the next command. Without the
-//! yield, the few that were first would be sent without the others.
+//! The callers that the last command answered are awake by then, and their next items join the next command. Without
+//! the yield, the few that were first would be sent without the others.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -26,8 +26,8 @@ const ITEMS_OF_A_COMMAND: usize = 1000;
 
 /// Appends for many tasks of a process, in batches.
 ///
-/// Items that arrive for a key while a command for that key is running are sent together in the next command. Every caller
-/// gets its own result.
+/// Items that arrive for a key while a command for that key is running are sent together in the next command. Every
+/// caller gets its own result.
 ///
 /// [`BucketRepository::batching_writer`] creates it. A clone is cheap, and shares the queues.
 pub struct BatchingWriter<K, T> {
@@ -150,8 +150,8 @@ struct Writer {
     finished: bool,
 }
 
-/// A task that ends early, with its runtime, must not leave an entry without a writer. The waiting callers get an error,
-/// and the next append starts a new task.
+/// A task that ends early, with its runtime, must not leave an entry without a writer. The waiting callers get an
+/// error, and the next append starts a new task.
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.finished {

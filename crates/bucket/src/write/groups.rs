@@ -4,9 +4,9 @@
 //!
 //! ## Why is a large key sent before the buffer is full?
 //!
-//! While a command of the key is running, the items of the next one are read and encoded. A key is sent in whole pages. The
-//! items that do not fill a page are put before the key's next items. So no open bucket is left in between, which the next
-//! command would have to fill first.
+//! While a command of the key is running, the items of the next one are read and encoded. A key is sent in whole pages.
+//! The items that do not fill a page are put before the key's next items. So no open bucket is left in between, which
+//! the next command would have to fill first.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

@@ -4,14 +4,15 @@
 //!
 //! ## Why does every write name its index in a hint?
 //!
-//! An upsert without the unique index would seem to work, and would break the guarantees. With the hint the server refuses
-//! it, without a further round trip, also when someone drops the index later.
+//! An upsert without the unique index would seem to work, and would break the guarantees. With the hint the server
+//! refuses it, without a further round trip, also when someone drops the index later.
 //!
 //! ## Why are item ids checked by an index and by the filter?
 //!
-//! A unique index on key and item ids keeps an item out of a second bucket. But a unique multikey index does not compare
-//! the elements of one document. There the filter does, with `$ne`: it does not match an open bucket that has the item. The
-//! upsert then conflicts with the unique index, and a read of the ids distinguishes a repeated item from a race.
+//! A unique index on key and item ids keeps an item out of a second bucket. But a unique multikey index does not
+//! compare the elements of one document. There the filter does, with `$ne`: it does not match an open bucket that has
+//! the item. The upsert then conflicts with the unique index, and a read of the ids distinguishes a repeated item from
+//! a race.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -118,8 +119,8 @@ impl<'a> KeyWrite<'a> {
         }
     }
 
-    /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where the
-    /// key has a later bucket and the policy is [`IdPolicy::Monotonic`].
+    /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where
+    /// the key has a later bucket and the policy is [`IdPolicy::Monotonic`].
     pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut Session<'_>>) -> Result<String> {
         let within = match self.shared.settings.id_policy {
             IdPolicy::ItemTime => Some(second),

@@ -4,9 +4,9 @@
 //!
 //! ## Why does a transaction that lost once lock documents first?
 //!
-//! A transaction that reads the buckets of a key and then writes them conflicts with every append in between. Under load
-//! it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The appends then
-//! wait for the transaction.
+//! A transaction that reads the buckets of a key and then writes them conflicts with every append in between. Under
+//! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
+//! appends then wait for the transaction.
 
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::key_locks::LockedKeys;
@@ -90,8 +90,8 @@ impl Removal<'_> {
         Ok(bucket.and_then(found))
     }
 
-    /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns whether
-    /// the bucket was still so.
+    /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns
+    /// whether the bucket was still so.
     async fn remove_from_open(self, found: &Found, session: Option<&mut Session<'_>>) -> Result<bool> {
         let (collection, settings) = self.shared.parts();
         let item = self.item;
@@ -148,8 +148,8 @@ impl Removal<'_> {
     }
 }
 
-/// Reads the buckets from the one with this tail on, or from the open bucket on if that is before it. The rewrite may leave
-/// one page that is not full, and a key has at most one. One to three round trips.
+/// Reads the buckets from the one with this tail on, or from the open bucket on if that is before it. The rewrite may
+/// leave one page that is not full, and a key has at most one. One to three round trips.
 ///
 /// # Errors
 /// [`Corrupt`](ErrorKind::Corrupt) when a document is no bucket of the key, and those of the driver.

@@ -189,8 +189,8 @@ impl<'a> Sink<'a> {
         (self.buffer_bytes.saturating_sub(self.buffered) / average.max(1)).clamp(1, TOGETHER)
     }
 
-    /// Encodes and groups items. Encoded at once, they take a known amount of memory, and an invalid item is found before
-    /// it is in a batch.
+    /// Encodes and groups items. Encoded at once, they take a known amount of memory, and an invalid item is found
+    /// before it is in a batch.
     fn add_all<K: Key, T: Serialize>(&mut self, items: &[(K, T)]) -> Result<()> {
         let settings = &self.shared.settings;
         let Ok(encoded) = Item::encode_all(settings, items.iter().map(|(_, item)| item)) else {

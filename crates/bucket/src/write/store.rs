@@ -5,8 +5,8 @@
 //! ## Why are collisions retried, and never in a session of the caller?
 //!
 //! The server retries an upsert after a duplicate key by itself only where its filter is equality alone. So the client
-//! retries, with a bound. In a transaction a collision aborts the transaction, and would be met again in the next one. So
-//! the write reads a free `_id` first instead of trying one.
+//! retries, with a bound. In a transaction a collision aborts the transaction, and would be met again in the next one.
+//! So the write reads a free `_id` first instead of trying one.
 
 use std::borrow::Cow;
 
@@ -46,8 +46,8 @@ pub(crate) struct Store<'a> {
 }
 
 impl Store<'_> {
-    /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its cost in
-    /// the client.
+    /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its
+    /// cost in the client.
     pub(crate) async fn run(&self, session: Option<&mut Session<'_>>) -> Result<Stored> {
         let settings = &self.write.shared.settings;
         if settings.item_id.is_some() {
@@ -127,7 +127,8 @@ impl Store<'_> {
     }
 
     /// Updates the open bucket. If there is none, reads the newest bucket and then upserts. For writes that must not
-    /// collide, because that would abort the caller's transaction, and for those whose `_id` depends on the newest bucket.
+    /// collide, because that would abort the caller's transaction, and for those whose `_id` depends on the newest
+    /// bucket.
     async fn read_then_write(&self, mut session: Option<&mut Session<'_>>) -> Result<Stored> {
         if session.is_some() && self.is_stored(session.as_deref_mut()).await? {
             return Ok(Stored::Repeated);
@@ -168,8 +169,8 @@ impl Store<'_> {
         }
     }
 
-    /// Returns whether the collision is that of an item that is stored already. The filter does not match an open bucket
-    /// that has the item, so the upsert fails as one that met another writer at a full bucket.
+    /// Returns whether the collision is that of an item that is stored already. The filter does not match an open
+    /// bucket that has the item, so the upsert fails as one that met another writer at a full bucket.
     async fn is_repeated(&self, collision: &Collision) -> Result<bool> {
         match (collision, self.items) {
             (Collision::Item, [_]) => Ok(true),
@@ -186,8 +187,8 @@ impl Store<'_> {
         self.items.iter().filter_map(|item| item.id.as_ref()).collect()
     }
 
-    /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when the
-    /// unique index is missing.
+    /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when
+    /// the unique index is missing.
     async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> mongodb::error::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;
