@@ -219,10 +219,10 @@ impl<'a> KeyWrite<'a> {
         } else {
             (
                 ErrorKind::DuplicateKey,
-                "it is not an index of the pattern: write other values, or drop it",
+                "it is not an index of the pattern: store other values, or drop it",
             )
         };
-        let message = format!("the unique index `{name}` refused the write, nothing was stored: {reason}");
+        let message = format!("the unique index `{name}` refused the write, nothing was stored; {reason}");
         Error::from_driver(kind, message, error)
     }
 }
