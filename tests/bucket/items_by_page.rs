@@ -144,8 +144,7 @@ async fn pages_of_a_range_are_consistent_backwards_while_the_history_grows() {
     .await;
 }
 
-/// Items that are appended between two pages are after the position, or before the start of the read: none is returned
-/// twice, and none that existed is missed.
+/// Items that are appended between two pages are not returned twice, and no existing item is missed.
 #[tokio::test]
 async fn pages_are_consistent_forwards_while_the_history_grows() {
     testkit::run(async |db| {
