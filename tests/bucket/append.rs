@@ -1,4 +1,4 @@
-//! Appending from one place: what is stored, where, and in how many round trips.
+//! Appends of one writer: the stored buckets, and the number of round trips.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ async fn an_append_is_one_round_trip() {
     .await;
 }
 
-/// The manual's form loses every item from the eleventh on: see `naive::a_full_buckets_second_is_lost_for_ever`.
+/// The manual's form loses every item from the eleventh on: see `naive::the_second_of_a_full_bucket_loses_later_items`.
 #[tokio::test]
 async fn one_second_has_room_for_any_number_of_buckets() {
     testkit::run(async |db| {
@@ -35,7 +35,7 @@ async fn one_second_has_room_for_any_number_of_buckets() {
         for n in 0..200 {
             trades.append(&123, &same_second(n)).await.unwrap();
         }
-        // The second bucket of the second costs one trip more. From then on the suffix is known.
+        // The second bucket of the second needs one more round trip. From then on the suffix is cached.
         assert_eq!(db.recorder().round_trips(), 201);
         let stored = all(&plain(db)).await;
         assert_eq!(
@@ -106,9 +106,9 @@ async fn a_late_item_opens_a_page_by_its_time_or_at_the_end() {
     .await;
 }
 
-/// What the policy promises under concurrency: a page that existed when an append was called stays before its own.
+/// The guarantee of the policy under concurrency: a page that existed when an append was called stays before its page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn monotonic_pages_open_behind_all_that_existed() {
+async fn monotonic_pages_open_after_all_existing_ones() {
     testkit::run(async |db| {
         for page_size in [1, 10] {
             plain(db).drop().await.unwrap();
@@ -119,11 +119,11 @@ async fn monotonic_pages_open_behind_all_that_existed() {
                 tokio::spawn(async move {
                     for n in 0..20 {
                         let existed = newest.lock().unwrap().clone();
-                        // times that go back and forth
+                        // times that are not in order
                         let second = SECOND + (writer * 31 + n * 17) % 50;
                         let appended = trades.append(&123, &Trade { n, date: at(second) }).await.unwrap();
                         if let Some(opened) = appended.opened {
-                            assert!(opened > existed, "{opened} opened when {existed} existed");
+                            assert!(opened > existed, "{opened} was opened when {existed} existed");
                             let mut newest = newest.lock().unwrap();
                             *newest = opened.max(newest.clone());
                         }
@@ -139,9 +139,9 @@ async fn monotonic_pages_open_behind_all_that_existed() {
     .await;
 }
 
-/// A read that decides where a write goes must see what was written, wherever the user's own reads go.
+/// A read that decides about a write must see all writes, whatever the read preference of the collection.
 #[tokio::test]
-async fn an_append_looks_at_the_primary() {
+async fn an_append_reads_from_the_primary() {
     testkit::run(async |db| {
         let secondary = ReadPreference::SecondaryPreferred { options: None };
         let options = CollectionOptions::builder()
@@ -158,15 +158,15 @@ async fn an_append_looks_at_the_primary() {
         trades.ensure_indexes().await.unwrap();
         trades.append(&123, &spread(0)).await.unwrap();
         let commands = db.recorder().commands();
-        let look = &commands.iter().find(|command| command.name == "find").unwrap().command;
+        let read = &commands.iter().find(|command| command.name == "find").unwrap().command;
         assert_eq!(
-            look.get_document("readConcern").unwrap().get_str("level").unwrap(),
+            read.get_document("readConcern").unwrap().get_str("level").unwrap(),
             "local"
         );
-        let mode = look
+        let mode = read
             .get_document("$readPreference")
             .and_then(|preference| preference.get_str("mode"));
-        assert!(mode.is_err() || mode.is_ok_and(|mode| mode == "primary"), "{look}");
+        assert!(mode.is_err() || mode.is_ok_and(|mode| mode == "primary"), "{read}");
         trades.page(&123, 1).await.unwrap();
         let read = db.recorder().commands().pop().unwrap().command;
         assert_eq!(
@@ -195,7 +195,7 @@ async fn a_monotonic_append_reads_only_when_it_opens() {
 
 /// Ids of nine digits, as the manual's commands make them for 1997, sort after those of ten.
 #[tokio::test]
-async fn a_monotonic_append_goes_behind_ids_of_any_form() {
+async fn a_monotonic_append_comes_after_ids_of_any_form() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
         let mut old = full_bucket(852_076_800);
@@ -235,7 +235,7 @@ async fn an_items_time_comes_from_the_call_the_item_or_the_clock() {
 }
 
 #[tokio::test]
-async fn an_item_without_a_usable_time_is_refused() {
+async fn an_item_without_a_valid_time_is_refused() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -264,7 +264,7 @@ async fn an_item_without_a_usable_time_is_refused() {
 }
 
 #[tokio::test]
-async fn items_are_stored_as_they_are_whatever_they_contain() {
+async fn items_with_any_content_are_stored_unchanged() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Bson>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -297,7 +297,7 @@ async fn items_are_stored_as_they_are_whatever_they_contain() {
 }
 
 #[tokio::test]
-async fn an_append_examines_one_document_however_long_the_history() {
+async fn an_append_examines_one_document_at_any_length_of_the_history() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let other_keys = (1000..1100).map(|customer| {

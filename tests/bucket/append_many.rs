@@ -1,4 +1,4 @@
-//! Appending batches: order, whole pages, round trips, and what is stored when one fails.
+//! Batches: order, whole pages, round trips, and the stored prefix of a batch that fails.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -46,7 +46,7 @@ async fn a_batch_is_stored_in_order_in_one_or_two_round_trips() {
                         n if n <= first_fit => 1,
                         _ => 2,
                     };
-                    // A suffix that is taken is found by a collision and a look.
+                    // A taken suffix is found by a collision and a read.
                     let collisions = if item(0).date == item(1).date { 2 } else { 0 };
                     assert!(
                         (expected..=expected + collisions).contains(&round_trips.len()),
@@ -64,11 +64,11 @@ async fn a_batch_is_stored_in_order_in_one_or_two_round_trips() {
 }
 
 #[tokio::test]
-async fn a_batch_over_seconds_that_are_taken_finds_free_ids_with_one_look() {
+async fn a_batch_over_taken_seconds_finds_free_ids_with_one_read() {
     testkit::run(async |db| {
         let first = trades(db).await;
         first.append_many(&123, &batch(0..1000, spread)).await.unwrap();
-        // another process, which knows nothing of the first one's seconds
+        // another process, whose cache is empty
         let second = trades(db).await;
         second.append_many(&123, &batch(0..1000, spread)).await.unwrap();
         let names = db.recorder().names();
@@ -83,7 +83,7 @@ async fn a_batch_over_seconds_that_are_taken_finds_free_ids_with_one_look() {
 }
 
 #[tokio::test]
-async fn a_large_batch_goes_out_in_bounded_commands() {
+async fn a_large_batch_is_sent_in_bounded_commands() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append_many(&123, &batch(0..25_000, spread)).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_large_batch_goes_out_in_bounded_commands() {
 }
 
 #[tokio::test]
-async fn a_monotonic_batch_goes_to_the_end() {
+async fn a_monotonic_batch_is_appended_at_the_end() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
         trades.append_many(&123, &batch(100..125, spread)).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_batch_in_a_transaction_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn items_of_a_batch_are_values_whatever_they_contain() {
+async fn items_of_a_batch_are_values_with_any_content() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Bson>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -191,7 +191,7 @@ async fn items_of_a_batch_are_values_whatever_they_contain() {
 }
 
 #[tokio::test]
-async fn a_bad_item_anywhere_stores_nothing() {
+async fn an_invalid_item_at_any_position_stores_nothing() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let mut items = batch(0..30, spread);
@@ -232,9 +232,9 @@ async fn a_bad_item_anywhere_stores_nothing() {
     .await;
 }
 
-/// A batch fails at each of its commands in turn. What is stored is a prefix, and the error says how long it is.
+/// A batch fails at each of its commands in turn. A prefix is stored, and the error has its length.
 #[tokio::test]
-async fn a_batch_that_fails_says_which_prefix_is_stored() {
+async fn the_error_of_a_batch_has_the_length_of_the_stored_prefix() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let items = batch(3..25_003, spread);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{IdPolicy, Progress};
+use mongo_patterns::bucket::{AppendProgress, IdPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
@@ -46,7 +46,7 @@ async fn a_stream_is_stored_by_key_in_its_order() {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
             let items = items(if buffer == 1 { 200 } else { 5000 });
-            let mut last = Progress::default();
+            let mut last = AppendProgress::default();
             let appended = trades
                 .append_stream(stream::iter(items.clone()))
                 .concurrency(concurrency)
@@ -54,10 +54,10 @@ async fn a_stream_is_stored_by_key_in_its_order() {
                 .on_progress(|progress| {
                     assert!(progress.read >= last.read && progress.stored > last.stored);
                     // an item takes more than 40 bytes
-                    let held = progress.read - progress.stored;
+                    let buffered = progress.read - progress.stored;
                     assert!(
-                        held <= buffer as u64 / 40 + 1,
-                        "{held} items are held in {buffer} bytes"
+                        buffered <= buffer as u64 / 40 + 1,
+                        "{buffered} items are in a buffer of {buffer} bytes"
                     );
                     last = progress;
                 })
@@ -75,7 +75,7 @@ async fn a_stream_is_stored_by_key_in_its_order() {
 }
 
 #[tokio::test]
-async fn a_stream_takes_two_round_trips_a_key() {
+async fn a_stream_needs_two_round_trips_a_key() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append_stream(stream::iter(items(5000))).await.unwrap();
@@ -88,12 +88,12 @@ async fn a_stream_takes_two_round_trips_a_key() {
 }
 
 #[tokio::test]
-async fn only_the_first_command_of_a_key_looks_for_an_open_bucket() {
+async fn only_the_first_command_of_a_key_reads_the_open_bucket() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).page_size(5)).await;
         trades.append(&1, &spread(0)).await.unwrap();
         db.recorder().clear();
-        // Twice what goes out at once. The first four fill the open bucket, and the last ones stay in one.
+        // Twice the items that are sent at once. The first four fill the open bucket, and the last ones stay in one.
         let items: Vec<_> = (1..3002).map(|n| (1, spread(n))).collect();
         let appended = trades.append_stream(stream::iter(items)).await.unwrap();
         assert_eq!((appended.items, appended.opened), (3001, 600));
@@ -109,36 +109,39 @@ async fn only_the_first_command_of_a_key_looks_for_an_open_bucket() {
 }
 
 #[tokio::test]
-async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
+async fn a_large_key_is_sent_while_the_stream_is_read() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).item_id_field("n").page_size(5)).await;
         trades.append(&1, &spread(0)).await.unwrap();
-        // All but a few are of one key, and the first of them is stored already.
+        // Nearly all items are of one key, and the first of them is stored already.
         let key_of = |n: i64| u32::from(n % 50 == 7) + 1;
         let items: Vec<_> = (0..6003).map(|n| (key_of(n), spread(n))).collect();
         let others = items.iter().filter(|(key, _)| *key == 2).count();
         for repeated in [1, items.len() as u64] {
             db.recorder().clear();
             let mut seen = Vec::new();
-            let (told, is_told) = tokio::sync::watch::channel(false);
-            let read = stream::iter(items.clone()).enumerate().then(async |(place, item)| {
-                if place == 1700 {
-                    // The rest comes when something is stored.
-                    is_told.clone().wait_for(|told| *told).await.unwrap();
+            let (sender, receiver) = tokio::sync::watch::channel(false);
+            let read = stream::iter(items.clone()).enumerate().then(async |(position, item)| {
+                if position == 1700 {
+                    // The rest follows when something is stored.
+                    receiver.clone().wait_for(|stored| *stored).await.unwrap();
                 }
                 item
             });
             let appended = trades.append_stream(read).on_progress(|progress| {
                 seen.push(progress);
-                told.send_replace(true);
+                sender.send_replace(true);
             });
             let appended = tokio::time::timeout(Duration::from_secs(60), appended.into_future());
-            let appended = appended.await.expect("it goes out while the stream is read").unwrap();
+            let appended = appended
+                .await
+                .expect("the key is sent while the stream is read")
+                .unwrap();
             assert_eq!(appended.already_there, repeated);
             assert_eq!(appended.items, items.len() as u64 - repeated);
             assert!(
                 (1500..=1600).contains(&seen[0].stored),
-                "what is worth a command goes out: {:?}",
+                "a large key is sent: {:?}",
                 seen[0]
             );
             assert_eq!(seen.last().unwrap().stored, items.len() as u64);
@@ -159,21 +162,21 @@ async fn a_key_of_many_items_goes_out_while_the_stream_is_read() {
     .await;
 }
 
-/// What is stored of every key is a prefix of its items, and of the key that failed as long as the error says.
-async fn check_prefixes(trades: &Trades, items: &[(u32, Trade)], failed: u32, place: u64) {
+/// A prefix of every key's items is stored. For the key that failed, the error has its length.
+async fn check_prefixes(trades: &Trades, items: &[(u32, Trade)], failed: u32, position: u64) {
     for (key, expected) in by_key(items) {
         let stored = history(trades, key).await;
         assert_eq!(stored, expected[..stored.len()], "key {key}");
         if key == failed {
-            let before = usize::try_from(place).unwrap();
+            let before = usize::try_from(position).unwrap();
             let expected = items[..before].iter().filter(|(key, _)| *key == failed).count();
-            assert_eq!(stored.len(), expected, "up to place {place}");
+            assert_eq!(stored.len(), expected, "up to position {position}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_leaves_a_prefix_of_every_key() {
+async fn a_failed_stream_stores_a_prefix_of_every_key() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let unique = IndexOptions::builder().unique(true).build();
@@ -210,7 +213,7 @@ async fn a_stream_that_fails_leaves_a_prefix_of_every_key() {
 }
 
 #[tokio::test]
-async fn a_bad_item_ends_a_stream_with_its_key() {
+async fn the_error_of_an_invalid_item_names_its_key() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let mut items = items(3000);
@@ -233,9 +236,9 @@ async fn a_bad_item_ends_a_stream_with_its_key() {
     .await;
 }
 
-/// The error of a bad item says how much of the stream is stored, so that the rest can be sent again.
+/// The error of an invalid item has the number of stored items, so that the rest can be sent again.
 #[tokio::test]
-async fn a_bad_item_ends_a_stream_with_the_number_of_stored_items() {
+async fn the_error_of_an_invalid_item_has_the_number_of_stored_items() {
     testkit::run(async |db| {
         let dated = |n: i64| doc! { "n": n, "date": at(SECOND + n) };
         for (keys, buffer) in [(1_u32, 100), (1, 64 << 20), (3, 100), (3, 400)] {
@@ -265,10 +268,10 @@ async fn a_bad_item_ends_a_stream_with_the_number_of_stored_items() {
     .await;
 }
 
-/// Of the other errors that the client finds: a key that cannot be encoded, an item id of a bad type, an item that is too
+/// The other errors of the client: a key that cannot be encoded, an item id of an unsupported type, and an item that is too
 /// large for a page.
 #[tokio::test]
-async fn each_error_of_the_client_says_how_much_of_a_stream_is_stored() {
+async fn each_error_of_the_client_has_the_number_of_stored_items() {
     testkit::run(async |db| {
         let item = |n: i32| doc! { "n": n, "date": at(SECOND) };
         let large = doc! { "n": 7, "date": at(SECOND), "text": "x".repeat(16 << 20) };
@@ -295,7 +298,7 @@ async fn each_error_of_the_client_says_how_much_of_a_stream_is_stored() {
             assert!(!error.to_string().contains("nothing was stored"), "{error}");
             let stored = names.counts("a").await.unwrap().items;
             assert_eq!((error.kind(), error.stored_count()), (kind, Some(stored)), "{error:?}");
-            // A page that is too large does not go out, nor do those that would go out with it.
+            // A page that is too large is not sent, and neither are the others of its batch.
             assert!(stored == 7 || kind == ErrorKind::TooLarge && stored > 0);
         }
     })

@@ -1,4 +1,4 @@
-//! Appends of many tasks that go out together.
+//! Appends of many tasks, sent in batches.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn many_tasks_on_one_key_share_round_trips() {
                 assert_eq!(
                     of_task,
                     (task * 50..(task + 1) * 50).collect::<Vec<_>>(),
-                    "each task's in its order"
+                    "the items of each task are in order"
                 );
             }
             assert_eq!(stored.len(), 3200);
@@ -59,7 +59,7 @@ async fn many_tasks_on_one_key_share_round_trips() {
 }
 
 #[tokio::test]
-async fn a_lone_append_is_the_same_command() {
+async fn a_single_append_is_the_same_command() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append(&8, &spread(0)).await.unwrap();
@@ -96,7 +96,7 @@ async fn keys_do_not_wait_for_each_other() {
     .await;
 }
 
-/// A unique index of the user's refuses two of the items.
+/// A unique index that is not of the pattern refuses two of the items.
 #[tokio::test]
 async fn an_item_that_is_refused_fails_alone() {
     testkit::run(async |db| {
@@ -124,7 +124,7 @@ async fn an_item_that_is_refused_fails_alone() {
 }
 
 #[tokio::test]
-async fn items_that_are_too_large_together_go_out_apart() {
+async fn items_that_exceed_the_limit_together_are_sent_separately() {
     testkit::run(async |db| {
         let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -149,7 +149,7 @@ async fn items_that_are_too_large_together_go_out_apart() {
 }
 
 #[tokio::test]
-async fn a_bucket_is_named_by_the_time_that_is_given() {
+async fn a_bucket_is_named_by_the_given_time() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let writer = trades.batching_writer();
@@ -197,7 +197,7 @@ async fn an_error_of_the_server_reaches_every_caller_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_that_go_away_harm_no_other() {
+async fn dropped_callers_do_not_affect_others() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let writer = trades.batching_writer();
@@ -220,7 +220,7 @@ async fn callers_that_go_away_harm_no_other() {
                 acknowledged.extend(task.await.unwrap());
             }
         }
-        assert!((160..320).contains(&acknowledged.len()), "some went away");
+        assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
         let mut stored = numbers(&trades, 123).await;
         stored.sort_unstable();
         assert!(stored.is_sorted_by(|a, b| a < b), "an item is stored twice");
@@ -232,9 +232,9 @@ async fn callers_that_go_away_harm_no_other() {
     .await;
 }
 
-/// The task that writes for a key goes with the runtime that it was spawned on. The next append must not wait for it.
+/// The task that writes for a key ends with its runtime. The next append must not wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_survives_the_runtime_that_it_was_used_on() {
+async fn a_writer_survives_the_end_of_a_runtime() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let writer = trades.batching_writer();
@@ -245,13 +245,13 @@ async fn a_writer_survives_the_runtime_that_it_was_used_on() {
                 let mut append = first.append(&123, &spread(0)).into_future();
                 assert!(
                     futures::poll!(&mut append).is_pending(),
-                    "queued, and its task has not run"
+                    "the append is queued, and its task has not run"
                 );
             });
         });
         ended.join().unwrap();
         let next = tokio::time::timeout(Duration::from_secs(30), writer.append(&123, &spread(1)).into_future());
-        next.await.expect("the key's queue is stuck").unwrap();
+        next.await.expect("the queue of the key is stuck").unwrap();
         assert_eq!(numbers(&trades, 123).await, [1]);
     })
     .await;

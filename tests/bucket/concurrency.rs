@@ -1,4 +1,4 @@
-//! Many writers at a time, and someone who looks on.
+//! Concurrent writers, and an observer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Load {
 }
 
 impl Load {
-    /// Runs the writers with an observer beside them, checks all that must hold, and returns the round trips an append.
+    /// Runs the writers and an observer concurrently, checks all invariants, and returns the round trips of an append.
     async fn run(&self, db: &TestDatabase) -> f64 {
         let trades = ready(db, builder(db).page_size(self.page_size).id_policy(self.policy)).await;
         let page_size = i32::try_from(self.page_size).unwrap();
@@ -28,12 +28,12 @@ impl Load {
         let observer = tokio::spawn({
             let (collection, done) = (plain(db), Arc::clone(&done));
             async move {
-                let mut looks = 0;
+                let mut reads = 0;
                 while !done.load(Ordering::Relaxed) {
                     assert_eq!(violations(&collection, page_size).await, []);
-                    looks += 1;
+                    reads += 1;
                 }
-                looks
+                reads
             }
         });
         let writers: Vec<_> = (0..self.writers)
@@ -54,7 +54,7 @@ impl Load {
             writer.await.unwrap();
         }
         done.store(true, Ordering::Relaxed);
-        assert!(observer.await.unwrap() > 0, "the observer looked while they wrote");
+        assert!(observer.await.unwrap() > 0, "the observer read while they wrote");
         let round_trips = db.recorder().round_trips();
         self.check(&trades, db).await;
         round_trips as f64 / self.items as f64
@@ -153,7 +153,7 @@ async fn monotonic_ids() {
     .await;
 }
 
-/// Every append opens a bucket, so every two that meet collide.
+/// Every append opens a bucket, so concurrent appends collide.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_one() {
     testkit::run(async |db| {
@@ -173,7 +173,7 @@ async fn pages_of_one() {
     .await;
 }
 
-/// Repositories of several processes know nothing of each other's suffixes.
+/// Repositories of several processes do not share their cache of suffixes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_repositories_in_one_second() {
     testkit::run(async |db| {
@@ -201,7 +201,7 @@ async fn separate_repositories_in_one_second() {
     .await;
 }
 
-/// A task that is dropped in the middle of an append, as by a time-out, harms nobody else. Its own item is stored or not.
+/// A task that is dropped during an append, as by a timeout, does not affect others. Its own item is stored or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_that_are_cancelled() {
     testkit::run(async |db| {

@@ -26,7 +26,7 @@ async fn counts_are_exact_and_one_round_trip() {
 }
 
 #[tokio::test]
-async fn counts_hold_for_pages_that_others_left_half_or_over_full() {
+async fn counts_are_exact_for_pages_that_are_not_full_or_overfull() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         for (second, items) in [(0, 3_usize), (1, 25), (2, 10)] {
@@ -42,7 +42,7 @@ async fn counts_hold_for_pages_that_others_left_half_or_over_full() {
 }
 
 #[tokio::test]
-async fn counting_pages_reads_the_index_alone() {
+async fn counting_pages_reads_the_index_only() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         plain(db)

@@ -12,7 +12,7 @@ use crate::common::support::*;
 
 pub type Named = BucketRepository<String, Trade>;
 
-/// Pages of three, by name, without an index.
+/// Pages of three items, with string keys, without an index.
 pub fn named(db: &TestDatabase) -> BucketRepositoryBuilder<String, Trade> {
     named_in(db.collection("trades"))
 }
@@ -25,7 +25,7 @@ pub fn named_in(collection: Collection<Document>) -> BucketRepositoryBuilder<Str
         .page_size(3)
 }
 
-/// A bucket with the trades of these numbers; its second is that of the first one.
+/// A bucket with the trades of these numbers. Its second is that of the first trade.
 pub fn bucket(key: &str, trades: Range<i64>) -> Document {
     bucket_at(key, SECOND + trades.start, trades)
 }
@@ -67,8 +67,8 @@ pub fn problems(findings: &[Finding]) -> Vec<(&str, Problem)> {
         .collect()
 }
 
-/// One kind of damage: the documents, what verify finds, and the numbers of the trades in the pages after a repair.
-/// `None` when it is left as it is.
+/// A kind of damage: the documents, the findings, and the numbers of the trades in the pages after a repair.
+/// `None` when it is not repaired.
 pub struct Damage {
     pub documents: Vec<Document>,
     pub problems: Vec<(&'static str, Problem)>,
@@ -182,7 +182,7 @@ pub fn kinds() -> Vec<Damage> {
         ),
         kind(
             vec![with(bucket("a", 0..3), "customerId", "b")],
-            vec![("a_1698335223", KeyDisagrees)],
+            vec![("a_1698335223", KeyMismatch)],
             None,
         ),
         kind(

@@ -1,4 +1,4 @@
-//! Errors say what to do, and carry no user values.
+//! Errors say what to do, and contain no user values.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::support::*;
 
-/// Everything that a log could get to see.
+/// All text of an error that can be logged.
 fn shown(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();
@@ -62,7 +62,7 @@ async fn an_unreachable_server_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn documents_that_break_the_rules_are_named_with_id_and_field() {
+async fn an_error_of_a_corrupt_document_has_its_id_and_field() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let broken = [
@@ -94,7 +94,7 @@ async fn documents_that_break_the_rules_are_named_with_id_and_field() {
 }
 
 #[tokio::test]
-async fn an_item_of_another_type_is_named_by_its_place() {
+async fn an_error_of_an_item_of_another_type_has_its_position() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let mut bucket = full_bucket(SECOND);
@@ -110,10 +110,7 @@ async fn an_item_of_another_type_is_named_by_its_place() {
             assert_eq!(error.field(), Some("history.3"));
             assert!(!shown(&error).contains("secret"), "{}", shown(&error));
             let driver = error.as_driver_error().unwrap().to_string();
-            assert!(
-                driver.contains("secret"),
-                "the reason is there for who asks for it: {driver}"
-            );
+            assert!(driver.contains("secret"), "the driver's error has the reason: {driver}");
         }
     })
     .await;
@@ -141,13 +138,13 @@ async fn no_error_shows_a_key_or_an_item() {
         errors.push(names.append(key, &doc! { "date": "secret" }).await.unwrap_err());
         errors.push(names.append(&key.repeat(100), &item).await.unwrap_err());
 
-        // a bucket of the key under a foreign id
+        // a bucket of the key with an `_id` of another key
         let foreign = doc! { "_id": "secret", "customer": key, "count": 1, "history": [&item] };
         plain(db).insert_one(foreign).await.unwrap();
         errors.push(names.append(key, &item).await.unwrap_err());
         plain(db).delete_many(doc! {}).await.unwrap();
 
-        // the server's text for a duplicate key quotes it
+        // the server's message of a duplicate key contains it
         let duplicates =
             (0..2).map(|n| doc! { "_id": format!("{key}_{n}"), "customer": key, "count": 1, "history": [] });
         plain(db).drop_index("customer_1_count_lt_10").await.unwrap();

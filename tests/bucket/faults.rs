@@ -1,4 +1,4 @@
-//! Connections that break, write concerns that are not met, and races that are always lost.
+//! Broken connections, unsatisfied write concerns, and repeated conflicts.
 
 use std::time::Duration;
 
@@ -60,9 +60,9 @@ async fn a_primary_that_steps_down_is_retried_by_the_driver() {
     .await;
 }
 
-/// A server that is no primary refuses what may have been done by the first of the driver's two attempts.
+/// A server that is no primary refuses a command that the first of the driver's two attempts may have executed.
 #[tokio::test]
-async fn what_may_be_tried_again_is_told_from_what_may_be_stored() {
+async fn transient_errors_are_distinguished_from_unknown_outcomes() {
     const RETRYABLE: &str = "RetryableWriteError";
     const NOTHING: &str = "NoWritesPerformed";
     testkit::run(async |db| {
@@ -89,7 +89,7 @@ async fn what_may_be_tried_again_is_told_from_what_may_be_stored() {
             assert_eq!(error.is_transient(), transient, "{command} {code} {labels:?}");
             assert_eq!(error.is_outcome_unknown(), unknown, "{command} {code} {labels:?}");
         }
-        // A transaction that was aborted, and is to be run again.
+        // A transaction that was aborted, and must be retried.
         let mut session = db.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let fault = FailPoint::on(&["update"]).error_code(251);
@@ -103,9 +103,9 @@ async fn what_may_be_tried_again_is_told_from_what_may_be_stored() {
     .await;
 }
 
-/// The item is stored, and the error says so: trying again would store it twice.
+/// The item is stored, and the error reports it: a retry would store it twice.
 #[tokio::test]
-async fn a_write_concern_that_is_not_met_is_reported_and_not_retried() {
+async fn an_unsatisfied_write_concern_is_reported_and_not_retried() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let fault = FailPoint::on(&["update"]).write_concern_error(64).enable(db).await;
@@ -127,7 +127,7 @@ fn always_a_collision_on(field: &str) -> FailPoint {
 }
 
 #[tokio::test]
-async fn a_race_that_is_always_lost_ends_by_count_or_by_time() {
+async fn repeated_conflicts_end_by_count_or_by_time() {
     testkit::run(async |db| {
         let by_count = RetryPolicy::default().with_max_attempts(7);
         let by_time = RetryPolicy::default().with_max_elapsed(Duration::from_millis(100));
@@ -136,7 +136,7 @@ async fn a_race_that_is_always_lost_ends_by_count_or_by_time() {
                 plain(db).drop().await.unwrap();
                 let trades = ready(db, builder(db).id_policy(policy).retry(by_count.clone())).await;
                 let hurried = builder(db).id_policy(policy).retry(by_time.clone()).build().unwrap();
-                // A monotonic append fails at its first update, which opens nothing, and is not tried again.
+                // A monotonic append fails at its first update, which opens nothing, and is not retried.
                 let fault = always_a_collision_on(field).enable(db).await;
                 let error = trades.append(&123, &spread(0)).await.unwrap_err();
                 let hurried = hurried.append(&123, &spread(0)).await.unwrap_err();
@@ -174,9 +174,9 @@ async fn a_read_is_retried_by_the_driver() {
     .await;
 }
 
-/// Another program can drop the open bucket between two attempts; the append goes on.
+/// Another program can delete the open bucket between two attempts. The append continues.
 #[tokio::test]
-async fn an_append_survives_a_bucket_that_goes_away() {
+async fn an_append_survives_a_removed_bucket() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         for n in 0..15 {

@@ -43,7 +43,7 @@ async fn a_stream_has_every_item_once_in_both_directions() {
 }
 
 #[tokio::test]
-async fn a_stream_reads_no_further_than_it_is_read() {
+async fn a_stream_fetches_only_what_is_read() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append_many(&123, &all_trades(10_000)).await.unwrap();
@@ -62,9 +62,9 @@ async fn a_stream_reads_no_further_than_it_is_read() {
     .await;
 }
 
-/// Appends between its round trips add to the end, or to a page that was read already, and nothing comes twice.
+/// Appends between its round trips add to the end, or to a page that was read already. No item is returned twice.
 #[tokio::test]
-async fn a_stream_goes_on_while_items_are_appended() {
+async fn a_stream_continues_while_items_are_appended() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades.append_many(&123, &all_trades(1995)).await.unwrap();

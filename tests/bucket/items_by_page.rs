@@ -1,4 +1,4 @@
-//! Pages of items of any size over buckets of any size: tokens, growth, cost and bad input.
+//! Pages of items of any size over buckets of any size: tokens, growth, cost and invalid input.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn numbers(items: &[Trade]) -> Vec<i64> {
     items.iter().map(|item| item.n).collect()
 }
 
-/// A thousand full pages, one in two hours, and what is examined in them since then, all commands together.
+/// Stores a thousand full pages, one in two hours.
 async fn thousand_pages(db: &TestDatabase) -> Trades {
     let trades = trades(db).await;
     let pages = (0..1000).map(|page| full_bucket(SECOND + page * 2 * HOUR));
@@ -56,7 +56,7 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
                 let sizes: Vec<u64> = slices.iter().map(|slice| slice.items.len() as u64).collect();
                 assert!(sizes.iter().rev().skip(1).all(|size| *size == limit), "{sizes:?}");
                 assert_eq!(db.recorder().names(), vec!["find"; slices.len()], "one round trip each");
-                // The same pages, on the way back.
+                // The same pages, backwards.
                 db.recorder().clear();
                 assert_eq!(slices[0].previous, None);
                 let mut previous = slices.last().unwrap().previous.clone();
@@ -68,7 +68,7 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
                     previous = back.previous;
                 }
                 assert_eq!(previous, None);
-                // One round trip each, and one more where a place at the end of a page leads to an open one.
+                // One round trip each, and one more where a position at the end of a page leads to an open one.
                 let (calls, sent) = (3 * (slices.len() - 1), db.recorder().round_trips());
                 assert!((calls..=calls + 1).contains(&sent), "{sent} for {calls} calls");
                 let mut read: Vec<Trade> = slices.into_iter().flat_map(|slice| slice.items).collect();
@@ -83,7 +83,7 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
         assert_eq!(default.next.unwrap().to_string(), format!("{}.5", SECOND + 20));
         let none = trades.items(&99).page().await.unwrap();
         assert_eq!((none.items, none.next, none.previous), (vec![], None, None));
-        // What was skipped is before the page.
+        // The skipped items are before the page.
         let skipped = trades.items(&123).skip(13).limit(5).page().await.unwrap();
         let back = trades
             .items(&123)
@@ -108,9 +108,9 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
     .await;
 }
 
-/// A range of time is the same from both sides, and what is appended meanwhile is on its side of the place.
+/// A range of time is the same in both directions, and concurrently appended items are on their side of the position.
 #[tokio::test]
-async fn a_page_goes_back_within_a_range_while_the_history_grows() {
+async fn pages_of_a_range_are_consistent_backwards_while_the_history_grows() {
     testkit::run(async |db| {
         for newest_first in [false, true] {
             plain(db).drop().await.unwrap();
@@ -144,10 +144,9 @@ async fn a_page_goes_back_within_a_range_while_the_history_grows() {
     .await;
 }
 
-/// What is appended between two pages is after the place, or in front of where the reading began: nothing comes twice,
-/// and nothing that was there is missed.
+/// Items that are appended between two pages are not returned twice, and no existing item is missed.
 #[tokio::test]
-async fn a_page_goes_on_while_the_history_grows() {
+async fn pages_are_consistent_forwards_while_the_history_grows() {
     testkit::run(async |db| {
         for newest_first in [false, true] {
             for ranged in [false, true] {
@@ -212,7 +211,7 @@ async fn a_narrow_range_examines_few_documents() {
                 let read: Vec<Trade> = asked(page).stream().try_collect().await.unwrap();
                 assert_eq!(read.len(), 120, "of page {page}");
                 let (round_trips, documents) = examined(db).await;
-                // Twelve hold the range, four are around it, and four are looked at.
+                // Twelve contain the range, four are around it, and the search reads four.
                 assert!(round_trips <= 3 && documents <= 20, "{round_trips} and {documents}");
             }
             let slice = asked(500).limit(20).page().await.unwrap();
@@ -226,9 +225,9 @@ async fn a_narrow_range_examines_few_documents() {
     .await;
 }
 
-/// A page a minute, of which the hours around a range are many.
+/// A page a minute, so that the hours around a range have many.
 #[tokio::test]
-async fn how_late_items_can_be_is_what_a_range_costs() {
+async fn the_cost_of_a_range_depends_on_the_allowed_lateness() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let pages = (0..1000).map(|page| full_bucket(SECOND + page * 60));
@@ -303,7 +302,7 @@ async fn a_skip_counts_pages_and_reads_few() {
 }
 
 #[tokio::test]
-async fn bad_input_sends_nothing() {
+async fn invalid_input_sends_nothing() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let without_time = BucketRepository::<u32, Trade>::builder(trades.collection().clone())
@@ -329,7 +328,7 @@ async fn bad_input_sends_nothing() {
         let error = trades.items(&123).limit(0).stream().try_next().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(db.recorder().round_trips(), 0);
-        // Extremes are no errors.
+        // Extreme values are no errors.
         trades.append(&123, &spread(1)).await.unwrap();
         let (first, last) = (mongodb::bson::DateTime::MIN, mongodb::bson::DateTime::MAX);
         for allowed_lateness in [Duration::ZERO, Duration::MAX] {
@@ -358,7 +357,7 @@ async fn bad_input_sends_nothing() {
 }
 
 #[tokio::test]
-async fn a_token_from_outside_is_a_place_in_the_key() {
+async fn a_forged_token_is_a_position_in_the_key() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         trades

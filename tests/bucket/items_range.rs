@@ -16,14 +16,14 @@ use crate::common::support::*;
 
 const HOUR: i64 = 3600;
 
-/// How late items of these histories are, in milliseconds.
+/// The lateness of items of these histories, in milliseconds.
 const LATE_BY: i64 = 100_000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// At a clock that is advanced first, an item that is late by so much, and the size of the page if it opens one.
+    /// Advances the clock, appends an item that is this much late, and gives the size of the page if it opens one.
     Append { advance: i64, late: i64, capacity: usize },
-    /// The item of this rank, modulo their number. What follows moves up, or the page stays smaller.
+    /// Removes the item of this rank, modulo their number. The later ones move up, or the page stays smaller.
     Remove { rank: usize, move_up: bool },
 }
 
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A history as the pattern makes it, with pages of several sizes: what each page holds, by the tail of its `_id`.
+/// A history as the pattern stores it, with pages of several sizes: the items of each page, by the tail of its `_id`.
 #[derive(Debug, Default)]
 struct History {
     pages: BTreeMap<String, (usize, Vec<Trade>)>,
@@ -137,7 +137,7 @@ fn page(tail: &str, items: &[Trade]) -> Document {
 #[derive(Clone, Debug)]
 struct Query {
     newest_first: bool,
-    /// The time of an item, by its rank, and so many milliseconds more.
+    /// The time of an item, by its rank, plus a number of milliseconds.
     from: Option<(usize, i64)>,
     until: Option<(usize, i64)>,
     skip: u64,
@@ -146,7 +146,7 @@ struct Query {
 }
 
 fn query() -> impl Strategy<Value = Query> {
-    // At `LATE_BY` after an item that opened a page, the names of the pages that are certainly of the range start there.
+    // At `LATE_BY` after an item that opened a page, the pages that can have items of the range start there.
     let more = || prop_oneof![Just(0), Just(LATE_BY), -200_000..200_000_i64];
     let time = || prop::option::weighted(0.6, (any::<usize>(), more()));
     let skip = prop_oneof![1 => Just(0), 1 => 0..60_u64];
@@ -260,9 +260,9 @@ fn numbers(items: &[Trade]) -> Vec<i64> {
     items.iter().map(|item| item.n).collect()
 }
 
-/// The range's own pages start at the name of the very page in which the token is.
+/// The pages of the range start with the page of the token.
 #[tokio::test]
-async fn a_token_at_the_name_where_the_range_starts_reads_nothing_twice() {
+async fn a_token_in_the_first_page_of_a_range_reads_nothing_twice() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let items: Vec<Trade> = (0..10)
@@ -285,9 +285,9 @@ async fn a_token_at_the_name_where_the_range_starts_reads_nothing_twice() {
     .await;
 }
 
-/// Pages keep their names when items move up, as when most of a history was removed.
+/// Pages keep their ids when items move up, as when most of a history was removed.
 #[tokio::test]
-async fn names_that_lag_behind_hide_nothing() {
+async fn ids_with_old_seconds_hide_no_item() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let pages = (0..400).map(|page| {
@@ -318,10 +318,10 @@ async fn names_that_lag_behind_hide_nothing() {
 
 /// A late item opened a page among older ones, new items were appended to it, and moved up when others were removed.
 #[tokio::test]
-async fn what_moved_up_from_a_late_page_is_found() {
+async fn items_that_moved_up_from_a_late_page_are_found() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).page_size(3)).await;
-        // From the page of second 0, ten items were removed; that of the late item opened in second 6000.
+        // Ten items of the page of second 0 were removed. The page of the late item was opened in second 6000.
         let pages = [
             (0, [0, 20 * HOUR, 30 * HOUR]),
             (6000, [6010, 6020, 6030]),
@@ -349,9 +349,9 @@ async fn what_moved_up_from_a_late_page_is_found() {
     .await;
 }
 
-/// What breaks the rules of the pattern is an error also where the server filters, and counts, the items.
+/// A document that violates the invariants is an error also where the server filters or counts the items.
 #[tokio::test]
-async fn what_is_stored_wrongly_is_an_error() {
+async fn a_corrupt_document_is_an_error() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let sound = |_: &mut Document| {};

@@ -1,4 +1,4 @@
-//! No key reads or writes another's buckets.
+//! A call for a key reads and writes no bucket of another key.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, i32> {
         .unwrap()
 }
 
-/// The last read had the bounds of the key, from this tail on.
+/// Checks that the last read had the bounds of the key, from this tail on.
 async fn assert_bounds(db: &TestDatabase, text: &str, bracket: &str, tail: &str) {
     let examined = explain_last(db).await;
     assert_eq!(examined.index, "_id_");
@@ -37,8 +37,8 @@ async fn assert_bounds(db: &TestDatabase, text: &str, bracket: &str, tail: &str)
     );
 }
 
-/// Appends to each key, reads every key back by every way, and checks that the bounds of the reads are those of the
-/// key alone.
+/// Appends to each key, reads every key by every call, and checks that the bounds of the reads are those of the
+/// key only.
 async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
     plain(db).drop().await.unwrap();
     let repository = repository::<K>(db);
@@ -197,7 +197,7 @@ macro_rules! newtype {
             }
 
             fn from_key(key: $of) -> Option<Self> {
-                // The one that no user has.
+                // The key that no user has.
                 (key.encode_key().ok()?.text() != "nobody").then_some(Self(key))
             }
         }
@@ -209,7 +209,7 @@ newtype!(UserName, String);
 newtype!(OrderId, Uuid);
 
 #[tokio::test]
-async fn types_of_the_users_are_keys() {
+async fn user_types_are_keys() {
     testkit::run(async |db| {
         check(db, &[0, 1, 12, 123, u32::MAX].map(CustomerId)).await;
         check(
@@ -238,7 +238,7 @@ async fn types_of_the_users_are_keys() {
             .await
             .unwrap();
 
-        // To a flat collection and back, by the same keys.
+        // Into a flat collection and back, with the same keys.
         let flat = db.collection::<Document>("flat");
         let before = users.items(&name(1)).page().await.unwrap().items;
         let documents = repository_of_documents(db);
@@ -248,7 +248,7 @@ async fn types_of_the_users_are_keys() {
         assert_eq!(documents.migrate_to_flat(&flat).await.unwrap().items, 9);
         assert_eq!(before.len(), 10);
 
-        // A key that the type refuses is one that breaks the rules.
+        // A bucket whose key the type refuses is corrupt.
         let strings = repository::<String>(db);
         strings.append("nobody", &1).await.unwrap();
         let nobody = UserName("nobody".to_owned());
@@ -295,8 +295,8 @@ async fn keys_out_of_range_are_refused_by_every_call() {
     .await;
 }
 
-/// The number 123 and the string "123" have the same text. In one collection they stay apart all the same, but for
-/// `page`, which says so.
+/// The number 123 and the string "123" have the same text. In one collection they stay separate, except for
+/// `page`, which reports it.
 #[tokio::test]
 async fn keys_of_two_types_in_one_collection_do_not_mix() {
     testkit::run(async |db| {

@@ -1,4 +1,4 @@
-//! The keys that have buckets, and deleting all of a key.
+//! The keys that have buckets, and the deletion of a key.
 
 use futures::{StreamExt, TryStreamExt};
 use mongo_patterns::ErrorKind;
@@ -14,7 +14,7 @@ async fn all_keys(trades: &Trades) -> Vec<u32> {
     trades.keys().stream().try_collect().await.unwrap()
 }
 
-/// Full buckets of these keys, so many each, without the repository.
+/// Inserts a number of full buckets of each of these keys, without the repository.
 async fn plant(db: &TestDatabase, keys: impl Iterator<Item = u32>, buckets: i64) {
     let bucket = |key: u32, n: i64| {
         let id = format!("{key}_{}", SECOND + n);
@@ -24,7 +24,7 @@ async fn plant(db: &TestDatabase, keys: impl Iterator<Item = u32>, buckets: i64)
     plain(db).insert_many(documents).await.unwrap();
 }
 
-/// By the `_id` index alone: no documents are examined, and few entries.
+/// The `_id` index serves it: no documents are examined, and few entries.
 #[tokio::test]
 async fn each_key_is_returned_once_in_few_round_trips() {
     testkit::run(async |db| {
@@ -78,9 +78,9 @@ async fn keys_of_each_type_are_returned_as_they_are() {
         let mut expected: Vec<String> = keys.iter().map(text).collect();
         expected.sort_by_key(|key| format!("{key}_"));
         assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected);
-        for (place, key) in found.iter().enumerate() {
+        for (position, key) in found.iter().enumerate() {
             let rest: Vec<K> = histories.keys().after(key).stream().try_collect().await.unwrap();
-            assert_eq!(rest.iter().map(text).collect::<Vec<_>>(), expected[place + 1..]);
+            assert_eq!(rest.iter().map(text).collect::<Vec<_>>(), expected[position + 1..]);
         }
     }
     testkit::run(async |db| {
@@ -109,7 +109,7 @@ async fn keys_of_each_type_are_returned_as_they_are() {
     .await;
 }
 
-/// They are named, one by one, and the keys after them are returned all the same.
+/// Each is reported, and the keys after it are returned all the same.
 #[tokio::test]
 async fn a_bucket_that_names_no_key_is_an_error_that_names_it() {
     testkit::run(async |db| {
@@ -146,7 +146,7 @@ async fn a_bucket_that_names_no_key_is_an_error_that_names_it() {
             }
         }
         assert_eq!(keys, [123, 5]);
-        // Of each side of the strings, the first.
+        // The first before the strings, and the first after them.
         let expected: [Bson; 6] = [
             ids[0].clone(),
             ids[2].clone(),
@@ -204,11 +204,11 @@ async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
             bucket("a_4", 0..3),
             bucket("b", 0..3),
             with(bucket("a", 0..3), "_id", "aa_1698335223"),
-            // These have an id of the key, and are another's.
+            // These have an id of the key, and the key field of another one.
             with(bucket("b", 0..3), "_id", "a_5"),
             with(bucket("b", 0..3), "_id", "a%5F3_5"),
         ];
-        // It is a's by its key field, and looks like one of a_3.
+        // Its key field is `a`, and its `_id` looks like one of `a_3`.
         let of_a = with(bucket("a", 0..3), "_id", "a_3_7");
         for (key, encoded) in [("a", "a"), ("a_3", "a%5F3")] {
             plain(db).drop().await.unwrap();
@@ -245,7 +245,7 @@ async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
     .await;
 }
 
-/// By the `_id` index, however many buckets there are.
+/// The `_id` index serves it, for any number of buckets.
 #[tokio::test]
 async fn a_deletion_examines_the_buckets_of_its_key() {
     testkit::run(async |db| {
@@ -283,14 +283,14 @@ async fn a_deletion_in_a_transaction_is_whole() {
         assert_eq!(trades.counts(&123).await.unwrap().items, 0);
         trades.append(&123, &spread(0)).await.unwrap();
         let deleted = trades.delete_key(&123).session(&mut session).await.unwrap();
-        assert_eq!(deleted.buckets, 1, "also where no transaction is under way");
+        assert_eq!(deleted.buckets, 1, "also where no transaction is running");
     })
     .await;
 }
 
-/// Appends, batches and removals of two processes go on while the key is deleted again and again.
+/// Appends, batches and removals of two processes continue while the key is deleted repeatedly.
 #[tokio::test]
-async fn what_is_appended_meanwhile_is_deleted_or_stored() {
+async fn concurrent_appends_are_deleted_or_stored() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).item_id_field("n").page_size(3)).await;
         let other = builder(db).item_id_field("n").page_size(3).build().unwrap();
@@ -331,7 +331,7 @@ async fn what_is_appended_meanwhile_is_deleted_or_stored() {
         assert_eq!(
             trades.counts(&12).await.unwrap().items,
             100,
-            "another key loses nothing"
+            "another key loses no item"
         );
         trades.delete_key(&1).await.unwrap();
         assert_eq!(all_keys(&trades).await, [12]);
@@ -339,7 +339,7 @@ async fn what_is_appended_meanwhile_is_deleted_or_stored() {
     .await;
 }
 
-/// A policy of one attempt allows the deletion, which takes two passes by itself.
+/// A policy of one attempt allows the deletion, which needs two passes.
 #[tokio::test]
 async fn a_deletion_needs_no_retries() {
     testkit::run(async |db| {
@@ -377,7 +377,7 @@ async fn until_a_deletion_waits(db: &TestDatabase) {
 /// A `deleteMany` that waits for a transaction skips a bucket that the transaction deletes and inserts again with the same
 /// `_id`.
 #[tokio::test]
-async fn a_deletion_finds_a_bucket_that_a_transaction_writes_at_that_moment() {
+async fn a_deletion_finds_a_bucket_that_a_transaction_writes_concurrently() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).item_id_field("n").page_size(3)).await;
         let other_process = builder(db).item_id_field("n").page_size(3).build().unwrap();

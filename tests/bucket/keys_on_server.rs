@@ -1,4 +1,4 @@
-//! The key codec as a server runs it says what the client's does.
+//! The key codec of the server agrees with that of the client.
 
 use mongo_patterns::Key;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::bucket::migration::raw;
 
-/// The server's text of a key is the client's, and its verdict on what is none, too.
+/// The server encodes a key to the client's text, and refuses the same values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_encodes_keys_as_the_client_does() {
     async fn check<K: Key>(db: &TestDatabase, values: &[Bson]) {

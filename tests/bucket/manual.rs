@@ -1,5 +1,5 @@
-//! The stored form is MongoDB's manual's: what its shell commands wrote is read and appended to, and what we write is
-//! what they would have written.
+//! The stored form is that of MongoDB's manual: buckets of its shell commands are read and appended to, and this crate
+//! stores what they would have stored.
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns_testkit as testkit;
@@ -11,7 +11,7 @@ fn date(text: &str) -> DateTime {
     DateTime::parse_rfc3339_str(text).unwrap()
 }
 
-/// The manual's `insertMany`, ids and all.
+/// The documents of the manual's `insertMany`, with their ids.
 fn manuals_documents() -> [Document; 2] {
     [
         doc! {
@@ -66,7 +66,7 @@ async fn documents(db: &testkit::TestDatabase) -> BucketRepository<u32, Document
 }
 
 #[tokio::test]
-async fn its_documents_are_read_and_appended_to() {
+async fn documents_of_the_manual_are_read_and_appended_to() {
     testkit::run(async |db| {
         let trades = documents(db).await;
         plain(db).insert_many(manuals_documents()).await.unwrap();
@@ -95,7 +95,7 @@ async fn its_documents_are_read_and_appended_to() {
 }
 
 #[tokio::test]
-async fn its_commands_work_on_ours_and_ours_on_theirs() {
+async fn the_manuals_commands_and_ours_work_on_the_same_buckets() {
     testkit::run(async |db| {
         let trades = documents(db).await;
         let [first, _] = manuals_documents();
@@ -105,7 +105,7 @@ async fn its_commands_work_on_ours_and_ours_on_theirs() {
         let mut ours = first.clone();
         ours.insert("_id", "123_1698335223");
         let stored = all(&plain(db)).await;
-        assert_eq!(stored, [ours], "the manual's shape, and the id that its rule gives");
+        assert_eq!(stored, [ours], "the manual's form, and the id of its rule");
         let fields: Vec<&str> = stored[0].keys().map(String::as_str).collect();
         assert_eq!(fields, ["_id", "customerId", "count", "history"]);
 

@@ -1,4 +1,4 @@
-//! Moves from a flat collection to buckets and back: what is stored.
+//! Migrations from a flat collection to buckets and back: the stored documents.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub fn histories<K: Key>(db: &TestDatabase) -> BucketRepositoryBuilder<K, Docume
         .time_field("date")
 }
 
-/// The flat collection, by the client that is not recorded.
+/// The flat collection, of the client that is not recorded.
 pub fn flat(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("flat")
 }
@@ -37,7 +37,7 @@ pub async fn fill(db: &TestDatabase, documents: &[Document]) {
     flat(db).create_index(index).await.unwrap();
 }
 
-/// Whether the server can move; an older one must say that it cannot, and store nothing.
+/// Returns whether the server supports migrations. An older one must return `Unsupported`, and store nothing.
 pub async fn can_move(db: &TestDatabase) -> bool {
     if at_least(db, 5) {
         return true;
@@ -50,7 +50,7 @@ pub async fn can_move(db: &TestDatabase) -> bool {
     false
 }
 
-/// No buckets, and no record of a move.
+/// Checks that there are no buckets, and no record of a migration.
 pub async fn nothing_is_stored(db: &TestDatabase) {
     assert_eq!(all(&plain(db)).await, []);
     assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, []);
@@ -65,7 +65,7 @@ pub fn raw(document: &Document) -> RawDocumentBuf {
     mongodb::bson::serialize_to_raw_document_buf(document).unwrap()
 }
 
-/// The buckets that a flat collection must become, made without a server.
+/// The buckets that a flat collection must become, computed without a server.
 pub fn buckets<K: Key>(flat: &[Document], key_field: &str, page_size: usize, keep_ids: bool) -> Vec<RawDocumentBuf> {
     let mut by_key: BTreeMap<String, (Bson, Vec<&Document>)> = BTreeMap::new();
     for document in flat {
@@ -120,7 +120,7 @@ pub fn buckets<K: Key>(flat: &[Document], key_field: &str, page_size: usize, kee
     made.iter().map(raw).collect()
 }
 
-/// The flat documents as they come back: `_id` and key first, and the key as the repository stores it.
+/// The flat documents after a migration back: `_id` and key first, and the key as the repository stores it.
 fn back<K: Key>(flat: &[Document], key_field: &str) -> Vec<RawDocumentBuf> {
     let document = |document: &Document| {
         let stored = raw(document);
@@ -140,13 +140,13 @@ fn back<K: Key>(flat: &[Document], key_field: &str) -> Vec<RawDocumentBuf> {
     flat.iter().map(document).collect()
 }
 
-/// Flat documents for some keys: their times neither in the order in which they are inserted, nor all different.
+/// Flat documents of some keys, whose times are neither in the order of the inserts, nor all different.
 pub fn documents(keys: &[Bson], items: i32) -> Vec<Document> {
     let mut made = Vec::new();
     for n in 0..items {
-        for (place, key) in (0..).zip(keys) {
-            let millis = (SECOND + i64::from(n * 7 % 5) + i64::from(place)) * 1000 + i64::from(n * 13 % 1000);
-            let id = n * 1000 + place;
+        for (position, key) in (0..).zip(keys) {
+            let millis = (SECOND + i64::from(n * 7 % 5) + i64::from(position)) * 1000 + i64::from(n * 13 % 1000);
+            let id = n * 1000 + position;
             made.push(
                 doc! { "_id": id, "customerId": key, "n": n, "date": DateTime::from_millis(millis), "note": "$n" },
             );
@@ -155,13 +155,13 @@ pub fn documents(keys: &[Bson], items: i32) -> Vec<Document> {
     made
 }
 
-/// Moves there, compares with what must come out, appends and pages, moves back to another collection, and compares
-/// with what was there.
+/// Migrates into buckets, compares them with the expected ones, appends and reads pages, migrates back into another
+/// collection, and compares that with the source.
 async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32) {
     let documents = documents(keys, 23);
     fill(db, &documents).await;
     let trades = histories::<K>(db).page_size(page_size).build().unwrap();
-    let moved = trades
+    let migrated = trades
         .migrate_from_flat(&flat(db))
         .keep_ids()
         .chunk_items(40)
@@ -170,17 +170,17 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
     let expected = buckets::<K>(&documents, "customerId", page_size as usize, true);
     assert_eq!(stored(&plain(db)).await, expected);
     assert_eq!(
-        (moved.items, moved.buckets),
+        (migrated.items, migrated.buckets),
         (documents.len() as u64, expected.len() as u64)
     );
-    assert_eq!((moved.keys, moved.resumed), (keys.len() as u64, false));
+    assert_eq!((migrated.keys, migrated.resumed), (keys.len() as u64, false));
     assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []);
 
     let back = db.plain_collection("back");
     back.drop().await.unwrap();
-    let moved = trades.migrate_to_flat(&back).chunk_items(40).await.unwrap();
+    let migrated = trades.migrate_to_flat(&back).chunk_items(40).await.unwrap();
     assert_eq!(
-        (moved.items, moved.buckets),
+        (migrated.items, migrated.buckets),
         (documents.len() as u64, expected.len() as u64)
     );
     assert!(stored(&back).await == self::back::<K>(&all(&flat(db)).await, "customerId"));
@@ -238,7 +238,7 @@ async fn keys_of_all_types_and_pages_of_all_sizes() {
 }
 
 #[tokio::test]
-async fn fifty_items_of_one_second_are_all_there_in_order() {
+async fn fifty_items_of_one_second_are_stored_in_order() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -263,15 +263,15 @@ async fn fifty_items_of_one_second_are_all_there_in_order() {
         assert_eq!(
             appended.opened,
             Some(format!("123_{SECOND}_000005")),
-            "the suffixes go on"
+            "the suffixes continue"
         );
     })
     .await;
 }
 
-/// Fields with names and values that an expression would read, and numbers that are written as doubles.
+/// Fields with names and values that an expression would evaluate, and numbers that are stored as doubles.
 #[tokio::test]
-async fn items_come_through_unchanged() {
+async fn items_are_migrated_unchanged() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -286,9 +286,9 @@ async fn items_come_through_unchanged() {
             plain(db).drop().await.unwrap();
             let trades = histories::<u32>(db).build().unwrap();
             let collection = flat(db);
-            let moving = trades.migrate_from_flat(&collection).key_field("customer");
-            let moved = if keep_ids { moving.keep_ids().await } else { moving.await };
-            assert_eq!(moved.unwrap().items, 2);
+            let migration = trades.migrate_from_flat(&collection).key_field("customer");
+            let migrated = if keep_ids { migration.keep_ids().await } else { migration.await };
+            assert_eq!(migrated.unwrap().items, 2);
             let expected = buckets::<u32>(&documents, "customer", 10, keep_ids);
             assert_eq!(stored(&plain(db)).await, expected);
         }
@@ -301,14 +301,14 @@ async fn items_come_through_unchanged() {
 }
 
 #[tokio::test]
-async fn items_without_an_id_get_one_that_tells_their_place() {
+async fn items_without_an_id_get_one_with_their_position() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         for n in 0..12 {
             trades.append(&123, &same_second(n)).await.unwrap();
         }
-        let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
-        assert_eq!((moved.keys, moved.items, moved.buckets), (1, 12, 2));
+        let migrated = trades.migrate_to_flat(&flat(db)).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items, migrated.buckets), (1, 12, 2));
         let documents = all(&flat(db)).await;
         let first = doc! { "_id": format!("123_{SECOND}_0"), "customerId": 123, "n": 0_i64, "date": at(SECOND) };
         assert_eq!(raw(&documents[0]), raw(&first));
@@ -318,9 +318,9 @@ async fn items_without_an_id_get_one_that_tells_their_place() {
     .await;
 }
 
-/// Under a collation without case, `a` and `A` would be one key.
+/// With a case-insensitive collation, `a` and `A` would be one key.
 #[tokio::test]
-async fn a_flat_collection_with_a_collation_of_its_own_is_moved_by_bytes() {
+async fn a_flat_collection_with_a_collation_is_migrated_by_bytes() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -341,8 +341,8 @@ async fn a_flat_collection_with_a_collation_of_its_own_is_moved_by_bytes() {
         let index = mongodb::IndexModel::builder().keys(doc! { "customerId": 1 }).build();
         flat(db).create_index(index).await.unwrap();
         let trades = histories::<String>(db).build().unwrap();
-        let moved = trades.migrate_from_flat(&flat(db)).chunk_items(5).await.unwrap();
-        assert_eq!((moved.keys, moved.items), (3, 36));
+        let migrated = trades.migrate_from_flat(&flat(db)).chunk_items(5).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items), (3, 36));
         assert_eq!(
             stored(&plain(db)).await,
             buckets::<String>(&documents, "customerId", 10, false)
@@ -352,7 +352,7 @@ async fn a_flat_collection_with_a_collation_of_its_own_is_moved_by_bytes() {
 }
 
 #[tokio::test]
-async fn it_goes_in_chunks_of_whole_keys_where_an_index_allows_it() {
+async fn an_index_allows_chunks_of_whole_keys() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -368,8 +368,8 @@ async fn it_goes_in_chunks_of_whole_keys_where_an_index_allows_it() {
             let trades = histories::<u32>(db).build().unwrap();
             let source = db.collection::<Document>("flat");
             db.recorder().clear();
-            let moving = trades.migrate_from_flat(&source).chunk_items(12);
-            moving
+            let migration = trades.migrate_from_flat(&source).chunk_items(12);
+            migration
                 .on_progress(|at| progress.push((at.done, at.total)))
                 .await
                 .unwrap();
@@ -384,7 +384,7 @@ async fn it_goes_in_chunks_of_whole_keys_where_an_index_allows_it() {
             assert_eq!(
                 merges.count(),
                 progress.len(),
-                "and nothing of them passes through the client"
+                "and no document passes through the client"
             );
             assert!(!db.recorder().names().contains(&"insert".to_owned()));
         }

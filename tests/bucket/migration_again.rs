@@ -1,4 +1,4 @@
-//! Moves that are interrupted, and run again.
+//! Migrations that are interrupted, and run again.
 
 use mongo_patterns::bucket::Migrated;
 use mongo_patterns::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use crate::bucket::migration::*;
 use crate::common::support::*;
 
-/// All that a move sends.
+/// The commands of a migration.
 const COMMANDS: [&str; 6] = [
     "aggregate",
     "createIndexes",
@@ -33,7 +33,7 @@ fn records(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("mongo_patterns_moves")
 }
 
-/// Which way, by the client that fail points hit.
+/// Migrates in this direction, with the client that fail points affect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
     There,
@@ -63,10 +63,10 @@ impl Way {
         db.plain_collection(if self == Self::There { "trades" } else { "back" })
     }
 
-    /// Empties the target, and returns what must come into it.
+    /// Empties the target, and returns the documents that it must get.
     pub async fn prepare(self, db: &TestDatabase) -> Vec<RawDocumentBuf> {
         if self == Self::Back {
-            // Some items have ids of their own, and others have none.
+            // Some items have an `_id`, and others have none.
             let id = doc! { "$concat": ["own_", "$_id", "_", { "$toString": "$$this.n" }] };
             let with_id = doc! { "$mergeObjects": ["$$this", { "_id": id }] };
             let items = doc! { "$map": { "input": "$history", "in": with_id } };
@@ -97,7 +97,7 @@ impl Way {
         flat.iter().map(raw).collect()
     }
 
-    /// As if a chunk had come less far.
+    /// Deletes a document, as if a chunk had been interrupted earlier.
     async fn delete_one_behind(self, db: &TestDatabase, last: Option<&Bson>) {
         let bound = match last {
             None => Bson::MinKey,
@@ -108,8 +108,8 @@ impl Way {
         self.target(db).delete_one(behind).await.unwrap();
     }
 
-    pub async fn check(self, db: &TestDatabase, moved: Migrated, expected: &[RawDocumentBuf]) {
-        assert_eq!((moved.keys, moved.items, moved.buckets), (6, ITEMS, 12));
+    pub async fn check(self, db: &TestDatabase, migrated: Migrated, expected: &[RawDocumentBuf]) {
+        assert_eq!((migrated.keys, migrated.items, migrated.buckets), (6, ITEMS, 12));
         assert!(stored(&self.target(db)).await == expected, "{self:?}");
         let records = all(&records(db)).await;
         assert!(
@@ -120,7 +120,7 @@ impl Way {
     }
 }
 
-/// The flat collection, and for the way back the buckets.
+/// Fills the flat collection, and for the other direction the buckets.
 pub async fn begin(db: &TestDatabase) -> bool {
     if !can_move(db).await {
         return false;
@@ -132,7 +132,7 @@ pub async fn begin(db: &TestDatabase) -> bool {
 
 /// Each of the commands in turn fails, and all after it. A broken connection takes a while, so most are interrupted.
 #[tokio::test]
-async fn it_ends_at_every_command_and_goes_on() {
+async fn a_migration_that_stops_at_any_command_resumes() {
     testkit::run(async |db| {
         if !begin(db).await {
             return;
@@ -156,20 +156,20 @@ async fn it_ends_at_every_command_and_goes_on() {
                 let kind = if broken { ErrorKind::Network } else { ErrorKind::Driver };
                 assert!(error.kind() == kind && error.is_outcome_unknown(), "{error:?}");
                 interrupted += 1;
-                let moved = way.go(db).await.unwrap();
-                resumed += u32::from(moved.resumed);
-                way.check(db, moved, &expected).await;
+                let migrated = way.go(db).await.unwrap();
+                resumed += u32::from(migrated.resumed);
+                way.check(db, migrated, &expected).await;
             }
-            // Three chunks, of a find, an aggregate, a count and an update each, and what is before and after.
+            // Three chunks, of a find, an aggregate, a count and an update each, and the commands before and after.
             assert!(interrupted > 15 && resumed > 8, "{way:?}: {interrupted}, {resumed}");
         }
     })
     .await;
 }
 
-/// The server does each command in turn and says that it failed, and of a chunk that was under way any part is there.
+/// The server executes each command in turn and returns an error, and a running chunk is stored in part.
 #[tokio::test]
-async fn it_ends_after_every_write_and_goes_on() {
+async fn a_migration_that_stops_after_any_write_resumes() {
     testkit::run(async |db| {
         if !begin(db).await {
             return;
@@ -187,14 +187,14 @@ async fn it_ends_after_every_write_and_goes_on() {
                 fault.disable().await;
                 let Err(_) = outcome else { break };
                 failed += 1;
-                // Behind the place that is noted, some documents may be there and others not.
+                // After the recorded position, some documents may exist and others not.
                 let record = records(db).find_one(doc! {}).await.unwrap();
                 let unfinished = record.filter(|record| !record.contains_key("finished"));
                 if let Some(record) = unfinished {
                     way.delete_one_behind(db, record.get("last")).await;
                 }
-                let moved = way.go(db).await.unwrap();
-                way.check(db, moved, &expected).await;
+                let migrated = way.go(db).await.unwrap();
+                way.check(db, migrated, &expected).await;
             }
             assert!(failed > 5, "{way:?}: {failed}");
         }
@@ -203,19 +203,19 @@ async fn it_ends_after_every_write_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_finished_move_is_known_to_be() {
+async fn a_finished_migration_is_recognized() {
     testkit::run(async |db| {
         if !begin(db).await {
             return;
         }
         let expected = stored(&plain(db)).await;
         db.recorder().clear();
-        let moved = Way::There.go(db).await.unwrap();
-        assert!(moved.resumed);
-        Way::There.check(db, moved, &expected).await;
+        let migrated = Way::There.go(db).await.unwrap();
+        assert!(migrated.resumed);
+        Way::There.check(db, migrated, &expected).await;
         assert_eq!(db.recorder().names(), ["find", "aggregate"], "its record, and a count");
 
-        // It is no move into what others have written to since.
+        // Later writes of others do not make it another migration.
         trades(db)
             .append(&3, &doc! { "n": 15, "date": at(SECOND + 60) })
             .await
@@ -225,14 +225,14 @@ async fn a_finished_move_is_known_to_be() {
         assert_eq!(trades(db).counts(&3).await.unwrap().items, 16);
 
         plain(db).drop().await.unwrap();
-        let moved = Way::There.go(db).await.unwrap();
-        assert!(!moved.resumed, "an empty target is filled anew");
-        Way::There.check(db, moved, &expected).await;
+        let migrated = Way::There.go(db).await.unwrap();
+        assert!(!migrated.resumed, "an empty target is filled again");
+        Way::There.check(db, migrated, &expected).await;
     })
     .await;
 }
 
-/// Leaves a move after its first chunk, of three keys.
+/// Interrupts a migration after its first chunk, of three keys.
 async fn interrupt(db: &TestDatabase) {
     Way::There.prepare(db).await;
     // The find of the record, and that of the first chunk.
@@ -244,7 +244,7 @@ async fn interrupt(db: &TestDatabase) {
 }
 
 #[tokio::test]
-async fn it_does_not_go_on_with_other_settings() {
+async fn a_migration_does_not_resume_with_other_settings() {
     testkit::run(async |db| {
         if !begin(db).await {
             return;
@@ -273,17 +273,17 @@ async fn it_does_not_go_on_with_other_settings() {
         }
         assert_eq!(stored(&plain(db)).await, before);
 
-        let moved = trades(db).migrate_from_flat(&flat).chunk_items(7).await.unwrap();
-        assert!(moved.resumed, "chunks may be of another size");
-        Way::There.check(db, moved, &Way::There.expected(db).await).await;
+        let migrated = trades(db).migrate_from_flat(&flat).chunk_items(7).await.unwrap();
+        assert!(migrated.resumed, "chunks may have another size");
+        Way::There.check(db, migrated, &Way::There.expected(db).await).await;
 
         interrupt(db).await;
         plain(db).delete_many(doc! {}).await.unwrap();
-        let moved = trades(db).migrate_from_flat(&flat).keep_ids().await.unwrap();
+        let migrated = trades(db).migrate_from_flat(&flat).keep_ids().await.unwrap();
         assert_eq!(
-            (moved.items, moved.resumed),
+            (migrated.items, migrated.resumed),
             (ITEMS, false),
-            "an empty target is begun anew"
+            "with an empty target the migration starts again"
         );
         assert_eq!(
             stored(&plain(db)).await,
@@ -294,13 +294,13 @@ async fn it_does_not_go_on_with_other_settings() {
 }
 
 #[tokio::test]
-async fn what_is_appended_meanwhile_stays() {
+async fn concurrent_appends_are_kept() {
     testkit::run(async |db| {
         if !begin(db).await {
             return;
         }
         interrupt(db).await;
-        // Key 0 is moved, and a service is there too early. Its item is not lost when its chunk runs again.
+        // Key 0 is migrated, and a service writes too early. Its item is kept when its chunk runs again.
         trades(db)
             .append(&0, &doc! { "n": 99, "date": at(SECOND + 60) })
             .await
@@ -318,15 +318,15 @@ async fn what_is_appended_meanwhile_stays() {
             Some(&Bson::Int32(99))
         );
 
-        // Without that item all is well, and the next call finds it so.
+        // Without that item the counts are equal, and the next call succeeds.
         let undo = doc! { "$pop": { "history": 1 }, "$inc": { "count": -1 } };
         plain(db)
             .update_one(doc! { "customerId": 0, "count": { "$lt": 10 } }, undo)
             .await
             .unwrap();
-        let moved = Way::There.go(db).await.unwrap();
-        assert!(moved.resumed);
-        Way::There.check(db, moved, &Way::There.expected(db).await).await;
+        let migrated = Way::There.go(db).await.unwrap();
+        assert!(migrated.resumed);
+        Way::There.check(db, migrated, &Way::There.expected(db).await).await;
     })
     .await;
 }
@@ -367,14 +367,14 @@ async fn another_writer_of_a_key_is_named() {
         let error = Way::There.go(db).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
         let theirs = plain(db).count_documents(doc! { "history.n": 99 }).await.unwrap();
-        assert_eq!(theirs, 1, "and their item stays");
+        assert_eq!(theirs, 1, "and the other writer's item stays");
     })
     .await;
 }
 
-/// A chunk that ran before is not inserted but merged, and a merge may take names of fields for paths.
+/// A chunk that ran before is not inserted but merged, and a merge may take field names for paths.
 #[tokio::test]
-async fn names_of_fields_come_through_when_a_chunk_runs_again() {
+async fn field_names_are_kept_when_a_chunk_runs_again() {
     testkit::run(async |db| {
         let hostile = doc! { "_id": "3", "customerId": 3, "z": 1, "a.b": 1, "$set": { "$x": "$a" }, "a": 2 };
         let large = |key: i32| doc! { "_id": key.to_string(), "customerId": key, "text": "x".repeat(9_000_000) };
@@ -393,9 +393,9 @@ async fn names_of_fields_come_through_when_a_chunk_runs_again() {
             return;
         }
         for run in 0..2 {
-            // The large documents go first, in a batch of their own, at which an insert of this chunk ends.
-            let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
-            assert_eq!((moved.items, moved.resumed), (3, run == 1));
+            // The large documents come first, in a batch of their own, at which an insert of this chunk ends.
+            let migrated = trades.migrate_to_flat(&flat(db)).await.unwrap();
+            assert_eq!((migrated.items, migrated.resumed), (3, run == 1));
             assert_eq!(raw(&all(&flat(db)).await[2]), raw(&hostile));
             flat(db).delete_one(doc! { "_id": "3" }).await.unwrap();
             let unfinished = doc! { "$unset": { "finished": 1 } };
@@ -405,9 +405,9 @@ async fn names_of_fields_come_through_when_a_chunk_runs_again() {
     .await;
 }
 
-/// Two calls at a time do no harm, and at least one of them ends well.
+/// Two concurrent calls are safe, and at least one of them succeeds.
 #[tokio::test]
-async fn of_two_calls_one_goes_on() {
+async fn of_two_concurrent_calls_one_continues() {
     testkit::run(async |db| {
         if !begin(db).await {
             return;
@@ -423,8 +423,8 @@ async fn of_two_calls_one_goes_on() {
                 assert!(race.contains(&error.kind()), "{error:?}");
                 contended += 1;
             }
-            let moved = one.or(other).unwrap();
-            Way::There.check(db, moved, &expected).await;
+            let migrated = one.or(other).unwrap();
+            Way::There.check(db, migrated, &expected).await;
         }
         assert!(contended > 0);
     })

@@ -1,4 +1,4 @@
-//! Moves of documents whose fields look like extended JSON, and of views.
+//! Migrations of documents whose fields look like extended JSON, and of views.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
@@ -7,9 +7,9 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use crate::bucket::migration::*;
 use crate::common::support::*;
 
-/// The driver's `Document` takes such a field for extended JSON, and cannot be read where it is none.
+/// The driver's `Document` takes such a field for extended JSON, and cannot be read if it is none.
 #[tokio::test]
-async fn fields_that_look_like_extended_json_are_moved() {
+async fn fields_that_look_like_extended_json_are_migrated() {
     testkit::run(async |db| {
         for field in ["$date", "$oid", "$numberLong", "$uuid"] {
             flat(db).drop().await.unwrap();
@@ -21,8 +21,8 @@ async fn fields_that_look_like_extended_json_are_moved() {
             plain(db).insert_one(&bucket).await.unwrap();
             let trades = histories::<u32>(db).build().unwrap();
             trades.migrate_to_flat(&flat(db)).plan().await.unwrap();
-            let moved = trades.migrate_to_flat(&flat(db)).await.unwrap();
-            assert_eq!((moved.keys, moved.items), (1, 2), "{field}");
+            let migrated = trades.migrate_to_flat(&flat(db)).await.unwrap();
+            assert_eq!((migrated.keys, migrated.items), (1, 2), "{field}");
             let mut first = doc! { "_id": format!("7_{SECOND}_0"), "customerId": 7 };
             first.extend(item.clone());
             let flat_raw = db.plain_collection::<RawDocumentBuf>("flat");
@@ -64,9 +64,9 @@ async fn a_document_whose_id_looks_like_extended_json_is_named() {
     .await;
 }
 
-/// A view has no indexes, so it is moved in one chunk; nothing can be written to one.
+/// A view has no indexes, so it is migrated in one chunk. No document can be written to a view.
 #[tokio::test]
-async fn a_view_is_moved_from_and_refused_as_a_target() {
+async fn a_view_is_a_source_and_is_refused_as_a_target() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -87,8 +87,8 @@ async fn a_view_is_moved_from_and_refused_as_a_target() {
         let trades = histories::<u32>(db).build().unwrap();
         let plan = trades.migrate_from_flat(&view).plan().await.unwrap();
         assert_eq!((plan.items, plan.chunks), (13, 1));
-        let moved = trades.migrate_from_flat(&view).chunk_items(5).await.unwrap();
-        assert_eq!((moved.keys, moved.items, moved.buckets), (1, 13, 2));
+        let migrated = trades.migrate_from_flat(&view).chunk_items(5).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items, migrated.buckets), (1, 13, 2));
         assert_eq!(trades.counts(&0).await.unwrap().items, 13);
 
         database

@@ -1,4 +1,4 @@
-//! Processes that are killed in a move.
+//! Processes that are killed during a migration.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use crate::bucket::migration::*;
 use crate::bucket::migration_again::{Way, begin, trades};
 use crate::common::support::plain;
 
-/// A process that moves, with pipes to it.
+/// A process that migrates, with pipes to it.
 fn mover(db: &TestDatabase, chunk_items: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_move-in-chunks"))
         .args([db.server().uri(), db.database().name(), chunk_items])
@@ -36,14 +36,14 @@ async fn a_process_that_is_killed_after_a_chunk() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(stored(&plain(db)).await.len(), 4);
-        let moved = Way::There.go(db).await.unwrap();
-        assert!(moved.resumed);
-        Way::There.check(db, moved, &expected).await;
+        let migrated = Way::There.go(db).await.unwrap();
+        assert!(migrated.resumed);
+        Way::There.check(db, migrated, &expected).await;
     })
     .await;
 }
 
-/// The server may go on with the chunk of the process for a moment, while the next one does the same.
+/// The server may continue with the chunk of the killed process, while the next process runs the same chunk.
 #[tokio::test]
 async fn a_process_that_is_killed_in_a_chunk() {
     testkit::run(async |db| {
@@ -59,8 +59,8 @@ async fn a_process_that_is_killed_in_a_chunk() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let moved = trades(db).migrate_from_flat(&flat(db)).await.unwrap();
-        assert_eq!((moved.keys, moved.items, moved.resumed), (400, 16_000, true));
+        let migrated = trades(db).migrate_from_flat(&flat(db)).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items, migrated.resumed), (400, 16_000, true));
         assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
     })
     .await;

@@ -1,4 +1,4 @@
-//! What a plan lists is what a move sends.
+//! A plan lists the commands that a migration sends.
 
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::bucket::migration::*;
 use crate::common::support::*;
 
-/// A command by what it does: without the number of this call, and without what the driver adds or leaves out.
+/// The essence of a command: without the id of this call, and without fields that the driver adds or omits.
 pub fn essence(command: &Document) -> Document {
     let mut essence = Document::new();
     let name = command.keys().next().unwrap();
@@ -81,7 +81,7 @@ fn check(db: &TestDatabase, planned: &[PlannedCommand]) {
 }
 
 #[tokio::test]
-async fn a_plan_of_buckets_lists_what_is_sent_and_writes_nothing() {
+async fn a_plan_into_buckets_lists_the_sent_commands_and_writes_nothing() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -112,7 +112,7 @@ async fn a_plan_of_buckets_lists_what_is_sent_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_of_the_way_back_lists_what_is_sent() {
+async fn a_plan_into_a_flat_collection_lists_the_sent_commands() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         for n in 0..35 {
@@ -129,7 +129,7 @@ async fn a_plan_of_the_way_back_lists_what_is_sent() {
 }
 
 #[tokio::test]
-async fn a_plan_goes_on_where_a_move_was_broken_off() {
+async fn a_plan_resumes_an_interrupted_migration() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -139,10 +139,10 @@ async fn a_plan_goes_on_where_a_move_was_broken_off() {
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
         {
-            let moving = trades.migrate_from_flat(&source).chunk_items(30);
+            let migration = trades.migrate_from_flat(&source).chunk_items(30);
             let (sender, broken_off) = tokio::sync::oneshot::channel();
             let mut sender = Some(sender);
-            let moving = moving.on_progress(move |_| {
+            let migration = migration.on_progress(move |_| {
                 if let Some(sender) = sender.take() {
                     sender.send(()).unwrap();
                 }
@@ -150,25 +150,25 @@ async fn a_plan_goes_on_where_a_move_was_broken_off() {
             tokio::select! {
                 biased;
                 _ = broken_off => {}
-                _ = moving.into_future() => panic!("it was not broken off"),
+                _ = migration.into_future() => panic!("the migration was not interrupted"),
             }
         }
         let planned = trades.migrate_from_flat(&source).chunk_items(30).plan().await.unwrap();
         assert!(planned.before >= 30 && planned.chunks < 3, "{planned:?}");
         let mut before = None;
-        let moved = trades
+        let migrated = trades
             .migrate_from_flat(&source)
             .chunk_items(30)
             .on_progress(|at| before = Some(at.before))
             .await;
-        assert!(moved.unwrap().resumed);
+        assert!(migrated.unwrap().resumed);
         assert_eq!(before, Some(planned.before));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_plan_of_embedded_children_lists_what_is_sent() {
+async fn a_plan_of_embedded_children_lists_the_sent_commands() {
     testkit::run(async |db| {
         use mongo_patterns::embedded::EmbeddedRepository;
         db.plain_collection("patron")
@@ -205,7 +205,7 @@ async fn a_plan_of_embedded_children_lists_what_is_sent() {
 }
 
 #[tokio::test]
-async fn verify_and_repair_say_how_far_they_are() {
+async fn verify_and_repair_report_their_progress() {
     testkit::run(async |db| {
         use futures::TryStreamExt;
         let trades = trades(db).await;

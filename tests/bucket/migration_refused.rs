@@ -1,4 +1,4 @@
-//! What a move refuses, with nothing written.
+//! Sources and targets that a migration refuses, with nothing written.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
@@ -13,7 +13,7 @@ fn good(id: i32) -> Document {
     doc! { "_id": id, "customerId": id, "date": at(SECOND), "tradeId": id }
 }
 
-/// Moves this document among good ones; the error must name their number and one of them.
+/// Migrates this document among valid ones. The error must have the number of such documents and name one.
 async fn refused(db: &TestDatabase, trades: &Histories<u32>, bad: Document, kind: ErrorKind, field: &str) {
     let mut other = bad.clone();
     other.insert("_id", 8);
@@ -110,14 +110,14 @@ async fn keys_that_are_too_long_and_ids_that_repeat() {
 
         if at_least(db, 5) {
             flat(db).delete_one(doc! { "_id": 3 }).await.unwrap();
-            assert_eq!(with_ids.migrate_from_flat(&flat(db)).await.unwrap().items, 2, "two keys may have one id");
+            assert_eq!(with_ids.migrate_from_flat(&flat(db)).await.unwrap().items, 2, "two keys may have the same item id");
         }
     })
     .await;
 }
 
 #[tokio::test]
-async fn pages_that_would_pass_the_limit_of_a_document() {
+async fn pages_that_would_exceed_the_limit_of_a_document() {
     testkit::run(async |db| {
         if !can_move(db).await {
             return;
@@ -138,14 +138,14 @@ async fn pages_that_would_pass_the_limit_of_a_document() {
         nothing_is_stored(db).await;
 
         let smaller = histories::<u32>(db).page_size(8).build().unwrap();
-        let moved = smaller.migrate_from_flat(&flat(db)).await.unwrap();
-        assert_eq!((moved.items, moved.buckets), (18, 4));
+        let migrated = smaller.migrate_from_flat(&flat(db)).await.unwrap();
+        assert_eq!((migrated.items, migrated.buckets), (18, 4));
     })
     .await;
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be() {
+async fn invalid_settings() {
     testkit::run(async |db| {
         fill(db, &[good(1)]).await;
         let flat = flat(db);
@@ -208,51 +208,51 @@ async fn a_target_that_is_not_empty() {
         let stranger = doc! { "_id": "7_1698335223", "customerId": 7, "count": 1, "history": [{ "n": 1 }] };
         let of_other_type = doc! { "_id": "1_1698335223", "customerId": "1", "count": 2, "history": [1, 2] };
         let same_key = doc! { "_id": "2_1698335222", "customerId": 2.0, "count": 1, "history": [{ "n": 1 }] };
-        for (there, told) in [
+        for (existing, allowed) in [
             (&stranger, false),
             (&of_other_type, true),
             (&same_key, true),
             (&same_key, false),
         ] {
             plain(db).delete_many(doc! {}).await.unwrap();
-            plain(db).insert_one(there).await.unwrap();
+            plain(db).insert_one(existing).await.unwrap();
             let flat = flat(db);
-            let moving = trades.migrate_from_flat(&flat);
-            let error = if told {
-                moving.allow_non_empty_target().await
+            let migration = trades.migrate_from_flat(&flat);
+            let error = if allowed {
+                migration.allow_non_empty_target().await
             } else {
-                moving.await
+                migration.await
             }
             .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
-            assert_eq!(all(&plain(db)).await, std::slice::from_ref(there));
+            assert_eq!(all(&plain(db)).await, std::slice::from_ref(existing));
             assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, []);
         }
 
         plain(db).delete_many(doc! {}).await.unwrap();
         plain(db).insert_one(&stranger).await.unwrap();
-        let moved = trades
+        let migrated = trades
             .migrate_from_flat(&flat(db))
             .allow_non_empty_target()
             .await
             .unwrap();
         assert_eq!(
-            (moved.keys, moved.items, moved.buckets),
+            (migrated.keys, migrated.items, migrated.buckets),
             (4, 4, 4),
-            "what was there is not counted"
+            "existing documents are not counted"
         );
         let mut expected = buckets::<u32>(&documents, "customerId", 2, false);
         expected.push(raw(&stranger));
         assert_eq!(stored(&plain(db)).await, expected);
 
-        // And back, beside documents of other keys.
+        // Back, beside documents of other keys.
         let back = db.plain_collection::<Document>("back");
-        for there in [
+        for existing in [
             doc! { "_id": 1, "customerId": 4 },
             doc! { "_id": "2_1698335223_0", "customerId": 99 },
         ] {
             back.delete_many(doc! {}).await.unwrap();
-            back.insert_one(&there).await.unwrap();
+            back.insert_one(&existing).await.unwrap();
             let error = trades.migrate_to_flat(&back).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
             let error = trades
@@ -261,7 +261,7 @@ async fn a_target_that_is_not_empty() {
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
-            assert_eq!(all(&back).await, [there]);
+            assert_eq!(all(&back).await, [existing]);
         }
         back.delete_many(doc! {}).await.unwrap();
         back.insert_one(doc! { "_id": 1, "customerId": 99 }).await.unwrap();

@@ -1,4 +1,4 @@
-//! Many writers that append, change and remove at the same time, against a model in memory.
+//! Concurrent writers that append, change and remove, against a model in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ const WRITERS: i64 = 64;
 const CALLS: u64 = 25;
 const KEYS: [u32; 3] = [1, 12, 123];
 
-/// What a writer's items should be: by key and id, their dates.
+/// The expected items of a writer: their dates, by key and id.
 type Model = BTreeMap<(u32, i64), DateTime>;
 
-/// A small random sequence, the same in each run.
+/// A pseudo-random sequence, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -66,7 +66,7 @@ async fn write(trades: Trades, writer: i64) -> Model {
                 model.extend(items.iter().map(|trade| ((key, trade.n), trade.date)));
             }
             6 => {
-                // One that is there already, as after an unknown outcome.
+                // An item that is stored already, as after an unknown outcome.
                 let Some((key, n)) = random.item_of(&model) else {
                     continue;
                 };
@@ -113,12 +113,12 @@ async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
     let trades = ready(db, builder(db).item_id_field("n").page_size(5).id_policy(policy)).await;
     let done = Arc::new(AtomicBool::new(false));
     let watch = async {
-        let mut looks = 0;
+        let mut reads = 0;
         while !done.load(Ordering::Relaxed) {
             assert_eq!(violations(&plain(db), 5).await, Vec::<Document>::new());
-            looks += 1;
+            reads += 1;
         }
-        looks
+        reads
     };
     let writers = async {
         let writers = (0..WRITERS).map(|writer| tokio::spawn(write(trades.clone(), writer)));
@@ -126,8 +126,8 @@ async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
         done.store(true, Ordering::Relaxed);
         models.into_iter().flat_map(Result::unwrap).collect::<Model>()
     };
-    let (looks, model) = futures::join!(watch, writers);
-    assert!(looks > 1);
+    let (reads, model) = futures::join!(watch, writers);
+    assert!(reads > 1);
     assert_eq!(stored(db).await, model);
     let findings: Vec<Finding> = trades.verify().stream().try_collect().await.unwrap();
     assert_eq!(findings, []);

@@ -14,13 +14,13 @@ const PAGE: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Call {
-    /// New items, in these seconds.
+    /// Appends new items of these seconds.
     Append(i64),
     Combine(i64),
     AppendMany(Vec<i64>),
-    /// Items to either of the keys.
+    /// Appends items to either of the keys.
     Stream(Vec<(usize, i64)>),
-    /// What is there already, and something new.
+    /// Appends stored items, and new ones.
     AppendAgain(usize, i64),
     Replace(usize, i64),
     Remove(usize),
@@ -71,7 +71,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     (0..2_usize, call)
 }
 
-/// The pages of a key, each with its `_id`: an empty one is not known yet.
+/// The pages of a key, each with its `_id`, which is empty until it is read.
 #[derive(Clone, Debug, Default)]
 struct History(Vec<(String, Vec<Trade>)>);
 
@@ -88,7 +88,7 @@ impl History {
         items
     }
 
-    /// The item of this rank, or one that there never was.
+    /// The item of this rank, or one that never existed.
     fn pick(&self, rank: usize) -> i64 {
         let items = self.items();
         match items.len() {
@@ -101,7 +101,7 @@ impl History {
         self.0.iter_mut().flat_map(|(_, items)| items).find(|item| item.n == n)
     }
 
-    /// Stores those that are not there: in the open page, and in new ones. Returns how many it stored.
+    /// Stores the items that are not stored yet: in the open page, and in new ones. Returns their number.
     fn append(&mut self, items: &[Trade]) -> u64 {
         let mut stored = 0;
         let mut opened: Vec<(String, Vec<Trade>)> = Vec::new();
@@ -121,7 +121,7 @@ impl History {
         stored
     }
 
-    /// Takes an item out. Where its page was full, the items after it move up; pages keep the names of their first items.
+    /// Removes an item. If its page was full, the items after it move up. Pages keep the ids of their first items.
     fn remove(&mut self, n: i64) -> bool {
         let Some(page) = self
             .0
@@ -148,7 +148,7 @@ impl History {
         true
     }
 
-    /// What is stored must be this, page by page. Takes over how new pages are named.
+    /// Compares the stored buckets with the model, page by page. Adopts the ids of new pages.
     async fn compare(&mut self, db: &TestDatabase, key: u32, policy: IdPolicy) {
         let collection = plain(db);
         let find = collection.find(doc! { "customerId": key }).sort(doc! { "_id": 1 });
@@ -156,13 +156,14 @@ impl History {
         let stored: Vec<(String, Vec<Trade>)> = documents.iter().map(page).collect();
         let mut expected = std::mem::take(&mut self.0);
         for (id, items) in &stored {
-            let is_this = |(known, page): &(String, Vec<Trade>)| (known.is_empty() || known == id) && page == items;
+            let is_this =
+                |(stored_id, page): &(String, Vec<Trade>)| (stored_id.is_empty() || stored_id == id) && page == items;
             let at = expected.iter().position(is_this);
             let at = at.unwrap_or_else(|| panic!("{id} has {items:?} instead of one of {expected:?}"));
-            let (known, _) = expected.remove(at);
+            let (stored_id, _) = expected.remove(at);
             if policy == IdPolicy::Monotonic {
-                assert_eq!(at, 0, "{id} is not in its place");
-            } else if known.is_empty() {
+                assert_eq!(at, 0, "{id} is not at its position");
+            } else if stored_id.is_empty() {
                 let second = items[0].date.timestamp_millis() / 1000;
                 assert!(id.starts_with(&format!("{key}_{second}")), "{id} has {items:?}");
             }
@@ -180,7 +181,7 @@ fn page(document: &Document) -> (String, Vec<Trade>) {
     (document.get_str("_id").unwrap().to_owned(), items)
 }
 
-/// A repository, and what it should have stored for two keys.
+/// A repository, and the expected pages of two keys.
 struct Model<'a> {
     db: &'a TestDatabase,
     trades: &'a Trades,

@@ -1,4 +1,4 @@
-//! The hazards are real: each test here runs the manual's own commands into one, and then ours past it.
+//! The hazards of the manual's commands: each test runs them into one, and then shows that this crate avoids it.
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -7,7 +7,7 @@ use mongodb::{ClientSession, Collection};
 
 use crate::common::support::*;
 
-/// The manual's `updateOne`, with the key pasted into the regular expression and the `_id` as everyone does it.
+/// The manual's `updateOne`, with the key unescaped in the regular expression and the `_id`.
 async fn naive_append(
     collection: &Collection<Document>,
     key: &str,
@@ -49,7 +49,7 @@ async fn ours(db: &TestDatabase) -> BucketRepository<String, Trade> {
 }
 
 #[tokio::test]
-async fn a_full_buckets_second_is_lost_for_ever() {
+async fn the_second_of_a_full_bucket_loses_later_items() {
     testkit::run(async |db| {
         let mut lost = 0;
         for n in 0..200 {
@@ -74,7 +74,7 @@ async fn two_writers_open_two_buckets() {
         if !db.server().is_replica_set() {
             panic!("this test needs transactions: run it against a replica set, such as that of docker-compose.yml");
         }
-        // Transactions make certain what happens by chance without them: both look before either has written.
+        // Transactions force the race: both read before either has written.
         let naive = plain(db);
         naive.insert_one(full_bucket(1)).await.unwrap();
         let mut sessions = Vec::new();
@@ -114,7 +114,7 @@ async fn two_writers_open_two_buckets() {
 }
 
 #[tokio::test]
-async fn one_key_is_the_start_of_another() {
+async fn one_key_is_a_prefix_of_another() {
     testkit::run(async |db| {
         let naive = plain(db);
         naive_append(&naive, "12_3", &spread(0), None).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_key_is_a_regular_expression() {
 }
 
 #[tokio::test]
-async fn seconds_of_nine_digits_sort_behind_those_of_ten() {
+async fn seconds_of_nine_digits_sort_after_those_of_ten() {
     testkit::run(async |db| {
         let naive = plain(db);
         for (second, n) in [(852_076_800, 0), (SECOND, 10)] {
@@ -198,10 +198,10 @@ async fn seconds_of_nine_digits_sort_behind_those_of_ten() {
     .await;
 }
 
-/// What the manual's form wrote under a key with an underscore has an `_id` that we do not give such a key. It must
-/// neither be read as another key's, nor be passed over in silence.
+/// For a key with an underscore, the manual's command writes an `_id` that this crate does not give such a key. It must
+/// neither be read as one of another key, nor be ignored silently.
 #[tokio::test]
-async fn an_open_bucket_with_a_naive_id_is_named_and_not_passed_over() {
+async fn an_open_bucket_with_a_naive_id_is_reported() {
     testkit::run(async |db| {
         let trades = ours(db).await;
         let collection = db.plain_collection::<Document>("ours");
@@ -214,7 +214,7 @@ async fn an_open_bucket_with_a_naive_id_is_named_and_not_passed_over() {
         assert_eq!(
             trades.newest("12", 5).await.unwrap(),
             [],
-            "and is not read as another key's"
+            "and is not read as one of another key"
         );
         assert_eq!(all(&collection).await.len(), 1);
     })

@@ -1,4 +1,4 @@
-//! Single items, found, changed and removed by their ids.
+//! Single items: found, changed and removed by their ids.
 
 use std::time::Duration;
 
@@ -45,15 +45,23 @@ async fn an_item_is_found_by_its_id_in_one_round_trip() {
             assert_eq!(db.recorder().names(), ["find"]);
             assert_eq!(explain_last(db).await.documents, 1);
         }
-        assert_eq!(trades.item(&123, 5000).await.unwrap(), None, "it is another customer's");
-        assert_eq!(trades.item(&123, "0").await.unwrap(), None, "a string is no number");
+        assert_eq!(
+            trades.item(&123, 5000).await.unwrap(),
+            None,
+            "the item is of another customer"
+        );
+        assert_eq!(
+            trades.item(&123, "0").await.unwrap(),
+            None,
+            "a string is not equal to a number"
+        );
         assert_eq!(trades.item(&4, 0).await.unwrap(), None);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_replaced_item_keeps_its_place() {
+async fn a_replaced_item_keeps_its_position() {
     testkit::run(async |db| {
         let trades = filled(db, 10, 25).await;
         for n in [0, 9, 10, 24] {
@@ -79,7 +87,7 @@ async fn a_replaced_item_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn what_looks_like_an_operator_is_stored_as_it_is() {
+async fn fields_that_look_like_operators_are_stored_unchanged() {
     testkit::run(async |db| {
         let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")
@@ -88,7 +96,7 @@ async fn what_looks_like_an_operator_is_stored_as_it_is() {
             .build()
             .unwrap();
         trades.ensure_indexes().await.unwrap();
-        // MongoDB 4.4 refuses names with a dollar inside of items, and stores the rest.
+        // MongoDB 4.4 refuses names with a dollar in items, and stores the rest.
         let dollars = at_least(db, 5);
         let hostile = |id: i32| {
             let mut item = doc! { "_id": id, "value": "$count", "a.b": 1, "in": { "c.d": "$$ROOT" } };
@@ -132,7 +140,7 @@ async fn after_a_removal_every_page_but_the_last_is_full() {
                     let mut left: Vec<i64> = (0..count).filter(|item| *item != n).collect();
                     assert_eq!(pages(&trades).await, chunks(&left, page_size), "{n} of {count}");
                     assert_eq!(trades.item(&123, n).await.unwrap(), None);
-                    // The key can be appended to, and the item is new again.
+                    // The key can be appended to, and the item can be appended again.
                     assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
                     left.push(n);
                     assert_eq!(trades.counts(&123).await.unwrap().items, left.len() as u64);
@@ -166,7 +174,7 @@ async fn all_items_can_be_removed_from_either_end() {
 }
 
 #[tokio::test]
-async fn an_open_bucket_in_the_middle_is_filled_by_a_removal_behind_it() {
+async fn an_open_bucket_in_the_middle_is_filled_by_a_later_removal() {
     testkit::run(async |db| {
         // A late item opened the bucket in the middle, and it is the open one.
         let bucket = |second: i64, items: &[i64]| {
@@ -191,7 +199,7 @@ async fn an_open_bucket_in_the_middle_is_filled_by_a_removal_behind_it() {
 }
 
 #[tokio::test]
-async fn a_removal_in_the_open_bucket_takes_two_round_trips() {
+async fn a_removal_in_the_open_bucket_needs_two_round_trips() {
     testkit::run(async |db| {
         let trades = filled(db, 10, 25).await;
         trades.remove_item(&123, 21).await.unwrap();
@@ -207,7 +215,7 @@ async fn a_removal_in_the_open_bucket_takes_two_round_trips() {
 }
 
 #[tokio::test]
-async fn a_removal_that_fails_anywhere_is_whole_or_not_at_all() {
+async fn a_removal_that_fails_at_any_command_is_complete_or_has_no_effect() {
     testkit::run(async |db| {
         for command in ["find", "delete", "insert", "commitTransaction"] {
             for (code, labels) in [(96, &[][..]), (112, &["TransientTransactionError"][..])] {
@@ -219,7 +227,7 @@ async fn a_removal_that_fails_anywhere_is_whole_or_not_at_all() {
                 } else {
                     FailPoint::on(&[command]).times(1)
                 };
-                // A commit that was not done leaves the transaction to the server, which ends it after a minute.
+                // After a failed commit the server ends the transaction, after a minute.
                 if skip > 0 && code == 112 || command == "commitTransaction" && code == 96 {
                     continue;
                 }
@@ -246,9 +254,9 @@ async fn a_removal_that_fails_anywhere_is_whole_or_not_at_all() {
     .await;
 }
 
-/// As when the process is killed: nothing is sent after the command that was under way.
+/// As when the process is killed: nothing is sent after the running command.
 #[tokio::test]
-async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
+async fn a_removal_that_is_dropped_at_any_command_is_complete_or_has_no_effect() {
     testkit::run(async |db| {
         let mut dropped = 0;
         for skip in 0.. {
@@ -284,7 +292,7 @@ async fn a_removal_that_is_dropped_at_any_command_is_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn in_a_callers_transaction_it_is_part_of_that() {
+async fn a_removal_is_part_of_the_callers_transaction() {
     testkit::run(async |db| {
         let trades = filled(db, 3, 10).await;
         let mut session = db.client().start_session().await.unwrap();
@@ -300,7 +308,7 @@ async fn in_a_callers_transaction_it_is_part_of_that() {
         assert_eq!(
             trades.item(&123, 1).await.unwrap(),
             Some(spread(1)),
-            "outside it is still there"
+            "outside of the transaction it still exists"
         );
         session.abort_transaction().await.unwrap();
         assert_eq!(pages(&trades).await, chunks(&(0..10).collect::<Vec<_>>(), 3));
@@ -336,7 +344,7 @@ async fn on_a_standalone_only_a_removal_from_a_full_page_is_refused() {
 }
 
 #[tokio::test]
-async fn bad_input_and_set_up_are_named() {
+async fn errors_of_invalid_input_and_setup_say_what_to_do() {
     testkit::run(async |db| {
         let without = trades(db).await;
         for error in [
@@ -373,9 +381,9 @@ async fn bad_input_and_set_up_are_named() {
     .await;
 }
 
-/// As an append does for an item that it cannot store.
+/// As for an append of an item that cannot be stored.
 #[tokio::test]
-async fn the_error_of_a_bad_item_or_id_names_the_key() {
+async fn the_error_of_an_invalid_item_or_id_names_the_key() {
     testkit::run(async |db| {
         let items = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
             .key_field("customerId")

@@ -1,4 +1,4 @@
-//! The page size of a live collection changes.
+//! Migrations of a live collection to another page size.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn sized(db: &TestDatabase, page_size: u32) -> Trades {
     builder(db).page_size(page_size).build().unwrap()
 }
 
-/// Which trades each key has; panics when one is there twice.
+/// The trades of each key. Panics when one is stored twice.
 async fn stored(trades: &Trades) -> BTreeMap<i64, u32> {
     let mut stored = BTreeMap::new();
     for key in 0..KEYS {
@@ -37,8 +37,8 @@ async fn check(trades: &Trades, acknowledged: &BTreeMap<i64, u32>) {
     assert_eq!(problems(&found), []);
 }
 
-/// Writers with the old size append until they are refused, then wait for the end of the change, if the new size cannot
-/// be written before, and go on with the new one.
+/// Writers with the old size append until they are refused. Then they wait for the end of the migration, if the new size
+/// cannot be written before, and continue with the new size.
 async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     plain(db).drop().await.unwrap();
     let (old_size, new_size) = (sized(db, old), sized(db, new));
@@ -115,7 +115,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
         ["_id_".to_owned(), new_size.indexes().indexes()[0].name.clone()]
     );
     let again = new_size.migrate_page_size_from(old).await.unwrap();
-    assert_eq!((again.keys, again.pages), (0, 0), "and there is nothing left to do");
+    assert_eq!((again.keys, again.pages), (0, 0), "and nothing is left to do");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,9 +128,9 @@ async fn to_smaller_pages_under_load() {
     testkit::run(async |db| change_under_load(db, 10, 3).await).await;
 }
 
-/// Wherever it ends, a second call finishes.
+/// A second call completes a migration that was interrupted anywhere.
 #[tokio::test]
-async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
+async fn an_interrupted_migration_is_completed_by_another_call() {
     testkit::run(async |db| {
         for (old, new) in [(3, 10), (10, 3)] {
             for stop_after in 1..=5 {
@@ -168,7 +168,7 @@ async fn a_change_that_ends_in_the_middle_is_finished_by_another() {
 }
 
 #[tokio::test]
-async fn a_change_that_fails_at_an_index_is_finished_by_another() {
+async fn a_migration_that_fails_at_an_index_is_completed_by_another_call() {
     testkit::run(async |db| {
         for (old, new) in [(3, 10), (10, 3)] {
             for command in ["listCollections", "listIndexes", "dropIndexes", "createIndexes"] {
@@ -190,7 +190,7 @@ async fn a_change_that_fails_at_an_index_is_finished_by_another() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_an_error_and_nothing_is_changed() {
+async fn an_impossible_migration_is_an_error_and_changes_nothing() {
     testkit::run(async |db| {
         let new_size = sized(db, 10);
         for old in [0, 10, u32::MAX] {
@@ -199,7 +199,7 @@ async fn what_cannot_be_changed_is_an_error_and_nothing_is_changed() {
         }
         assert_eq!(db.recorder().round_trips(), 0);
 
-        // An index of that name that is not ours.
+        // An index of that name with another definition.
         let index = mongodb::IndexModel::builder()
             .keys(doc! { "customerId": 1 })
             .options(
@@ -218,9 +218,9 @@ async fn what_cannot_be_changed_is_an_error_and_nothing_is_changed() {
     .await;
 }
 
-/// Before the old index goes: without one, nobody could append.
+/// The error comes before the old index is dropped: without an index, nobody could append.
 #[tokio::test]
-async fn a_key_that_cannot_be_rewritten_stops_a_change_to_larger_pages() {
+async fn a_key_that_cannot_be_rewritten_stops_a_migration_to_larger_pages() {
     testkit::run(async |db| {
         let old_size = sized(db, 3);
         old_size.ensure_indexes().await.unwrap();

@@ -53,7 +53,7 @@ async fn pages_are_numbered_from_one() {
 }
 
 #[tokio::test]
-async fn a_cursor_walks_forwards_and_backwards() {
+async fn a_cursor_reads_forwards_and_backwards() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
         let mut seen = Vec::new();
@@ -81,7 +81,7 @@ async fn a_cursor_walks_forwards_and_backwards() {
 }
 
 #[tokio::test]
-async fn a_slice_leads_on_in_both_directions_and_orders() {
+async fn a_slice_has_tokens_in_both_directions_and_orders() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
         let second = trades.page(&123, 2).await.unwrap().unwrap().token().clone();
@@ -120,7 +120,7 @@ async fn a_slice_leads_on_in_both_directions_and_orders() {
 }
 
 #[tokio::test]
-async fn a_token_from_outside_stays_within_the_key() {
+async fn a_forged_token_stays_within_the_key() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
         let handed_out = trades.page(&123, 2).await.unwrap().unwrap().token().to_string();
@@ -141,7 +141,7 @@ async fn a_token_from_outside_stays_within_the_key() {
 }
 
 #[tokio::test]
-async fn a_cursor_page_examines_one_document_wherever_it_stands() {
+async fn a_cursor_page_examines_one_document_at_any_position() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         plain(db)
@@ -171,7 +171,7 @@ async fn a_cursor_page_examines_one_document_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn the_newest_items_come_in_one_round_trip() {
+async fn the_newest_items_are_returned_in_one_round_trip() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
         for wanted in [1_u32, 4, 5, 6, 10, 15, 16, 25, 35, 36, 1000] {
@@ -186,7 +186,7 @@ async fn the_newest_items_come_in_one_round_trip() {
             if wanted < 10 {
                 for bucket in buckets {
                     let items = bucket.as_document().unwrap().get_array("history").unwrap();
-                    assert!(items.len() <= wanted as usize, "no more is sent than asked for");
+                    assert!(items.len() <= wanted as usize, "no more items are sent than requested");
                 }
             }
         }
@@ -197,9 +197,9 @@ async fn the_newest_items_come_in_one_round_trip() {
     .await;
 }
 
-/// Buckets that others left half full, or empty.
+/// Buckets of other programs that are half full, or empty.
 #[tokio::test]
-async fn the_newest_items_come_from_pages_that_are_not_full_too() {
+async fn the_newest_items_are_read_from_pages_that_are_not_full() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
         let buckets = (0..20_i64).map(|n| {
@@ -223,7 +223,7 @@ async fn the_newest_items_come_from_pages_that_are_not_full_too() {
     .await;
 }
 
-/// The largest numbers that the arguments can have are numbers as others.
+/// The largest values of the arguments are valid.
 #[tokio::test]
 async fn the_largest_limits_and_numbers_are_right() {
     testkit::run(async |db| {

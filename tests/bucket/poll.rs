@@ -45,7 +45,7 @@ async fn a_poller_gets_each_item_once_and_in_order() {
                         );
                     }
                     assert_eq!(page.last_token.is_none(), polled.is_empty() && page.items.is_empty());
-                    // The token is a text to a program that stores it.
+                    // A program stores the token as text.
                     seen = page.last_token.map(|token| token.to_string().parse().unwrap());
                     if page.items.is_empty() {
                         break;
@@ -59,7 +59,7 @@ async fn a_poller_gets_each_item_once_and_in_order() {
     .await;
 }
 
-/// Where the last pages have no items of the range, the position stays that of the last item.
+/// If the last pages have no items of the range, the position stays that of the last item.
 #[tokio::test]
 async fn a_poller_of_a_range_gets_its_items() {
     testkit::run(async |db| {
@@ -84,9 +84,9 @@ async fn a_poller_of_a_range_gets_its_items() {
     .await;
 }
 
-/// What the documentation says that a poller misses.
+/// The cases in which the documentation says that a poller misses items.
 #[tokio::test]
-async fn a_poller_misses_what_opens_a_page_before_its_position() {
+async fn a_poller_misses_items_that_open_a_page_before_its_position() {
     testkit::run(async |db| {
         for (policy, expected) in [(IdPolicy::ItemTime, vec![]), (IdPolicy::Monotonic, vec![1, 2])] {
             plain(db).drop().await.unwrap();
@@ -104,7 +104,7 @@ async fn a_poller_misses_what_opens_a_page_before_its_position() {
     .await;
 }
 
-/// Newest first and backwards, it is the position at the end of the slice, too.
+/// Newest first and backwards, it is the position at the end of the page too.
 #[tokio::test]
 async fn the_end_of_a_slice_is_a_position_in_each_direction() {
     testkit::run(async |db| {

@@ -1,4 +1,4 @@
-//! What is wrong with stored buckets is mended, and no item is lost.
+//! Repairs of damaged buckets, which lose no item.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ async fn stored(db: &TestDatabase) -> Vec<(String, Vec<i64>)> {
 }
 
 #[tokio::test]
-async fn each_kind_of_damage_is_mended_or_left_and_said() {
+async fn each_kind_of_damage_is_repaired_or_reported() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         for damage in kinds() {
@@ -44,7 +44,7 @@ async fn each_kind_of_damage_is_mended_or_left_and_said() {
             assert_eq!(all(&plain(db)).await, before, "a dry run writes nothing");
 
             let repaired = repair(&named).await;
-            assert_eq!(repaired, planned, "a dry run says what a repair does");
+            assert_eq!(repaired, planned, "a dry run reports what a repair does");
             assert_eq!(repaired.len(), 1, "{:?}", damage.problems);
             match damage.pages {
                 Some(pages) => {
@@ -91,7 +91,7 @@ async fn on_a_standalone_nothing_is_changed_and_a_dry_run_works() {
 }
 
 #[tokio::test]
-async fn fields_of_the_users_own_stay_or_stop_the_repair() {
+async fn fields_that_are_not_of_the_pattern_stay_or_stop_the_repair() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         let marked = |bucket| with(bucket, "note", "mine");
@@ -113,7 +113,7 @@ async fn fields_of_the_users_own_stay_or_stop_the_repair() {
 }
 
 #[tokio::test]
-async fn doubled_items_stay_once_and_different_ones_are_left() {
+async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
     testkit::run(async |db| {
         let with_ids = named(db).item_id_field("n").build().unwrap();
         plant(db, [bucket("a", 0..3), bucket("a", 2..5)]).await;
@@ -144,15 +144,15 @@ async fn doubled_items_stay_once_and_different_ones_are_left() {
         .await;
         let repaired = repair(&with_ids).await;
         assert_eq!(repaired[0].left, Some(Unrepaired::NoItemId));
-        assert_eq!(repaired[0].written, ["a_1698335223"], "all else is mended");
+        assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
         assert_eq!(repair(&with_ids).await[0].written, [""; 0]);
     })
     .await;
 }
 
-/// Under hand-written ids, all keys of which one is the start of another.
+/// Hand-written ids of keys that are prefixes of each other.
 #[tokio::test]
-async fn hand_written_ids_become_ours_and_keys_stay_apart() {
+async fn hand_written_ids_are_encoded_and_keys_stay_separate() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         let planted = [
@@ -167,7 +167,7 @@ async fn hand_written_ids_become_ours_and_keys_stay_apart() {
         let only: Vec<_> = named.repair().key("a_3").stream().try_collect().await.unwrap();
         assert_eq!(only[0].key.as_deref(), Some("a%5F3"));
         assert_eq!(only[0].written, ["a%5F3_1698335223"]);
-        assert_eq!(repair(&named).await.len(), 1, "that of a%");
+        assert_eq!(repair(&named).await.len(), 1, "the bucket of a%");
         assert_eq!(
             stored(db).await,
             [
@@ -185,9 +185,9 @@ async fn hand_written_ids_become_ours_and_keys_stay_apart() {
     .await;
 }
 
-/// Items that cannot be read are left, and never removed; all else of the key is repaired.
+/// Items that cannot be read are never removed. All else of the key is repaired.
 #[tokio::test]
-async fn items_that_are_null_or_have_no_time_are_left() {
+async fn items_that_are_null_or_have_no_time_are_not_repaired() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         let timeless = [Bson::from(doc! { "n": 1 }), trade(2)];
@@ -232,7 +232,7 @@ impl Dice {
     }
 }
 
-/// A key's buckets, damaged in several ways, and the trades in them.
+/// The buckets of a key, damaged in several ways, and their trades.
 fn damaged(dice: &mut Dice, key: &str, first: i64) -> (Vec<Document>, Vec<i64>) {
     let trades: Vec<i64> = (first..first + 1 + i64::try_from(dice.below(16)).unwrap()).collect();
     let encoded = key.replace('_', "%5F");
@@ -278,7 +278,7 @@ fn damaged(dice: &mut Dice, key: &str, first: i64) -> (Vec<Document>, Vec<i64>) 
             9 => buckets.push(with(bucket(key, 0..0), "_id", format!("{encoded}_{}", second + 2))),
             _ => {}
         }
-        // A hand-written id tells its key by the key field alone.
+        // The key of a hand-written id is that of the key field only.
         let id = buckets[at].get_str("_id").unwrap();
         if key != encoded && id.starts_with(&format!("{key}_")) {
             buckets[at].insert("customerId", key);
@@ -314,7 +314,7 @@ async fn a_thousand_keys_with_random_damage_lose_no_item() {
         let started = std::time::Instant::now();
         let repaired = repair(&named).await;
         println!(
-            "{found} findings, {} keys mended in {} round trips, {:.1?}",
+            "{found} findings, {} keys repaired in {} round trips, {:.1?}",
             repaired.len(),
             db.recorder().round_trips(),
             started.elapsed()
@@ -384,7 +384,7 @@ async fn both<K: mongo_patterns::Key>(repository: &BucketRepository<K, Trade>) -
     [planned, repaired].map(in_order)
 }
 
-/// Key by key, over collections in which a key's buckets do not stand together.
+/// Key by key, over collections in which the buckets of a key are not adjacent.
 #[tokio::test]
 async fn a_dry_run_and_the_repair_name_each_key_once_and_agree() {
     testkit::run(async |db| {

@@ -1,4 +1,4 @@
-//! Repair while others write, and repair that is cut off.
+//! Repairs while others write, and interrupted repairs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ async fn repair(named: &Named) -> Vec<Repaired> {
     named.repair().stream().try_collect().await.unwrap()
 }
 
-/// What the pages of these keys hold; panics when a trade is there twice.
+/// The trades of these keys. Panics when one is stored twice.
 async fn numbers(named: &Named, keys: &[String]) -> Vec<i64> {
     let mut numbers = Vec::new();
     for key in keys {
@@ -33,10 +33,10 @@ async fn numbers(named: &Named, keys: &[String]) -> Vec<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_lose_nothing_while_their_keys_are_mended() {
+async fn writers_lose_nothing_while_their_keys_are_repaired() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
-        // By a client of its own, since the writers' one can have all its connections in waiting for the transaction.
+        // A separate client, because all connections of the writers' client can wait for the transaction.
         let mender = named_in(plain(db)).build().unwrap();
         let keys: Vec<String> = (0..4).map(|key| format!("k{key}")).collect();
         let mut expected = Vec::new();
@@ -86,7 +86,7 @@ async fn writers_lose_nothing_while_their_keys_are_mended() {
     .await;
 }
 
-/// The manual's `updateOne`, as everyone writes it; whether it was acknowledged.
+/// Runs the manual's `updateOne` with an unescaped key. Returns whether it was acknowledged.
 async fn shell_append(collection: &Collection<Document>, key: &str, n: i64) -> bool {
     let pattern = Regex {
         pattern: format!("^{key}_").try_into().unwrap(),
@@ -102,7 +102,7 @@ async fn shell_append(collection: &Collection<Document>, key: &str, n: i64) -> b
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collection_of_the_shells_is_mended_while_shells_write() {
+async fn a_collection_of_shells_is_repaired_while_shells_write() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         let keys: Vec<String> = ["c_1", "c_2", "d1", "d2"].map(str::to_owned).to_vec();
@@ -145,7 +145,7 @@ async fn a_collection_of_the_shells_is_mended_while_shells_write() {
     .await;
 }
 
-/// Three keys, damaged in ways that take deletes and inserts.
+/// Three keys, with damage whose repair needs deletes and inserts.
 async fn plant_three(db: &TestDatabase) -> (Vec<String>, Vec<i64>) {
     let keys: Vec<String> = ["a", "b", "c_1"].map(str::to_owned).to_vec();
     let planted = [
@@ -161,9 +161,9 @@ async fn plant_three(db: &TestDatabase) -> (Vec<String>, Vec<i64>) {
 
 const COMMANDS: [&str; 6] = ["aggregate", "getMore", "find", "delete", "insert", "commitTransaction"];
 
-/// Each command fails in turn, and all after it: as when the server refuses to go on.
+/// Each command fails in turn, with all later ones, as when the server becomes unavailable.
 #[tokio::test]
-async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
+async fn a_repair_that_fails_at_any_command_is_completed_by_another() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         let mut failures = 0;
@@ -188,9 +188,9 @@ async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
     .await;
 }
 
-/// The process ends while a command is on its way.
+/// The process ends while a command is running.
 #[tokio::test]
-async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
+async fn a_repair_that_is_dropped_at_any_command_is_completed_by_another() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
         let mut dropped = 0;
@@ -224,7 +224,7 @@ async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
     .await;
 }
 
-/// The commit was done, and its answer says that it is not certain. The driver asks again.
+/// The commit was executed, and its reply says that the outcome is unknown. The commit is retried.
 #[tokio::test]
 async fn a_commit_of_unknown_outcome_is_done_once() {
     testkit::run(async |db| {
@@ -246,7 +246,7 @@ async fn a_commit_of_unknown_outcome_is_done_once() {
     .await;
 }
 
-/// Calls each time for all keys, while the stream is not polled.
+/// Makes each call for all keys, while the stream is not polled.
 #[tokio::test]
 async fn the_reader_of_a_repair_calls_the_same_repository() {
     testkit::run(async |db| {
@@ -270,7 +270,7 @@ async fn the_reader_of_a_repair_calls_the_same_repository() {
             assert!(number > 0);
         };
         let repaired = tokio::time::timeout(Duration::from_secs(60), repair).await;
-        repaired.expect("the appends wait for nothing that the stream holds");
+        repaired.expect("the appends wait for no lock of the stream");
         for key in &keys {
             assert_eq!(numbers(&named, std::slice::from_ref(key)).await, [0, 1, 2, 100, 101]);
         }

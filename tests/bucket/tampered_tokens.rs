@@ -1,5 +1,5 @@
-//! Tokens that were changed on their way: they are refused, or are another place of the same key, and never lead to what
-//! is another's.
+//! Tampered tokens: they are refused, or are another position of the same key, and never lead to items of another
+//! key.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ struct Note {
 
 type Notes = BucketRepository<String, Note>;
 
-/// Keys whose encoded forms look like the beginnings of others.
+/// Keys whose encoded forms look like prefixes of others.
 const KEYS: [&str; 5] = ["12", "12_3", "123", "12%5F3", ""];
 
-/// Every text that is a byte away from this one, and others that someone may try.
+/// Every text that differs in one byte, and others that an attacker may try.
 pub fn changes(token: &str) -> BTreeSet<String> {
     const OTHERS: &str = "09afA_.-%+$é\0 `";
     let mut texts = BTreeSet::from([String::new(), token.repeat(2), token.to_uppercase()]);
@@ -72,7 +72,7 @@ fn of_owner(owner: &str, notes: &[Note]) {
     assert!(notes.iter().all(|note| note.owner == owner), "{owner}: {notes:?}");
 }
 
-/// All that a page token reads.
+/// All items that a page token reads.
 async fn pages_at(notes: &Notes, owner: &str, token: &PageToken) -> usize {
     let mut read = 0;
     for newest_first in [false, true] {
@@ -91,11 +91,11 @@ async fn pages_at(notes: &Notes, owner: &str, token: &PageToken) -> usize {
             }
         }
     }
-    assert!(read <= 2 * 7, "each way, at most all of them");
+    assert!(read <= 2 * 7, "each direction, at most all of them");
     read
 }
 
-/// All that an item token reads.
+/// All items that an item token reads.
 async fn items_at(notes: &Notes, owner: &str, token: &ItemToken) {
     for newest_first in [false, true] {
         for from in [None, Some(at(SECOND + 50))] {
@@ -113,7 +113,7 @@ async fn items_at(notes: &Notes, owner: &str, token: &ItemToken) {
 }
 
 #[tokio::test]
-async fn a_page_token_reads_what_is_of_its_key_alone() {
+async fn a_page_token_reads_its_key_only() {
     testkit::run(async |db| {
         let notes = notes(db, "notes", 2).await;
         fill(&notes).await;
@@ -139,7 +139,7 @@ async fn a_page_token_reads_what_is_of_its_key_alone() {
 }
 
 #[tokio::test]
-async fn an_item_token_reads_what_is_of_its_key_alone() {
+async fn an_item_token_reads_its_key_only() {
     testkit::run(async |db| {
         let notes = notes(db, "notes", 2).await;
         fill(&notes).await;
@@ -165,7 +165,7 @@ async fn an_item_token_reads_what_is_of_its_key_alone() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_key_collection_or_page_size_reads_nothing_of_theirs() {
+async fn a_token_of_another_key_collection_or_page_size_stays_within_the_key() {
     testkit::run(async |db| {
         let here = notes(db, "notes", 2).await;
         let elsewhere = notes(db, "others", 3).await;
@@ -191,7 +191,7 @@ async fn a_token_of_another_key_collection_or_page_size_reads_nothing_of_theirs(
                 items_at(&here, "12", &page.next.unwrap()).await;
             }
         }
-        // A token is none of the other kind.
+        // A token of one kind is not valid as one of the other kind.
         let page = here.page("12", 1).await.unwrap().unwrap();
         is_refused(&page.token().to_string().parse::<ItemToken>().unwrap_err());
         let item = here.items("12").limit(1).page().await.unwrap().next.unwrap();
@@ -200,9 +200,9 @@ async fn a_token_of_another_key_collection_or_page_size_reads_nothing_of_theirs(
     .await;
 }
 
-/// A list has no tokens: a place in it is a number.
+/// A list has no tokens: a position in it is a number.
 #[tokio::test]
-async fn no_number_reads_what_is_of_another_list() {
+async fn no_position_reads_another_list() {
     testkit::run(async |db| {
         let books = outlier_support::builder(db).threshold(3).max_extras_elements(2);
         let books: outlier_support::Books = outlier_support::ready(db, books).await;

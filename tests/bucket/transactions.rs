@@ -1,4 +1,4 @@
-//! Calls in the caller's session and transaction.
+//! Calls in a session and a transaction of the caller.
 
 use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns::{Error, ErrorKind};
@@ -18,7 +18,7 @@ async fn session(db: &TestDatabase) -> ClientSession {
 }
 
 #[tokio::test]
-async fn every_call_sees_what_its_transaction_wrote_and_nobody_else_does() {
+async fn every_call_sees_the_writes_of_its_transaction_and_no_other_client_does() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let mut session = session(db).await;
@@ -61,10 +61,10 @@ async fn an_aborted_transaction_leaves_nothing() {
     .await;
 }
 
-/// A collision would abort the transaction, and would be there again in the next one. So in a session the `_id` of a
-/// new bucket is looked for, and not tried.
+/// A collision would abort the transaction, and would be met again in the next one. So in a session a free `_id` of a
+/// new bucket is read, and not tried.
 #[tokio::test]
-async fn a_second_that_is_taken_does_not_abort_a_transaction() {
+async fn a_taken_second_does_not_abort_a_transaction() {
     testkit::run(async |db| {
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
             plain(db).drop().await.unwrap();
@@ -94,8 +94,8 @@ async fn a_second_that_is_taken_does_not_abort_a_transaction() {
     .await;
 }
 
-/// Two transactions that open the bucket of one key: the later one fails with the label that makes the driver run it
-/// again, and ours does not try by itself.
+/// Two transactions that open the bucket of one key: the later one fails with the label that makes the driver retry
+/// it, and this crate does not retry it.
 #[tokio::test]
 async fn a_conflict_keeps_its_labels_and_is_not_retried_inside() {
     testkit::run(async |db| {
@@ -103,7 +103,7 @@ async fn a_conflict_keeps_its_labels_and_is_not_retried_inside() {
         let (mut first, mut second) = (session(db).await, session(db).await);
         for session in [&mut first, &mut second] {
             session.start_transaction().await.unwrap();
-            // begins the transaction, and so fixes what it sees
+            // begins the transaction, and so fixes its snapshot
             trades.counts(&123).session(session).await.unwrap();
         }
         trades.append(&123, &spread(0)).session(&mut first).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_conflict_keeps_its_labels_and_is_not_retried_inside() {
 }
 
 #[tokio::test]
-async fn the_drivers_convenient_api_runs_conflicting_transactions_again() {
+async fn the_drivers_convenient_api_retries_conflicting_transactions() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let writers = (0..8_i64).map(|writer| {
@@ -160,7 +160,7 @@ async fn the_drivers_convenient_api_runs_conflicting_transactions_again() {
 }
 
 #[tokio::test]
-async fn an_error_of_ours_comes_back_out_of_the_drivers_callback() {
+async fn an_error_of_this_crate_is_returned_from_the_drivers_callback() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let mut session = session(db).await;

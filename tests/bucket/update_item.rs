@@ -1,4 +1,4 @@
-//! Fields of single items, changed by their ids.
+//! Updates of fields of single items, by their ids.
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
@@ -64,7 +64,7 @@ async fn fields_of_one_item_are_changed_and_nothing_else() {
         assert_eq!(
             ids,
             (0..10).map(Bson::Int64).collect::<Vec<_>>(),
-            "each is in its place"
+            "each is at its position"
         );
         for id in [1, 2, 3, 5, 6, 7, 8] {
             assert_eq!(orders.item(&CUSTOMER, id).await.unwrap(), Some(order(id)));
@@ -74,7 +74,7 @@ async fn fields_of_one_item_are_changed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_and_nothing_is_changed() {
+async fn an_invalid_update_is_refused_and_changes_nothing() {
     testkit::run(async |db| {
         let orders = filled(db, 4).await;
         let early = DateTime::from_millis(-1000);
@@ -136,10 +136,10 @@ async fn fields_that_several_writers_change_are_all_changed() {
     .await;
 }
 
-/// Another process removes items, so that all later ones move up to earlier pages, which the server may have looked at
-/// before.
+/// Another process removes items, so that all later ones move up to earlier pages, which the server may have
+/// passed already.
 #[tokio::test]
-async fn an_item_that_moves_up_is_there_all_the_time() {
+async fn an_item_that_moves_up_is_always_found() {
     testkit::run(async |db| {
         const ITEMS: i64 = 60;
         let ours = filled(db, ITEMS).await;
@@ -152,7 +152,7 @@ async fn an_item_that_moves_up_is_there_all_the_time() {
             }
         });
         let mut changes = 0;
-        // Changes without a pause would let no transaction of the other process through.
+        // Updates without a pause would let no transaction of the other process commit.
         while removed.changed().await.is_ok() {
             for _ in 0..5 {
                 for id in ITEMS - 3..ITEMS {

@@ -1,4 +1,4 @@
-//! What is wrong with stored buckets is found, and nothing else.
+//! Verification finds all problems of stored buckets, and no others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ async fn each_kind_of_damage_is_found() {
     .await;
 }
 
-/// A hand-written `_id` has the key as it is. That of `a_3` looks like one of `a`.
+/// A hand-written `_id` has the unescaped key. One of `a_3` looks like one of `a`.
 #[tokio::test]
 async fn hand_written_ids_are_found_under_their_own_key() {
     testkit::run(async |db| {
@@ -73,9 +73,9 @@ async fn hand_written_ids_are_found_under_their_own_key() {
     .await;
 }
 
-/// It is the open one, wherever it stands.
+/// It is the open one, at any position.
 #[tokio::test]
-async fn a_single_page_that_is_not_full_is_right() {
+async fn a_single_page_that_is_not_full_is_correct() {
     testkit::run(async |db| {
         plant(db, [bucket("a", 0..3), bucket("a", 3..4), bucket("a", 4..7)]).await;
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
@@ -87,7 +87,7 @@ async fn a_single_page_that_is_not_full_is_right() {
 }
 
 #[tokio::test]
-async fn ids_of_items_that_are_missing_or_doubled_are_found() {
+async fn missing_and_duplicate_item_ids_are_found() {
     testkit::run(async |db| {
         let history = |ids: &[Bson]| -> Vec<Bson> {
             let item = |id: &Bson| doc! { "n": id, "date": at(SECOND) }.into();
@@ -118,7 +118,7 @@ async fn ids_of_items_that_are_missing_or_doubled_are_found() {
             problems(&findings(&with_ids).await),
             [
                 ("a_1698335223", Problem::ItemIdMissing { items: 2 }),
-                ("a_1698335226", Problem::ItemIdDoubled { items: 2 }),
+                ("a_1698335226", Problem::DuplicateItemId { items: 2 }),
                 ("c_1698335223", Problem::ItemTimeMissing { items: 1 }),
                 ("c_1698335223", Problem::ItemIdMissing { items: 1 }),
             ]
@@ -131,9 +131,9 @@ async fn ids_of_items_that_are_missing_or_doubled_are_found() {
     .await;
 }
 
-/// Any numeric type will do for a number.
+/// A number can have any numeric type.
 #[tokio::test]
-async fn keys_as_shells_write_them_are_right() {
+async fn keys_that_shells_write_are_correct() {
     testkit::run(async |db| {
         let buckets = [0, 10].map(|second| full_bucket(SECOND + second));
         let [first, second] = buckets;
@@ -148,7 +148,7 @@ async fn keys_as_shells_write_them_are_right() {
     .await;
 }
 
-/// Buckets are not all seen at the same moment, so what seems wrong is looked at again.
+/// Buckets are not all read at one moment, so a key with findings is read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_collection_gives_no_findings_while_many_write() {
     testkit::run(async |db| {
@@ -194,7 +194,7 @@ async fn a_healthy_collection_gives_no_findings_while_many_write() {
 }
 
 #[tokio::test]
-async fn one_key_costs_no_more_than_its_buckets() {
+async fn the_cost_of_one_key_is_that_of_its_buckets() {
     testkit::run(async |db| {
         let others = (0..50).map(|key| bucket(&format!("b{key}"), 0..3));
         plant(db, others.chain([bucket("a", 0..3), bucket("a", 3..7)])).await;
@@ -205,7 +205,7 @@ async fn one_key_costs_no_more_than_its_buckets() {
         assert_eq!(
             db.recorder().names(),
             ["aggregate", "aggregate"],
-            "and once more, since something is wrong"
+            "and once more, because there is a finding"
         );
         let command = db.recorder().commands()[0].essence();
         let explain = doc! { "explain": command, "verbosity": "executionStats" };
@@ -236,7 +236,7 @@ async fn a_key_that_cannot_be_encoded_is_an_error() {
     .await;
 }
 
-/// What readers refuse is found: `null` in place of an item, and items without a date in the time field.
+/// Items that readers refuse are found: `null` in place of an item, and items without a date in the time field.
 #[tokio::test]
 async fn items_that_are_null_or_have_no_time_are_found() {
     testkit::run(async |db| {

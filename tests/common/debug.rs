@@ -197,7 +197,7 @@ fn actions() -> BTreeSet<String> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../crates/{pattern}/src"));
         let actions = source.join("action").read_dir().unwrap();
         let files = actions.map(|entry| entry.unwrap().path());
-        let others = [source.join("builder.rs"), source.join("combine.rs")];
+        let others = [source.join("builder.rs")];
         for path in files.chain(others.into_iter().filter(|path| path.exists())) {
             let text = std::fs::read_to_string(path).unwrap();
             let mut is_action = false;

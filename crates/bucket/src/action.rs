@@ -1,8 +1,9 @@
-//! The calls of a repository: one file each, with its method, its action and its work.
+//! The calls of a repository: one file each, with its method and its action.
 
 mod append;
 mod append_many;
 mod append_stream;
+mod batched_append;
 mod counts;
 mod delete_key;
 mod ensure_indexes;
@@ -21,23 +22,24 @@ mod replace_item;
 mod update_item;
 mod verify;
 
-pub use append::{Append, Appended};
-pub use append_many::{AppendMany, AppendedMany};
-pub use append_stream::{AppendStream, Progress};
-pub use counts::{CountItems, CountPages, Counts};
-pub use delete_key::{DeleteKey, DeletedKey};
-pub use ensure_indexes::EnsureIndexes;
+pub use append::Append;
+pub use append_many::AppendMany;
+pub use append_stream::AppendStream;
+pub use batched_append::BatchedAppend;
+pub use counts::{CountItems, CountPages};
+pub use delete_key::DeleteKey;
 pub use item::FindItem;
-pub use items::{GetItemPage, ItemPage, ItemStream, Items};
+pub use items::{GetItemPage, ItemStream, Items};
 pub use keys::{KeyStream, Keys};
 pub use migrate_from_flat::MigrateFromFlat;
-pub use migrate_page_size::{MigratePageSize, MigratedPageSize};
+pub use migrate_page_size::MigratePageSize;
 pub use migrate_to_flat::MigrateToFlat;
+pub use mongo_patterns_core::index::EnsureIndexes;
 pub use newest::Newest;
 pub use page::GetPage;
-pub use pages::{PageSlice, Pages};
-pub use remove_item::{RemoveItem, Removed};
-pub use repair::{Repair, Repaired, RepairedStream, Unrepaired};
+pub use pages::Pages;
+pub use remove_item::RemoveItem;
+pub use repair::{Repair, RepairedStream};
 pub use replace_item::ReplaceItem;
-pub use update_item::{UpdateItem, Updated};
+pub use update_item::UpdateItem;
 pub use verify::{FindingStream, Verify};

@@ -1,23 +1,25 @@
-//! Checks that take any bytes, and panic where a promise does not hold: see [`mongo_patterns_core::fuzzing`].
+//! Checks that accept any bytes, and panic if an invariant does not hold: see [`mongo_patterns_core::fuzzing`].
 
 use std::collections::HashSet;
 
 use mongo_patterns_core::document_id::text;
 use mongo_patterns_core::fuzzing::documents;
-use mongo_patterns_core::{EncodedKey, ErrorKind, FieldName, Key};
+use mongo_patterns_core::{EncodeKey, EncodedKey, ErrorKind, FieldName, Key};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::check::{Look, check};
-use crate::document::{Part, Reader, read_item};
-use crate::id::Tail;
-use crate::mend::mend;
-use crate::settings::Settings;
-use crate::{IdPolicy, ItemToken, PageToken, Problem, query};
+use crate::form::document::{Part, Reader, id_of, read_item};
+use crate::form::id::Tail;
+use crate::form::token::{ItemToken, PageToken};
+use crate::query::buckets::buckets_beyond;
+use crate::repair::check::{Summary, check};
+use crate::repair::finding::Problem;
+use crate::repair::fix::fix;
+use crate::settings::{IdPolicy, Settings};
 
-/// An item type as services have them.
+/// A typical item type of a service.
 #[derive(Deserialize)]
 #[allow(dead_code)] // it is only decoded
 struct Trade {
@@ -26,7 +28,7 @@ struct Trade {
     date: mongodb::bson::DateTime,
 }
 
-/// Any text as a token: it is refused, or it is a place among the pages of whichever key it is used for.
+/// Parses any text as a token: it is refused, or is a position among the pages of the key that it is used for.
 pub fn tokens(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(token) = text.parse::<PageToken>() {
@@ -39,11 +41,11 @@ pub fn tokens(input: &[u8]) {
     }
     // The same text as an `_id`, and as a part of one.
     if let Some(tail) = Tail::parse(&text) {
-        let normal = tail.normal();
-        let again = normal.as_deref().and_then(Tail::parse).and_then(Tail::normal);
-        assert_eq!(again, normal, "the normal form is its own");
+        let normalized = tail.normalized();
+        let again = normalized.as_deref().and_then(Tail::parse).and_then(Tail::normalized);
+        assert_eq!(again, normalized, "a normalized tail is normalized to itself");
         if let Ok(next) = tail.successor() {
-            assert!(next.as_str() > text.as_ref(), "a successor comes after");
+            assert!(next.as_str() > text.as_ref(), "a successor is greater");
         }
     }
 }
@@ -51,11 +53,9 @@ pub fn tokens(input: &[u8]) {
 fn stays_with_its_key(token: &PageToken) {
     let settings = Settings::example();
     for key in ["", "12", "12_3", "a.b|c", "123`"] {
-        let Ok(key) = mongo_patterns_core::EncodeKey::encode_key(key) else {
-            unreachable!("short keys")
-        };
+        let key = key.encode_key().expect("a short key");
         for operator in ["$gt", "$gte", "$lt", "$lte"] {
-            let filter = query::buckets_beyond(&settings, &key, operator, token);
+            let filter = buckets_beyond(&settings, &key, operator, token);
             assert_eq!(filter.get(settings.key.as_str()), Some(key.value()));
             let bounds = filter.get_document("_id").expect("a range");
             assert_eq!(bounds.len(), 2);
@@ -67,8 +67,8 @@ fn stays_with_its_key(token: &PageToken) {
     }
 }
 
-/// Any documents as the buckets of a key: they are read, checked and mended without a panic, a read takes nothing that
-/// verify calls corrupt, and what was mended is right.
+/// Takes any documents for the buckets of a key: they are read, checked and repaired without a panic, a read accepts no
+/// document that verify reports as corrupt, and a repaired key has no findings.
 pub fn stored(input: &[u8]) {
     let documents = documents(input);
     let field = |name: &str| FieldName::new(name).expect("a plain name");
@@ -101,27 +101,30 @@ fn stored_of<K: Key>(settings: &Settings, key: &K, documents: &[RawDocumentBuf])
             read_as::<K, Bson>(settings, &key, part, document);
         }
         let _ = read_item::<Trade>(settings, document);
-        let look = Look::of_row::<K>(document);
-        let _ = (look.place(), check(settings, &[look]));
-        let look = Look::of_bucket::<K>(settings, document);
+        let summary = Summary::of_row::<K>(document);
+        let _ = (summary.position(), check(settings, &[summary]));
+        let summary = Summary::of_bucket::<K>(settings, document);
         let is_read = read_as::<K, Bson>(settings, &key, Part::Whole, document);
-        let corrupt = check(settings, &[look]).into_iter().any(|finding| {
-            use Problem::{Count, IdFormat, ItemsNotArray, KeyDisagrees, KeyMissing, KeyType};
+        let corrupt = check(settings, &[summary]).into_iter().any(|finding| {
+            use Problem::{Count, IdFormat, ItemsNotArray, KeyMismatch, KeyMissing, KeyType};
             let _ = finding.problem.to_string();
             matches!(
                 finding.problem,
-                IdFormat | KeyMissing | KeyType | KeyDisagrees | ItemsNotArray | Count { .. }
+                IdFormat | KeyMissing | KeyType | KeyMismatch | ItemsNotArray | Count { .. }
             )
         });
-        assert!(!(is_read && corrupt), "a read took what verify calls corrupt");
+        assert!(
+            !(is_read && corrupt),
+            "a read accepted a document that verify reports as corrupt"
+        );
     }
     let valid: Vec<RawDocumentBuf> = documents
         .iter()
         .filter(|document| is_valid(document))
         .cloned()
         .collect();
-    is_mended::<K>(settings, &key, valid);
-    let _ = mend::<K>(settings, &key, documents.to_vec());
+    is_repaired::<K>(settings, &key, valid);
+    let _ = fix::<K>(settings, &key, documents.to_vec());
 }
 
 fn read_as<K: Key, T: DeserializeOwned>(
@@ -148,37 +151,38 @@ fn read_as<K: Key, T: DeserializeOwned>(
     }
 }
 
-/// As a server would store it.
+/// Returns whether a server could store it.
 fn is_valid(document: &RawDocumentBuf) -> bool {
     Document::try_from(document.as_ref()).is_ok()
 }
 
-/// Writes what a repair would, and looks again.
-fn is_mended<K: Key>(settings: &Settings, key: &EncodedKey, mut documents: Vec<RawDocumentBuf>) {
+/// Applies the changes of a repair, and checks again.
+fn is_repaired<K: Key>(settings: &Settings, key: &EncodedKey, mut documents: Vec<RawDocumentBuf>) {
     // On a server, no two documents have the same `_id`.
-    let id_of = |document: &RawDocumentBuf| {
-        let id = document.get("_id").ok().flatten();
-        id.and_then(|id| Bson::try_from(id).ok())
-    };
     let mut ids = HashSet::new();
-    documents.retain(|document| id_of(document).is_some_and(|id| ids.insert(text(&id))));
-    let Ok(mending) = mend::<K>(settings, key, documents.clone()) else {
+    documents.retain(|document| has_id(document) && ids.insert(text(&id_of(document))));
+    let Ok(fix) = fix::<K>(settings, key, documents.clone()) else {
         return;
     };
-    if mending.left.is_some() || mending.changes.is_empty() {
+    if fix.unrepaired.is_some() || fix.changes.is_empty() {
         return;
     }
-    let removed: HashSet<String> = mending.changes.removed.iter().map(text).collect();
-    documents.retain(|document| id_of(document).is_none_or(|id| !removed.contains(&text(&id))));
-    documents.extend(mending.changes.written);
-    let mut looks: Vec<Look> = documents
+    let removed: HashSet<String> = fix.changes.removed.iter().map(text).collect();
+    documents.retain(|document| !removed.contains(&text(&id_of(document))));
+    documents.extend(fix.changes.written);
+    let mut summaries: Vec<Summary> = documents
         .iter()
-        .map(|document| Look::of_bucket::<K>(settings, document))
-        .filter(|look| look.key_text() == Some(key.text()))
+        .map(|document| Summary::of_bucket::<K>(settings, document))
+        .filter(|summary| summary.key_text() == Some(key.text()))
         .collect();
-    looks.sort_by_cached_key(Look::place);
-    let items: u64 = looks.iter().filter_map(|look| look.items).sum();
-    assert_eq!(items, mending.items, "no item is lost or doubled");
-    let findings = check(settings, &looks);
-    assert!(findings.is_empty(), "left after a repair: {findings:?}");
+    summaries.sort_by_cached_key(Summary::position);
+    let items: u64 = summaries.iter().filter_map(|summary| summary.items).sum();
+    assert_eq!(items, fix.items, "no item is lost or duplicated");
+    let findings = check(settings, &summaries);
+    assert!(findings.is_empty(), "findings after a repair: {findings:?}");
+}
+
+fn has_id(document: &RawDocumentBuf) -> bool {
+    let id = document.get("_id").ok().flatten();
+    id.is_some_and(|id| Bson::try_from(id).is_ok())
 }

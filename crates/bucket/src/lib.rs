@@ -16,8 +16,9 @@
 //!     { type: "sell", ticker: "MDB", qty: 29, date: ISODate("2023-10-30T09:32:57.765Z") } ] }
 //! ```
 //!
-//! A page of a web site is then one document, and the indexes are a tenth. The names and the page size are yours. What
-//! the manual's shell commands wrote is read and appended to, and they read what is written here.
+//! A page of a web site is then one document, and the indexes have a tenth of the entries. You choose the field names
+//! and the page size. The crate reads, and appends to, buckets that the manual's shell commands wrote, and they read
+//! its buckets.
 //!
 //! # Usage
 //!
@@ -51,77 +52,76 @@
 //!
 //! # When not to use it
 //!
-//! - Measurements that are only ever appended and added up, without unique indexes and transactions: a time series
-//!   collection buckets them by itself.
-//! - Items that are removed one by one all the time, or found by several of their own fields: keep one document each.
+//! - Measurements that are only appended and aggregated, without unique indexes and transactions: use a time series
+//!   collection, which buckets them itself.
+//! - Items that are often removed one by one, or found by several of their own fields: keep one document for each item.
 //! - Items so large that a page of them comes near 16 MiB: use smaller pages.
 //!
 //! # Guarantees
 //!
-//! With any number of writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
+//! For any number of writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
 //!
-//! - An append that returns has stored its item once, to the collection's write concern. One that fails has not,
-//!   unless the error says that its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
-//! - A bucket never has more than a page of items, and its count is their number.
-//! - A key has at most one bucket that is not full, at every moment. A unique index sees to it, and every append names
-//!   it in a hint, so that nothing is written where it is missing.
-//! - No key reads or writes another's buckets, [whatever it contains](mongo_patterns_core::key).
-//! - A second has room for 1,000,000 buckets of a key. Where one opens several, a suffix tells them apart:
-//!   `123_1698335223`, then `123_1698335223_000001`, and so on, in order. After the suffix 999999 an append that would
-//!   open one more is [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
-//!   [`IdPolicy::Monotonic`] that concerns the second of the newest bucket: an item with a time in the far future keeps
-//!   all later buckets in its second until then.
-//! - What breaks these rules, since another program wrote it, is an error that names the document, and not a wrong
-//!   answer.
-//!
+//! - When an append returns, its item is stored once, to the collection's write concern. After an error it is not
+//!   stored, unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - A bucket never exceeds the page size, and its count is the number of its items.
+//! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
+//!   in a hint, so that nothing is written where it is missing.
+//! - A call for a key reads and writes no bucket of another key, [whatever the key contains](mongo_patterns_core::key).
+//! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in
+//!   order: `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open
+//!   another bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
+//!   [`IdPolicy::Monotonic`] this applies to the second of the newest bucket: after an item with a time in the far
+//!   future, all later buckets are in its second until then.
 //! - With an [item id field](BucketRepositoryBuilder::item_id_field) every item is stored once, however often it is
-//!   appended: alone, in a batch, or by several writers at a time.
+//!   appended: alone, in a batch, or by concurrent writers.
+//! - A document that violates these invariants (for example, one written by another program) is reported as
+//!   [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) with its `_id`. It is never silently misread.
 //!
 //! # Cost
 //!
 //! | call | round trips | documents examined |
 //! |---|---|---|
-//! | [`append`](BucketRepository::append) | 1 | 1 at most, however long the history |
-//! | ... that met another at a full bucket | 2, rarely more | 1 at most, each |
+//! | [`append`](BucketRepository::append) | 1 | 1 at most, at any length of the history |
+//! | ... that meets another append at a full bucket | 2, rarely more | 1 at most, each |
 //! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
-//! | ... of an item that is stored already, by its id | 2 or 3 | 1, each |
-//! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 when one takes all | 1 at most |
-//! | [`append_stream`](BucketRepository::append_stream) | that, a key and a buffer | |
+//! | ... of an item whose id is stored | 2 or 3 | 1, each |
+//! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 if the items fit into one | 1 at most |
+//! | [`append_stream`](BucketRepository::append_stream) | that, for each key and buffer | |
 //! | [`BatchingWriter::append`] | 1 alone, below 0.2 with 64 tasks on a key | |
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
-//! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, wherever the token stands |
-//! | [`newest`](BucketRepository::newest) | 1 | those that hold the items, and one more at most |
+//! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, at any position of the token |
+//! | [`newest`](BucketRepository::newest) | 1 | those that contain the items, and one more at most |
 //! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
-//! | ... [`page`](action::Items::page) | 1 | those that hold the items, and 1 or 2 more |
+//! | ... [`page`](action::Items::page) | 1 | those that contain the items, and 1 or 2 more |
 //! | ... [`from`](action::Items::from), [`until`](action::Items::until) | 1 or 2 more, to find the start | those of the range and some `allowed_lateness` around it, and up to 8 |
-//! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the pages that are skipped |
+//! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the skipped pages |
 //! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item), [`update_item`](BucketRepository::update_item) | 1 | 1 |
-//! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else some 6 | the item's page, else all from there to the last |
+//! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else about 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
-//! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and some 16 index entries a key at most |
+//! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and about 16 index entries a key at most |
 //! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
-//! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates | all, when it creates |
-//! | [`verify`](BucketRepository::verify) | 1, and 1 a key in which something is wrong | all, or those of the key |
-//! | [`repair`](BucketRepository::repair) | as `verify`'s first, and 5 a key that is mended | all, and those of such keys again |
+//! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 2, or 3 when it creates an index | all, when it creates one |
+//! | [`verify`](BucketRepository::verify) | 1, and 1 a key with findings | all, or those of the key |
+//! | [`repair`](BucketRepository::repair) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
-//! | [`migrate_from_flat`](BucketRepository::migrate_from_flat) | 4 for about 100,000 items, and some 12 | the flat collection three times |
+//! | [`migrate_from_flat`](BucketRepository::migrate_from_flat) | 4 for about 100,000 items, and about 12 | the flat collection three times |
 //! | [`migrate_to_flat`](BucketRepository::migrate_to_flat) | the same | the buckets three times |
 //!
 //! # Indexes
 //!
-//! One besides `_id`: unique, on the key field, over the buckets that are not full. It has an entry for each key at
-//! most. [`indexes`](BucketRepository::indexes) gives its definition. Its name holds the page size, and each page size
-//! has its own.
+//! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each
+//! key. [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page
+//! size has its own.
 //!
-//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids of
-//! the items, with an entry for each item.
+//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
+//! of the items, with an entry for each item.
 //!
-//! On a sharded cluster, shard by the key field: every write and every read but `page` and `count_pages` carries it.
+//! On a sharded cluster, shard by the key field: every write, and every read but `page` and `count_pages`, has it.
 //!
 //! # Cookbook
 //!
-//! **A page of a web site, with links.** A [`PageToken`] is safe in a URL and names a place, so it stays good when
+//! **A page of a web site, with links.** A [`PageToken`] is safe in a URL. It is a position, so it stays valid when
 //! pages are added:
 //!
 //! ```no_run
@@ -138,30 +138,30 @@
 //! # }
 //! ```
 //!
-//! **A page of any size.** An [`ItemToken`] is safe in a URL too, and stays good while items are appended. Ask for the
+//! **A page of any size.** An [`ItemToken`] is safe in a URL too, and stays valid while items are appended. Request the
 //! same range and order again:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::{BucketRepository, ItemToken};
 //! # async fn f(trades: BucketRepository<u32, i32>, after: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
-//! let slice = trades.items(&123).newest_first().limit(20).after(after).page().await?;
-//! if let Some(token) = slice.next {
+//! let page = trades.items(&123).newest_first().limit(20).after(after).page().await?;
+//! if let Some(token) = page.next {
 //!     println!("older: /trades?after={token}");
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends only
-//! those items. Items that come more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be missed.
+//! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends
+//! only those items. Items that are more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be
+//! missed.
 //!
-//! **Items of any fields.** Items are stored as they are, whatever the names of their fields. But the driver's `Document`
-//! takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored, and then cannot
-//! be read as a `Document`. Where items can have such fields, use `RawDocumentBuf` as the item type, which reads them as
-//! they are stored.
+//! **Items with any field names.** Items are stored as they are, whatever the names of their fields. But the driver's
+//! `Document` takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored,
+//! and cannot be read as a `Document`. Where items can have such fields, use `RawDocumentBuf` as the item type.
 //!
-//! **An append together with other writes.** `?` works in the driver's callback, and the driver runs it again when
-//! writers conflict, because errors keep their labels:
+//! **An append together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the
+//! driver retries the transaction when writers conflict:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::BucketRepository;
@@ -186,20 +186,20 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
-//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. With a
+//! closure that borrows, it does not compile there, with "implementation of `Send` is not general enough".
 //!
-//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
-//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see [cancel
+//! safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
-//! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does it for a stream of
-//! any keys, in bounded memory. A [`BatchingWriter`] does it for tasks that append to the same keys at the same time,
-//! and know nothing of each other.
+//! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does so for a stream of
+//! any keys, in bounded memory. A [`BatchingWriter`] does so for independent tasks that append to the same keys
+//! concurrently.
 //!
-//! **A retry without fear.** When the connection breaks under an append, nobody knows whether the item is stored. With an
-//! id in each item it is simply appended again, and [`already_there`](Appended::already_there) says what the first attempt did. The
-//! same ids find, replace, change and remove single items:
+//! **Idempotent retries.** When the connection breaks during an append, it is unknown whether the item is stored. If
+//! the items have ids, append the item again: [`already_there`](Appended::already_there) shows whether the first
+//! attempt stored it. The same ids find, replace, update and remove single items:
 //!
 //! ```no_run
 //! # use mongo_patterns_bucket::BucketRepository;
@@ -224,71 +224,55 @@
 //!     appended = orders.append(&123, &order).await;
 //! }
 //! let stored: Option<Order> = orders.item(&123, "A-1007").await?;
-//! let was_there: bool = orders.remove_item(&123, "A-1007").await?.found;
+//! let was_stored: bool = orders.remove_item(&123, "A-1007").await?.found;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! **From a flat collection.** Stop its writers, give it an index that starts with the key field, and call
-//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). Nothing passes through the client, bad documents are refused
-//! before anything is written, and when it is interrupted, run it again. [`migrate_to_flat`](BucketRepository::migrate_to_flat)
-//! is the way back.
+//! **From a flat collection.** Stop its writers, create an index that starts with the key field, and call
+//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). No document passes through the client. Invalid documents
+//! are refused before anything is written. If it is interrupted, call it again: it resumes.
+//! [`migrate_to_flat`](BucketRepository::migrate_to_flat) migrates in the other direction.
 //!
-//! **A collection that others wrote, or damaged.** [`verify`](BucketRepository::verify) tells everything that is wrong,
-//! with document ids, while others write. [`repair`](BucketRepository::repair) mends it, a transaction a key, without
-//! losing an item, and says what it left for you. Try its dry run first. A collection of the manual's shell commands is
-//! taken over by `repair`, then `ensure_indexes`.
+//! **A collection that other programs wrote, or damaged.** [`verify`](BucketRepository::verify) reports every problem
+//! with its document id, while others write. [`repair`](BucketRepository::repair) repairs them, a transaction a key,
+//! without losing an item, and reports what it could not repair. Try its dry run first. For a collection of the
+//! manual's shell commands, call `repair`, then `ensure_indexes`.
 //!
 //! **Another page size.** Build the repository with the new size and call
-//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one. Writers with the old size get
-//! [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) from some moment on, with nothing stored: let them go on
-//! with the new one. If it ends in the middle, call it again.
+//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one. From some moment on, writers
+//! with the old size get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), with nothing stored: they
+//! continue with the new one. If it is interrupted, call it again: it resumes.
 //!
-//! **Items that come late.** By default an item that opens a bucket opens it at its own time, as in the manual, which
-//! may be before other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
+//! **Late items.** By default an item that opens a bucket opens it at its own time, as in the manual, possibly before
+//! other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
 //!
-//! **A collection that no other program can break.** Give [`validator`](BucketRepository::validator) to the server.
+//! **A collection that no other program can damage.** Pass [`validator`](BucketRepository::validator) to the server.
 
 pub mod action;
-mod batch;
 mod builder;
-mod check;
-mod combine;
-mod document;
-mod finding;
+mod form;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod groups;
-mod id;
-mod item_id;
-mod item_token;
-mod layout;
-mod mend;
 mod migrate;
-mod one_item;
 mod query;
+mod read;
+mod repair;
 mod repository;
-mod rewrite;
-mod scan;
+mod results;
 mod settings;
-mod store;
-mod store_many;
-mod suffixes;
-mod time_range;
-mod validator;
-mod walk;
 mod write;
 
-pub use action::{
-    Appended, AppendedMany, Counts, DeletedKey, ItemPage, MigratedPageSize, PageSlice, Progress, Removed, Repaired,
-    Unrepaired, Updated,
-};
 pub use builder::BucketRepositoryBuilder;
-pub use combine::{BatchedAppend, BatchingWriter};
-pub use document::Bucket;
-pub use finding::{Finding, Problem};
-pub use id::{IdPolicy, PageToken};
-pub use item_token::ItemToken;
-pub use migrate::{Migrated, MigrationPlan, MigrationProgress};
+pub use form::document::Bucket;
+pub use form::token::{ItemToken, PageToken};
+pub use mongo_patterns_core::{Progress, Removed, Updated};
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
+pub use results::{
+    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, ItemPage, Migrated, MigratedPageSize, MigrationPlan,
+    PageSlice,
+};
+pub use settings::IdPolicy;
+pub use write::batching::BatchingWriter;

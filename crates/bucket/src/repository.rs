@@ -1,51 +1,48 @@
-use std::fmt;
+//! The repository, and what its clones share.
+
+mod suffixes;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use mongo_patterns_core::Key;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
 use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Key};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
+use tokio::sync::RwLockReadGuard;
 
+pub(crate) use self::suffixes::NextSuffixes;
+use crate::form::document::{Part, Reader};
+use crate::form::validator;
 use crate::settings::Settings;
-use crate::suffixes::Suffixes;
-use crate::{BucketRepositoryBuilder, validator};
 
 /// A collection of buckets: the items of each key, one document a page.
 ///
-/// Items are of any type that serde can write and read. With `Document`, items with fields such as `$date` or `$oid`,
-/// which the driver takes for extended JSON, are stored but cannot be read: use `RawDocumentBuf` where items can have them.
+/// Items have any type that serde can serialize and deserialize. With `Document`, items with fields such as `$date` or
+/// `$oid`, which the driver takes for extended JSON, are stored but cannot be read. Use `RawDocumentBuf` where items
+/// can have such fields.
 ///
-/// A clone is cheap and shares what the original knows. See the [crate](crate) for the documents and the guarantees.
+/// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents
+/// and the guarantees.
 ///
-/// Make one for a collection and clone it: the clones keep writes away from a transaction of theirs, on which they would
-/// wait with the connections that it needs.
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::bson::{Document, doc};
-/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// trades.ensure_indexes().await?;
-/// let for_a_task = trades.clone();
-/// tokio::spawn(async move { for_a_task.append(&123, &doc! { "qty": 419 }).await });
-/// # Ok(())
-/// # }
-/// ```
+/// Build one repository for a collection, and clone it. The clones share per-key locks, so that writes do not occupy
+/// the connections that a transaction of another clone needs.
 pub struct BucketRepository<K, T> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (K, T)>,
 }
 
-/// What does not depend on the types of key and item.
+/// The state that does not depend on the types of key and item.
 pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) suffixes: Suffixes,
+    pub(crate) suffixes: NextSuffixes,
     pub(crate) locks: KeyLocks,
-    /// Whether the index of the item ids has been seen.
+    /// Set when the index of the item ids was seen.
     pub(crate) has_item_index: AtomicBool,
 }
 
@@ -59,35 +56,42 @@ impl Shared {
             collection: &self.collection,
         }
     }
+
+    pub(crate) fn index_plan(&self) -> IndexPlan {
+        self.settings.index_plan(self.collection.name())
+    }
+
+    /// Returns the collection and the settings.
+    pub(crate) fn parts(&self) -> (&Collection<RawDocumentBuf>, &Settings) {
+        (&self.collection, &self.settings)
+    }
+
+    /// Returns a reader of the buckets of a key.
+    pub(crate) fn reader<'a>(&'a self, key: &'a EncodedKey, part: Part) -> Reader<'a> {
+        let settings = &self.settings;
+        Reader { settings, key, part }
+    }
+
+    /// Locks a key for a single command, unless that runs in a session.
+    pub(crate) async fn lock_shared(
+        &self,
+        key: &EncodedKey,
+        session: Option<&Session<'_>>,
+    ) -> Option<RwLockReadGuard<'_, ()>> {
+        match session {
+            None => Some(self.locks.shared(key.text()).await),
+            Some(_) => None,
+        }
+    }
 }
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Starts to build a repository over a collection. Its read preference, read concern and write concern are used.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Database, bson::Document};
-    /// # struct Trade;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
-    /// let trades = BucketRepository::<u32, Trade>::builder(database.collection::<Document>("trades"))
-    ///     .key_field("customerId")
-    ///     .items_field("history")
-    ///     .time_field("date")
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
-    pub fn builder<C: Send + Sync>(collection: Collection<C>) -> BucketRepositoryBuilder<K, T> {
-        BucketRepositoryBuilder::new(collection.clone_with_type())
-    }
-
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         Self {
             shared: Arc::new(Shared {
                 collection,
                 settings,
-                suffixes: Suffixes::default(),
+                suffixes: NextSuffixes::default(),
                 locks: KeyLocks::default(),
                 has_item_index: AtomicBool::new(false),
             }),
@@ -103,7 +107,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         Arc::clone(&self.shared)
     }
 
-    /// The collection, for what this crate does not do.
+    /// Returns the collection, for operations that this crate does not have.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -118,7 +122,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         &self.shared.collection
     }
 
-    /// How many items a full bucket has.
+    /// Returns the number of items of a full bucket.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::{Bucket, BucketRepository};
@@ -130,9 +134,11 @@ impl<K: Key, T> BucketRepository<K, T> {
         self.shared.settings.page_size
     }
 
-    /// The indexes that the repository relies on: one, unique, on the key field, over the buckets that are not full.
-    /// By it there is at most one open bucket a key, and an append examines one document however long the history is.
-    /// With an [item id field](BucketRepositoryBuilder::item_id_field), a second one, unique, on the key field and the
+    /// Returns the indexes that the repository relies on.
+    ///
+    /// The first is unique, on the key field, over the buckets that are not full. It guarantees at most one open bucket
+    /// for each key, and lets an append examine one document at any length of the history. With an [item id
+    /// field](crate::BucketRepositoryBuilder::item_id_field) there is a second one: unique, on the key field and the
     /// ids of the items.
     ///
     /// ```no_run
@@ -144,26 +150,26 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     pub fn indexes(&self) -> IndexPlan {
-        self.shared.settings.index_plan(self.shared.collection.name())
+        self.shared.index_plan()
     }
 
-    /// A validator for the collection: a `$jsonSchema` for the form of a bucket, and an `$expr` that the count is the
-    /// number of items.
+    /// Returns a validator for the collection: a `$jsonSchema` of the stored form, and an `$expr` which requires that
+    /// the count is the number of items.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # use mongodb::{Database, bson::doc};
     /// # async fn f(trades: BucketRepository<u32, i32>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or one that is there.
+    /// // A new collection, or an existing one.
     /// database.create_collection("trades").validator(trades.validator()).await?;
     /// database.run_command(doc! { "collMod": "trades", "validator": trades.validator() }).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// It is for `create_collection().validator(..)` or the command `collMod`. With it, no other program can store a
-    /// bucket that this crate would call corrupt. Old buckets of a larger page size break its limit: give it the
-    /// largest page size in use, or the validation level `moderate`.
+    /// Pass it to `create_collection().validator(..)` or to the command `collMod`. Then no other program can store a
+    /// bucket that this crate reports as corrupt. Old buckets of a larger page size violate it: create it with the
+    /// largest page size in use, or set the validation level `moderate`.
     pub fn validator(&self) -> Document {
         validator::validator::<K>(&self.shared.settings)
     }
@@ -178,11 +184,8 @@ impl<K, T> Clone for BucketRepository<K, T> {
     }
 }
 
-impl<K, T> fmt::Debug for BucketRepository<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BucketRepository")
-            .field("collection", &self.shared.collection.namespace())
-            .field("settings", &self.shared.settings)
-            .finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(
+    BucketRepository<K, T>,
+    |this| "collection" = this.shared.collection.namespace(),
+    "settings" = this.shared.settings
+);

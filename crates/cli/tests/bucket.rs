@@ -15,7 +15,7 @@ async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
         let planned = bucket(db, &["plan", "--chunk-items", "30"]);
         assert_eq!(planned.code, Some(0), "{planned:?}");
         assert_eq!(
-            planned.out.matches("// writes: move a chunk").count(),
+            planned.out.matches("// writes: migrate a chunk").count(),
             4,
             "{}",
             planned.out

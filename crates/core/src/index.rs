@@ -12,7 +12,7 @@ use mongodb::options::IndexOptions;
 #[doc(hidden)]
 pub use ensure::Ensure;
 pub use ensure::EnsureIndexes;
-pub use existing::{list_in, list_indexes, serves};
+pub use existing::{list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_commands, drop_exactly, drop_old_index, index_missing};
 
 /// An index that a pattern relies on.

@@ -1,16 +1,15 @@
 use std::borrow::Borrow;
 
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result, send};
-use mongodb::ClientSession;
 
-use crate::repository::Shared;
-use crate::{BucketRepository, query};
+use crate::query::buckets::{buckets, counts};
+use crate::repository::{BucketRepository, Shared};
+use crate::results::Counts;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// How many items and pages a key has, exactly, whatever is in the buckets.
+    /// Counts the items and pages of a key exactly.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -22,8 +21,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server reads every bucket of the key. For the number of pages alone,
-    /// [`count_pages`](Self::count_pages) reads the index only.
+    /// One round trip. The server reads every bucket of the key. For the number of pages only,
+    /// [`count_pages`](Self::count_pages) reads just the index.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -42,7 +41,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         }
     }
 
-    /// How many pages a key has.
+    /// Counts the pages of a key.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -74,63 +73,22 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// How much a key has.
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// let counts = trades.counts(&123).await?;
-/// println!("{} trades on {} pages", counts.items, counts.pages);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// The sum of the counts of its buckets.
-    pub items: u64,
-    /// The number of its buckets.
-    pub pages: u64,
-}
-
-/// Counts items and pages; made by [`BucketRepository::counts`].
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     trades: BucketRepository<u32, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let counts = trades.counts(&123).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct CountItems<'a> {
-    shared: &'a Shared,
-    key: Result<EncodedKey>,
-    session: Option<&'a mut ClientSession>,
-}
-
-mongo_patterns_core::redacted_debug!(CountItems<'_>);
-
-impl<'a> CountItems<'a> {
-    /// Reads in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+mongo_patterns_core::action! {
+    /// Counts items and pages; returned by [`BucketRepository::counts`].
+    pub struct CountItems<'a> {
+        shared: &'a Shared,
+        key: Result<EncodedKey>,
     }
+    with session;
+    "counts" => Counts
+}
 
+impl CountItems<'_> {
     async fn execute(self) -> Result<Counts> {
         let key = self.key?;
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
         let mut session = Session::of_caller(self.session).await?;
-        let pipeline = query::counts(settings, &key);
-        let found = send::aggregate_all(session.as_mut(), collection, pipeline.into(), None).await?;
+        let pipeline = counts(&self.shared.settings, &key);
+        let found = send::aggregate_all(session.as_mut(), &self.shared.collection, pipeline.into(), None).await?;
         let found = found.first();
         let number = |field: &str| {
             let value = found.and_then(|found| found.get(field).ok().flatten());
@@ -144,57 +102,20 @@ impl<'a> CountItems<'a> {
     }
 }
 
-impl<'a> IntoFuture for CountItems<'a> {
-    type Output = Result<Counts>;
-    type IntoFuture = ActionFuture<'a, Counts>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("counts"), |_| self.execute())
+mongo_patterns_core::action! {
+    /// Counts pages; returned by [`BucketRepository::count_pages`].
+    pub struct CountPages<'a> {
+        shared: &'a Shared,
+        key: Result<EncodedKey>,
     }
+    with session;
+    "count_pages" => u64
 }
 
-/// Counts pages; made by [`BucketRepository::count_pages`].
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     trades: BucketRepository<u32, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let pages = trades.count_pages(&123).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct CountPages<'a> {
-    shared: &'a Shared,
-    key: Result<EncodedKey>,
-    session: Option<&'a mut ClientSession>,
-}
-
-mongo_patterns_core::redacted_debug!(CountPages<'_>);
-
-impl<'a> CountPages<'a> {
-    /// Reads in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
-    }
-
+impl CountPages<'_> {
     async fn execute(self) -> Result<u64> {
         let key = self.key?;
         let mut session = Session::of_caller(self.session).await?;
-        let filter = query::buckets(&key);
-        Ok(send::count_documents(session.as_mut(), &self.shared.collection, filter, None).await?)
-    }
-}
-
-impl<'a> IntoFuture for CountPages<'a> {
-    type Output = Result<u64>;
-    type IntoFuture = ActionFuture<'a, u64>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("count_pages"), |_| self.execute())
+        Ok(send::count_documents(session.as_mut(), &self.shared.collection, buckets(&key), None).await?)
     }
 }

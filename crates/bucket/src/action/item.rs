@@ -1,22 +1,19 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, Error, IntoId, Key, Result, send};
-use mongodb::ClientSession;
-use mongodb::bson::doc;
+use mongo_patterns_core::{EncodeKey, IntoId, Key, Result, send};
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
-use crate::BucketRepository;
-use crate::document::read_item;
-use crate::item_id::ItemId;
-use crate::one_item::OneItem;
-use crate::repository::Shared;
+use crate::form::document::read_item;
+use crate::form::item_id::ItemId;
+use crate::query::item::only_item;
+use crate::repository::{BucketRepository, Shared};
+use crate::write::one_item::OneItem;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
-    /// The item of a key that has this id, if there is one. Needs an
+    /// Returns the item of a key with this id, if it exists. Requires an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
@@ -39,7 +36,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # Errors
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field,
     /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey),
-    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for an id of a type that ids cannot have,
+    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for an id of an unsupported type,
     /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
     pub fn item<Q>(&self, key: &Q, id: impl IntoId) -> FindItem<'_, T>
@@ -48,55 +45,32 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
         Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
-        let key = key.encode_key().map_err(Error::from);
-        let id = id.into_id().and_then(ItemId::from_bson);
         FindItem {
             shared,
-            item: key.and_then(|key| OneItem::new(&shared.settings, key, id)),
-            session: None,
+            item: OneItem::new(&shared.settings, key, id.into_id().and_then(ItemId::from_bson)),
             types: PhantomData,
+            session: None,
         }
     }
 }
 
-/// Finds one item; made by [`BucketRepository::item`].
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     trades: BucketRepository<u32, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let order: Option<Document> = trades.item(&123, "A-1007").session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct FindItem<'a, T> {
-    shared: &'a Shared,
-    item: Result<OneItem>,
-    session: Option<&'a mut ClientSession>,
-    types: PhantomData<fn() -> T>,
+mongo_patterns_core::action! {
+    /// Reads one item; returned by [`BucketRepository::item`].
+    pub struct FindItem<'a, T> {
+        shared: &'a Shared,
+        item: Result<OneItem>,
+        types: PhantomData<fn() -> T>,
+    }
+    with session;
+    "item" => Option<T> where T: DeserializeOwned + 'a
 }
 
-mongo_patterns_core::redacted_debug!(FindItem<'_, T>);
-
-impl<'a, T: DeserializeOwned> FindItem<'a, T> {
-    /// Reads in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
-    }
-
+impl<T: DeserializeOwned> FindItem<'_, T> {
     async fn execute(self) -> Result<Option<T>> {
         let item = self.item?;
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
-        let only = doc! { "$elemMatch": { item.field.as_str(): item.id.to_bson() } };
+        let (collection, settings) = self.shared.parts();
         let options = FindOneOptions::builder()
-            .projection(doc! { settings.items.as_str(): only })
+            .projection(only_item(settings, &item.field, &item.id))
             .hint(item.hint())
             .build();
         let mut session = Session::of_caller(self.session).await?;
@@ -105,14 +79,5 @@ impl<'a, T: DeserializeOwned> FindItem<'a, T> {
         found.map_or(Ok(None), |bucket| {
             read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))
         })
-    }
-}
-
-impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindItem<'a, T> {
-    type Output = Result<Option<T>>;
-    type IntoFuture = ActionFuture<'a, Option<T>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("item"), |_| self.execute())
     }
 }

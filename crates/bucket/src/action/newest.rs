@@ -1,21 +1,20 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, batch_size, run};
+use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
-use mongodb::ClientSession;
-use mongodb::bson::doc;
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
-use crate::document::{Part, Reader};
-use crate::repository::Shared;
-use crate::{Bucket, BucketRepository, PageToken, query};
+use crate::form::document::{Bucket, Part};
+use crate::form::token::PageToken;
+use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id, last_items};
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
-    /// The newest items of a key, the newest first: those at the end of its last pages, whatever times they carry.
+    /// Returns the newest items of a key, the newest first: those at the end of its last pages, whatever their times.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -29,15 +28,15 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip where all pages but the last are full, as this crate leaves them. The server examines one
-    /// document more than the items take, at most, and sends no more than `count` items of each.
+    /// One round trip if all pages but the last are full, as this crate leaves them. The server examines at most one
+    /// document more than the items need, and sends at most `count` items of each.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a count of 0, [`InvalidKey`](ErrorKind::InvalidKey),
-    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.
+    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for stored documents.
     pub fn newest<Q>(&self, key: &Q, count: u32) -> Newest<'_, K, T>
     where
         K: Borrow<Q>,
@@ -47,93 +46,63 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             count,
-            session: None,
             types: PhantomData,
+            session: None,
         }
     }
 }
 
-/// Reads the newest items; made by [`BucketRepository::newest`].
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     trades: BucketRepository<u32, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let newest: Vec<Document> = trades.newest(&123, 5).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct Newest<'a, K, T> {
-    shared: &'a Shared,
-    key: Result<EncodedKey>,
-    count: u32,
-    session: Option<&'a mut ClientSession>,
-    types: PhantomData<fn() -> (K, T)>,
+mongo_patterns_core::action! {
+    /// Reads the newest items; returned by [`BucketRepository::newest`].
+    pub struct Newest<'a, K, T> {
+        shared: &'a Shared,
+        key: Result<EncodedKey>,
+        count: u32,
+        types: PhantomData<fn() -> (K, T)>,
+    }
+    with session;
+    "newest" => Vec<T> where K: Key, T: DeserializeOwned + Send + 'a
 }
 
-mongo_patterns_core::redacted_debug!(Newest<'_, K, T>);
-
-impl<'a, K: Key, T: DeserializeOwned> Newest<'a, K, T> {
-    /// Reads in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
-    }
-
+impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
     async fn execute(self) -> Result<Vec<T>> {
         let key = self.key?;
         if self.count == 0 {
-            return Err(Error::new(ErrorKind::InvalidArgument, "ask for at least 1 item"));
+            let message = "the number of items is 0: ask for 1 item or more";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = self.shared.parts();
         let mut session = Session::of_caller(self.session).await?;
         let wanted = self.count as usize;
         let mut items = Vec::new();
-        let mut place: Option<PageToken> = None;
+        let mut position: Option<PageToken> = None;
         loop {
             let missing = self.count - u32::try_from(items.len()).unwrap_or(u32::MAX);
-            // The newest bucket holds one item at least, and those before it hold a page each.
+            // The newest bucket has at least one item, and those before it have a page each.
             let buckets = (missing - 1).div_ceil(settings.page_size) + 1;
-            let filter = match &place {
-                None => query::buckets_of_key(settings, &key),
-                Some(token) => query::buckets_beyond(settings, &key, "$lt", token),
+            let filter = match &position {
+                None => buckets_of_key(settings, &key),
+                Some(token) => buckets_beyond(settings, &key, "$lt", token),
             };
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
             let options = FindOptions::builder()
-                .sort(doc! { "_id": -1 })
+                .sort(by_id(true))
                 .limit(i64::from(buckets))
                 .batch_size(batch_size(buckets))
-                .projection(slice.map(|slice| doc! { settings.items.as_str(): { "$slice": -slice } }))
+                .projection(slice.map(|slice| last_items(settings, slice)))
                 .build();
             let found = find_all(session.as_mut(), collection, filter, options).await?;
-            let reader = Reader {
-                settings,
-                key: &key,
-                part: slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize)),
-            };
+            let reader = self
+                .shared
+                .reader(&key, slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize)));
             for document in &found {
                 let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
-                place = Some(bucket.token().clone());
+                position = Some(bucket.token().clone());
                 items.extend(bucket.items.into_iter().rev().take(wanted - items.len()));
             }
             if items.len() == wanted || found.len() < buckets as usize {
                 return Ok(items);
             }
         }
-    }
-}
-
-impl<'a, K: Key, T: DeserializeOwned + Send + 'a> IntoFuture for Newest<'a, K, T> {
-    type Output = Result<Vec<T>>;
-    type IntoFuture = ActionFuture<'a, Vec<T>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("newest"), |_| self.execute())
     }
 }

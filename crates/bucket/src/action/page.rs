@@ -1,20 +1,17 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, send};
-use mongodb::ClientSession;
-use mongodb::bson::doc;
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
-use crate::document::{Part, Reader};
-use crate::repository::Shared;
-use crate::{Bucket, BucketRepository, query};
+use crate::form::document::{Bucket, Part};
+use crate::query::buckets::{buckets, by_id};
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
-    /// Page `number` of a key, from 1, the oldest; `None` past the last one.
+    /// Returns a page of a key by its number, from 1, the oldest. `None` after the last one.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
@@ -30,16 +27,16 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server examines one document, and passes over `number - 1` index entries: for pages far
-    /// from the first, [`pages`](Self::pages) with a token is the faster way. On a sharded cluster this asks every
-    /// shard, and `pages` asks one.
+    /// One round trip. The server examines one document, and skips `number - 1` index entries. For pages far from the
+    /// first, [`pages`](Self::pages) with a token is faster. On a sharded cluster this call reads from every shard, and
+    /// `pages` from one.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for page 0, [`InvalidKey`](ErrorKind::InvalidKey),
-    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for what is stored.
+    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for the stored document.
     pub fn page<Q>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
     where
         K: Borrow<Q>,
@@ -49,74 +46,45 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             number,
-            session: None,
             types: PhantomData,
+            session: None,
         }
     }
 }
 
-/// Reads one page; made by [`BucketRepository::page`].
-///
-/// ```no_run
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     trades: BucketRepository<u32, Document>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let third = trades.page(&123, 3).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct GetPage<'a, K, T> {
-    shared: &'a Shared,
-    key: Result<EncodedKey>,
-    number: u64,
-    session: Option<&'a mut ClientSession>,
-    types: PhantomData<fn() -> (K, T)>,
+mongo_patterns_core::action! {
+    /// Reads one page; returned by [`BucketRepository::page`].
+    pub struct GetPage<'a, K, T> {
+        shared: &'a Shared,
+        key: Result<EncodedKey>,
+        number: u64,
+        types: PhantomData<fn() -> (K, T)>,
+    }
+    with session;
+    "page" => Option<Bucket<K, T>> where K: Key, T: DeserializeOwned + 'a
 }
 
-mongo_patterns_core::redacted_debug!(GetPage<'_, K, T>);
-
-impl<'a, K: Key, T: DeserializeOwned> GetPage<'a, K, T> {
-    /// Reads in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
-    }
-
+impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
     async fn execute(self) -> Result<Option<Bucket<K, T>>> {
         let key = self.key?;
-        let skip = self
-            .number
-            .checked_sub(1)
-            .filter(|skip| i64::try_from(*skip).is_ok())
-            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1 to i64::MAX"))?;
+        let skip = self.number.checked_sub(1).filter(|skip| i64::try_from(*skip).is_ok());
+        let skip = skip.ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "the number of the page is out of range: pass one from 1 to i64::MAX",
+            )
+        })?;
         let options = FindOneOptions::builder()
-            .sort(doc! { "_id": 1 })
+            .sort(by_id(false))
             .skip(Some(skip).filter(|skip| *skip > 0))
             .build();
         let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), &self.shared.collection, query::buckets(&key), options).await?;
+        let found = send::find_one(session.as_mut(), &self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
-        let reader = Reader {
-            settings: &self.shared.settings,
-            key: &key,
-            part: Part::Whole,
-        };
+        let reader = self.shared.reader(&key, Part::Whole);
         reader
             .read(&found)
             .map(Some)
             .map_err(|error| error.with_key(key.text()))
-    }
-}
-
-impl<'a, K: Key, T: DeserializeOwned + 'a> IntoFuture for GetPage<'a, K, T> {
-    type Output = Result<Option<Bucket<K, T>>>;
-    type IntoFuture = ActionFuture<'a, Option<Bucket<K, T>>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("page"), |_| self.execute())
     }
 }

@@ -1,6 +1,5 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
@@ -9,12 +8,12 @@ use futures::stream::{once, try_unfold};
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
-use crate::repository::Shared;
-use crate::scan::{OnProgress, Scan};
-use crate::{BucketRepository, Finding};
+use crate::repair::finding::Finding;
+use crate::repair::scan::{OnProgress, Scan};
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Everything that is wrong with the stored buckets, as a stream of [findings](Finding), key by key.
+    /// Checks the stored buckets, and returns every problem as a stream of [findings](Finding), key by key.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -28,16 +27,18 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It writes nothing, and needs no index. It may run while others write: a key in which something seems wrong is
-    /// looked at again before it is reported. Items are not decoded as the item type: it finds those that are `null`, or have
-    /// no time or id where the repository has a field for it, but not a field that has another type than in yours.
+    /// It writes nothing, and needs no index. It is safe while others write: the buckets of a key are not all read at
+    /// one moment, so it reads a key with findings again before it reports them.
+    ///
+    /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the
+    /// repository has a field for it. It does not find other fields of a wrong type.
     ///
     /// # Cost
-    /// One aggregation. The server reads every bucket, and sorts some hundred bytes of each by key, on disk beyond
-    /// 100 MB. One more round trip a key in which something is wrong. This process holds what it knows of the buckets of
-    /// one key, with the ids of its items where the repository has an
-    /// [item id field](crate::BucketRepositoryBuilder::item_id_field). With [`key`](Verify::key) the server reads the
-    /// buckets of that key alone.
+    /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts
+    /// about a hundred bytes of each by key, on disk beyond 100 MB. This process holds the summaries of the buckets of
+    /// one key in memory, with the ids of its items if the repository has an [item id
+    /// field](crate::BucketRepositoryBuilder::item_id_field). With [`key`](Verify::key) the server reads the buckets of
+    /// that key only.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
@@ -55,18 +56,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Looks for what is wrong; made by [`BucketRepository::verify`].
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_bucket::{BucketRepository, Finding};
-/// # use mongodb::bson::Document;
-/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// let verify = trades.verify().key(&123).on_progress(|buckets| println!("{buckets} buckets"));
-/// let findings: Vec<Finding> = verify.stream().try_collect().await?;
-/// # Ok(())
-/// # }
-/// ```
+/// Checks the stored buckets; returned by [`BucketRepository::verify`].
 #[must_use = "it does nothing until its stream is read"]
 pub struct Verify<'a, K> {
     shared: &'a Shared,
@@ -75,23 +65,13 @@ pub struct Verify<'a, K> {
     types: PhantomData<fn() -> K>,
 }
 
-/// A stream of findings; made by [`Verify::stream`].
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_bucket::BucketRepository;
-/// # use mongo_patterns_bucket::action::FindingStream;
-/// # use mongodb::bson::Document;
-/// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
-/// let mut findings: FindingStream<'_> = trades.verify().stream();
-/// let is_sound = findings.try_next().await?.is_none();
-/// # Ok(())
-/// # }
-/// ```
+mongo_patterns_core::redacted_debug!(Verify<'_, K>);
+
+/// A stream of findings; returned by [`Verify::stream`].
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a, K: Key> Verify<'a, K> {
-    /// Only this key. What has neither its `_id` nor its key field from it is not seen then.
+    /// Checks this key only. Documents with this key neither in the `_id` nor in the key field are not found then.
     pub fn key<Q>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,
@@ -101,14 +81,14 @@ impl<'a, K: Key> Verify<'a, K> {
         self
     }
 
-    /// Is called for each bucket, with how many were looked at. The first ones come when the server has read and sorted
-    /// all.
+    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
+    /// call comes after the server has read and sorted all.
     pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// The stream. It sends nothing before it is read.
+    /// Returns the stream. It sends nothing before it is read.
     ///
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
@@ -132,14 +112,5 @@ impl<'a, K: Key> Verify<'a, K> {
             }
         });
         Box::pin(findings.map_err(move |error: Error| operation.name(error)))
-    }
-}
-
-impl<K> fmt::Debug for Verify<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verify")
-            .field("shared", self.shared)
-            .field("key", &self.key)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! Migrations between a flat collection and buckets.
 
-use mongo_patterns_bucket::{Migrated, MigrationPlan, MigrationProgress};
+use mongo_patterns_bucket::{Migrated, MigrationPlan};
 use mongo_patterns_core::{Error, Key};
 
 use super::{Work, flat_key};
@@ -52,7 +52,7 @@ impl<K: Key + FromText> Work<'_, K> {
         let output = self.context.output;
         let mut progress = Progress::new(output, "migrate", "items", None);
         progress.show("checking before the first write");
-        let on_progress = |at: MigrationProgress| {
+        let on_progress = |at: mongo_patterns_core::Progress| {
             progress.set_total(at.total);
             progress.at(at.done);
         };

@@ -20,8 +20,7 @@ pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<
 }
 
 /// Does what [`list_indexes`] does, as a step of a run or a plan.
-#[doc(hidden)]
-pub async fn list_in<T: Send + Sync>(
+pub(crate) async fn list_in<T: Send + Sync>(
     steps: &mut Steps<'_, '_>,
     purpose: &'static str,
     collection: &Collection<T>,
@@ -60,6 +59,20 @@ pub fn serves(index: &Document, field: &str) -> bool {
     let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
     let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
     ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
+}
+
+impl Steps<'_, '_> {
+    /// Lists the indexes of a collection, as [`list_indexes`] does, in a run or a plan.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn list_indexes<T: Send + Sync>(
+        &mut self,
+        purpose: &'static str,
+        collection: &Collection<T>,
+    ) -> Result<Vec<Document>> {
+        list_in(self, purpose, collection).await
+    }
 }
 
 /// Returns the definition without what the server adds to each.

@@ -1,6 +1,6 @@
 //! The migration from references to embedded children: check, write, compare.
 
-use mongo_patterns_core::index::{list_in, serves};
+use mongo_patterns_core::index::serves;
 use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse};
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Error, ErrorKind, Result};
@@ -76,7 +76,9 @@ impl Migration<'_> {
     /// Without an index, the server would scan all children for each parent.
     async fn check_index(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
         let reference = self.query.reference.as_str();
-        let indexes = list_in(steps, "look for an index on the reference", self.source).await?;
+        let indexes = steps
+            .list_indexes("look for an index on the reference", self.source)
+            .await?;
         if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
             return Ok(());
         }

@@ -1,0 +1,268 @@
+//! The buckets of a key, rewritten: every change that moves items between pages is planned here.
+
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::rewrite::Changes;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongodb::bson::raw::{CString, RawArrayBuf};
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+
+use crate::form::document::id_of;
+use crate::form::id::{self, Tail};
+use crate::form::layout::{Page, lay_out};
+use crate::settings::Settings;
+
+/// MongoDB's limit of a document.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Consecutive buckets of one key, oldest first, up to the newest.
+pub(crate) struct Chain<'a> {
+    settings: &'a Settings,
+    key: &'a EncodedKey,
+    documents: Vec<RawDocumentBuf>,
+    /// Their tails, normalized.
+    tails: Vec<String>,
+}
+
+/// An item, and the bucket that it is in.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredItem<'c> {
+    pub(crate) value: RawBsonRef<'c>,
+    /// The number of its bucket in the chain.
+    pub(crate) bucket: usize,
+}
+
+impl<'a> Chain<'a> {
+    /// Creates a chain without buckets.
+    pub(crate) fn new(settings: &'a Settings, key: &'a EncodedKey) -> Self {
+        Self {
+            settings,
+            key,
+            documents: Vec::new(),
+            tails: Vec::new(),
+        }
+    }
+
+    /// Adds the next bucket.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) when the document is no bucket of the key.
+    pub(crate) fn push(&mut self, document: RawDocumentBuf) -> Result<()> {
+        let field = self.settings.items.as_str();
+        let id = document.get_str("_id").ok();
+        let tail = id.and_then(|id| self.key.tail(id)).and_then(Tail::parse);
+        let normalized = tail.and_then(Tail::normalized);
+        let corrupt = |field: &str, message| Err(Error::corrupt(id_of(&document), field, message));
+        match normalized {
+            Some(tail) if id.is_some_and(|id| *id == self.key.id(&tail)) => {
+                if document.get_array(field).is_err() {
+                    return corrupt(
+                        field,
+                        "the items of a bucket are not an array, nothing was changed: repair the bucket",
+                    );
+                }
+                self.push_as(document, tail);
+                Ok(())
+            }
+            _ => corrupt(
+                "_id",
+                "the `_id` of a bucket is not its key, `_`, and a second of ten digits, nothing was changed: repair the bucket",
+            ),
+        }
+    }
+
+    /// Adds a bucket that should have this normalized tail, which is not before that of the previous bucket. Its items
+    /// must be an array.
+    pub(crate) fn push_as(&mut self, document: RawDocumentBuf, tail: String) {
+        self.documents.push(document);
+        self.tails.push(tail);
+    }
+
+    /// Returns whether one of its buckets is open.
+    pub(crate) fn has_open_bucket(&self) -> bool {
+        let page_size = i64::from(self.settings.page_size);
+        self.documents.iter().any(|document| {
+            let count = document.get(self.settings.count.as_str()).ok().flatten();
+            count.and_then(stored_integer).is_some_and(|count| count < page_size)
+        })
+    }
+
+    /// Returns all items, in order.
+    ///
+    /// # Errors
+    /// When a bucket is not valid BSON.
+    pub(crate) fn items(&self) -> mongodb::error::Result<Vec<StoredItem<'_>>> {
+        let mut items = Vec::new();
+        for (bucket, document) in self.documents.iter().enumerate() {
+            let Ok(array) = document.get_array(self.settings.items.as_str()) else {
+                continue;
+            };
+            for value in array {
+                items.push(StoredItem { value: value?, bucket });
+            }
+        }
+        Ok(items)
+    }
+
+    /// Returns the changes that leave the chain with these items, which are all or some of its own, in order. Then all
+    /// pages but the last are full, and their ids ascend. Correct buckets are not written.
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge) when a page would exceed MongoDB's limit,
+    /// [`Unsupported`](ErrorKind::Unsupported) when a bucket would be removed that has fields of the user.
+    pub(crate) fn plan(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
+        let origins: Vec<usize> = items.iter().map(|item| item.bucket).collect();
+        let page_size = self.settings.page_size as usize;
+        let pages = lay_out(page_size, &self.tails, &origins, |item| {
+            self.second_of(items[item].value)
+        })?;
+        self.changes(items, &pages)
+    }
+
+    /// Returns the changes that correct the fields of the buckets, and leave each item in its bucket.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan).
+    pub(crate) fn plan_in_place(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
+        let mut start = 0;
+        let pages = self.tails.iter().enumerate().map(|(bucket, tail)| {
+            let end = start + items[start..].iter().take_while(|item| item.bucket == bucket).count();
+            let page = Page {
+                tail: tail.clone(),
+                items: start..end,
+                continues: Some(bucket),
+            };
+            start = end;
+            page
+        });
+        self.changes(items, &pages.collect::<Vec<Page>>())
+    }
+
+    fn changes(&self, items: &[StoredItem<'_>], pages: &[Page]) -> Result<Changes> {
+        let key = self.settings.key.as_str();
+        let has_key = |document: &RawDocumentBuf| document.get(key).ok().flatten().is_some_and(|key| self.is_key(key));
+        let mut changes = Changes::default();
+        if self.documents.iter().all(has_key) {
+            changes.filter.insert(key, self.key.value());
+        }
+        let mut kept = vec![false; self.documents.len()];
+        let mut continued = kept.clone();
+        for page in pages {
+            let old = page.continues.map(|bucket| &self.documents[bucket]);
+            let new = self.bucket(old, &page.tail, &items[page.items.clone()])?;
+            if let Some(bucket) = page.continues {
+                continued[bucket] = true;
+                if new.as_bytes() == self.documents[bucket].as_bytes() {
+                    kept[bucket] = true;
+                    continue;
+                }
+            }
+            if new.as_bytes().len() > MAX_BYTES {
+                return Err(Error::new(
+                    ErrorKind::TooLarge,
+                    "a page of these items would exceed MongoDB's limit of 16 MiB, nothing was changed: use a smaller page size",
+                )
+                .with_key(self.key.text()));
+            }
+            changes.written.push(new);
+        }
+        for (bucket, document) in self.documents.iter().enumerate() {
+            if !continued[bucket] && self.has_other_fields(document) {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "a bucket that would be removed has fields that are not of the pattern, nothing was changed: move them to another bucket of the key, or remove them",
+                )
+                .at(id_of(document), "_id")
+                .with_key(self.key.text()));
+            }
+            if !kept[bucket] {
+                changes.removed.push(id_of(document));
+            }
+        }
+        Ok(changes)
+    }
+
+    fn second_of(&self, item: RawBsonRef<'_>) -> Option<String> {
+        let field = self.settings.time.as_ref()?;
+        let time = item.as_document()?.get_datetime(field.as_str()).ok()?;
+        id::second_text(time).ok()
+    }
+
+    fn has_other_fields(&self, document: &RawDocument) -> bool {
+        let Settings { key, items, count, .. } = self.settings;
+        let own = ["_id", key.as_str(), items.as_str(), count.as_str()];
+        document.iter().flatten().any(|(name, _)| !own.contains(&name.as_str()))
+    }
+
+    /// Returns a bucket with these items, based on an old one, whose correct fields stay as they are, in their order.
+    fn bucket(
+        &self,
+        old: Option<&RawDocumentBuf>,
+        tail: &str,
+        items: &[StoredItem<'_>],
+    ) -> mongodb::error::Result<RawDocumentBuf> {
+        let mut array = RawArrayBuf::new();
+        for item in items {
+            array.push(item.value);
+        }
+        let count = i32::try_from(items.len()).unwrap_or(i32::MAX);
+        let id = self.key.id(tail);
+        let mut array = Some(array);
+        let (mut has_id, mut has_key, mut has_count) = (false, false, false);
+        let mut document = RawDocumentBuf::new();
+        for element in old.into_iter().flat_map(|old| old.iter()) {
+            let (name, value) = element?;
+            match name.as_str() {
+                "_id" => {
+                    has_id = true;
+                    document.append(name, id.as_str());
+                }
+                field if field == self.settings.key.as_str() => {
+                    has_key = true;
+                    if self.is_key(value) {
+                        document.append(name, value);
+                    } else {
+                        document.append(name, RawBson::try_from(self.key.value().clone())?);
+                    }
+                }
+                field if field == self.settings.count.as_str() => {
+                    has_count = true;
+                    if stored_integer(value) == Some(count.into()) {
+                        document.append(name, value);
+                    } else {
+                        document.append(name, count);
+                    }
+                }
+                field if field == self.settings.items.as_str() => {
+                    if let Some(array) = array.take() {
+                        document.append(name, array);
+                    }
+                }
+                _ => document.append(name, value),
+            }
+        }
+        let name = |name: &str| CString::try_from(name);
+        if !has_id {
+            document.append(cstr!("_id"), id);
+        }
+        if !has_key {
+            let value = RawBson::try_from(self.key.value().clone())?;
+            document.append(name(self.settings.key.as_str())?, value);
+        }
+        if !has_count {
+            document.append(name(self.settings.count.as_str())?, count);
+        }
+        if let Some(array) = array {
+            document.append(name(self.settings.items.as_str())?, array);
+        }
+        Ok(document)
+    }
+
+    /// Returns whether a stored key field is the key. A number can have any numeric type.
+    fn is_key(&self, stored: RawBsonRef<'_>) -> bool {
+        match self.key.value() {
+            Bson::Int32(key) => stored_integer(stored) == Some((*key).into()),
+            Bson::Int64(key) => stored_integer(stored) == Some(*key),
+            key => Bson::try_from(stored).is_ok_and(|stored| stored == *key),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Tokens: positions in the history of a key, which a web service can hand out.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::form::id::Tail;
+
+/// A position between two pages of a key: directly after, or directly before, the page that the token was taken from.
+///
+/// Its text is short, safe in a URL, and contains only the time at which the page was opened. A forged token is another
+/// position among the pages of the key that the service passes, and nothing else. A token stays valid when pages are
+/// added, removed or filled.
+///
+/// ```
+/// use mongo_patterns_bucket::PageToken;
+///
+/// let token: PageToken = "1698335223_000001".parse()?;
+/// assert_eq!(token.to_string(), "1698335223_000001");
+/// assert!("' || true".parse::<PageToken>().is_err());
+/// # Ok::<(), mongo_patterns_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PageToken(String);
+
+impl PageToken {
+    pub(crate) fn from_tail(tail: &str) -> Self {
+        Self(tail.to_owned())
+    }
+
+    pub(crate) fn tail(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PageToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match Tail::parse(text) {
+            Some(_) => Ok(Self(text.to_owned())),
+            None => Err(invalid("the page token is invalid: pass the token of an earlier page")),
+        }
+    }
+}
+
+impl fmt::Display for PageToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A position between two items of a key, to continue to read from.
+///
+/// Its text, such as `1698335223.7`, is short, safe in a URL, and contains only the time at which a page was opened,
+/// and a number. A forged token is another position among the items of the key that the service passes, and nothing
+/// else. A token stays valid while items are appended. It belongs to the range of time and the order with which it was
+/// made.
+///
+/// ```
+/// use mongo_patterns_bucket::ItemToken;
+///
+/// let token: ItemToken = "1698335223_000001.7".parse()?;
+/// assert_eq!(token.to_string(), "1698335223_000001.7");
+/// assert!("' || true".parse::<ItemToken>().is_err());
+/// # Ok::<(), mongo_patterns_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ItemToken {
+    tail: String,
+    position: u32,
+}
+
+impl ItemToken {
+    /// Creates the token of the position before an item of a page. The position counts the items of the range only.
+    pub(crate) fn new(tail: String, position: usize) -> Self {
+        Self {
+            tail,
+            // A document of 16 MiB cannot have as many items.
+            position: u32::try_from(position).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(crate) fn tail(&self) -> &str {
+        &self.tail
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.position as usize
+    }
+}
+
+impl FromStr for ItemToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parsed = text.split_once('.').and_then(|(tail, position)| {
+            Tail::parse(tail)?;
+            let number: u32 = position.parse().ok()?;
+            // "+7" and "07" parse too.
+            (number.to_string() == position).then(|| Self {
+                tail: tail.to_owned(),
+                position: number,
+            })
+        });
+        parsed.ok_or_else(|| invalid("the item token is invalid: pass the token of an earlier page"))
+    }
+}
+
+impl fmt::Display for ItemToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.tail, self.position)
+    }
+}
+
+/// Implements the conversions that serde uses.
+macro_rules! serde_as_text {
+    ($($token:ident),+) => {$(
+        impl TryFrom<String> for $token {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$token> for String {
+            fn from(token: $token) -> Self {
+                token.to_string()
+            }
+        }
+    )+};
+}
+
+serde_as_text!(PageToken, ItemToken);
+
+fn invalid(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_token_survives_serde_and_rejects_other_text() {
+        for text in ["1698335223.0", "1698335223_000001.25", "-5.1", "1698335223.4294967295"] {
+            let token: ItemToken = text.parse().unwrap();
+            let bson = mongodb::bson::serialize_to_bson(&token).unwrap();
+            assert_eq!(bson.as_str(), Some(text));
+            assert_eq!(mongodb::bson::deserialize_from_bson::<ItemToken>(bson).unwrap(), token);
+        }
+        for text in [
+            "",
+            "x",
+            ".",
+            "1698335223",
+            "1698335223.",
+            ".5",
+            "1698335223.-1",
+            "1698335223.+1",
+            "1698335223.01",
+            "1698335223.1.2",
+            "1698335223.x",
+            "1698335223.4294967296",
+            "1698335223.99999999999999999999999",
+            "999999999999999999999.1",
+            "$gt.1",
+        ] {
+            let error = text.parse::<ItemToken>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_page_token_survives_serde_and_rejects_other_text() {
+        let token: PageToken = "1698335223".parse().unwrap();
+        let document = mongodb::bson::serialize_to_bson(&token).unwrap();
+        assert_eq!(document.as_str(), Some("1698335223"));
+        assert_eq!(
+            mongodb::bson::deserialize_from_bson::<PageToken>(document).unwrap(),
+            token
+        );
+        for text in ["", "x", "1698335223'", "$gt", "999999999999999999999"] {
+            let error = text.parse::<PageToken>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+    }
+}

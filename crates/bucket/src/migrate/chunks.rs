@@ -1,0 +1,75 @@
+//! A collection in ranges of one field, ascending, each of about as many documents.
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::index::serves;
+use mongo_patterns_core::migration::{Step, Steps};
+use mongodb::Collection;
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::options::{Collation, FindOneOptions, Hint, ReadConcern};
+
+use crate::query::chunk::{Range, only_field};
+
+/// A server accepts at most an int64.
+const MAX_DOCUMENTS: u64 = 1 << 62;
+
+/// The ranges of a collection.
+pub(super) struct Chunks<'a> {
+    collection: &'a Collection<RawDocumentBuf>,
+    field: &'a str,
+    /// The name of an index on the field. Without one, there is a single range of all documents.
+    index: Option<String>,
+    documents: u64,
+}
+
+impl<'a> Chunks<'a> {
+    pub(super) async fn new(
+        steps: &mut Steps<'_, '_>,
+        collection: &'a Collection<RawDocumentBuf>,
+        field: &'a str,
+        documents: u64,
+    ) -> Result<Self> {
+        let indexes = steps.list_indexes("look for an index to chunk by", collection).await?;
+        let index = indexes.iter().find(|index| serves(index, field));
+        let index = index.and_then(|index| index.get_str("name").ok().map(str::to_owned));
+        Ok(Self {
+            collection,
+            field,
+            index,
+            documents: documents.min(MAX_DOCUMENTS),
+        })
+    }
+
+    /// Returns the hint for reads of a range.
+    pub(super) fn hint(&self) -> Option<Hint> {
+        self.index.clone().map(Hint::Name)
+    }
+
+    /// Returns the field of the ranges.
+    pub(super) fn field(&self) -> &'a str {
+        self.field
+    }
+
+    /// Returns the range after this value, with all documents of its last value.
+    pub(super) async fn next(&self, steps: &mut Steps<'_, '_>, after: Option<Bson>) -> Result<Range> {
+        let Some(hint) = self.hint() else {
+            return Ok(Range::default());
+        };
+        let mut range = Range { after, through: None };
+        let options = FindOneOptions::builder()
+            .sort(doc! { self.field: 1 })
+            .skip(self.documents - 1)
+            .projection(only_field(self.field))
+            .hint(hint)
+            .collation(Collation::builder().locale("simple").build())
+            .read_concern(ReadConcern::local())
+            .build();
+        let find = Step::find_one(
+            "find the end of a chunk",
+            self.collection,
+            range.filter(self.field),
+            options,
+        );
+        range.through = steps.read(find).await?.first()?.remove(self.field);
+        Ok(range)
+    }
+}

@@ -1,0 +1,182 @@
+//! A migration between a flat collection and buckets: its collections, and what it reads.
+
+use mongo_patterns_core::migration::{Step, Steps, number};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, error};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::error::Error as DriverError;
+
+use crate::query::compare::{Keys, comparison};
+use crate::query::to_buckets::ToBuckets;
+use crate::query::to_flat::ToFlat;
+use crate::settings::Settings;
+
+/// Stages, operators and server-side JavaScript that a server does not have, or does not allow.
+const UNSUPPORTED: [i32; 4] = [168, 31_264, 31_325, 40_324];
+const NOT_ON_VIEW: i32 = 166;
+
+/// A migration into buckets, or back.
+pub(crate) struct Migration<'a> {
+    pub(crate) direction: Direction<'a>,
+    pub(crate) flat: &'a Collection<RawDocumentBuf>,
+    pub(crate) buckets: &'a Collection<RawDocumentBuf>,
+    pub(crate) allow_non_empty_target: bool,
+    pub(crate) chunk_items: u64,
+}
+
+/// The form of the target.
+pub(crate) enum Direction<'a> {
+    ToBuckets(ToBuckets<'a>),
+    ToFlat(ToFlat<'a>),
+}
+
+/// A comparison of keys in both collections.
+pub(crate) struct Compared {
+    pub(crate) keys: u64,
+    pub(crate) buckets: u64,
+    pub(crate) items: u64,
+    /// The number of keys with different numbers of items.
+    pub(crate) unequal: u64,
+}
+
+impl Migration<'_> {
+    pub(super) fn source(&self) -> &Collection<RawDocumentBuf> {
+        match self.direction {
+            Direction::ToBuckets(_) => self.flat,
+            Direction::ToFlat(_) => self.buckets,
+        }
+    }
+
+    pub(super) fn target(&self) -> &Collection<RawDocumentBuf> {
+        match self.direction {
+            Direction::ToBuckets(_) => self.buckets,
+            Direction::ToFlat(_) => self.flat,
+        }
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        match &self.direction {
+            Direction::ToBuckets(form) => form.settings,
+            Direction::ToFlat(form) => form.settings,
+        }
+    }
+
+    fn flat_key(&self) -> &FieldName {
+        match &self.direction {
+            Direction::ToBuckets(form) => &form.key,
+            Direction::ToFlat(form) => &form.key,
+        }
+    }
+
+    pub(super) fn migrated_keys(&self) -> Keys {
+        match self.direction {
+            Direction::ToBuckets(_) => Keys::Flat,
+            Direction::ToFlat(_) => Keys::Buckets,
+        }
+    }
+
+    pub(super) fn stages(&self) -> Vec<Document> {
+        match &self.direction {
+            Direction::ToBuckets(form) => form.pages(),
+            Direction::ToFlat(form) => form.items(),
+        }
+    }
+
+    /// Returns the settings, which all calls of one migration share.
+    pub(super) fn fingerprint(&self) -> Document {
+        let settings = self.settings();
+        let mut fingerprint = doc! {
+            "pattern": "bucket",
+            "source": self.source().name(),
+            "key": settings.key.as_str(),
+            "count": settings.count.as_str(),
+            "items": settings.items.as_str(),
+        };
+        match &self.direction {
+            Direction::ToBuckets(form) => fingerprint.extend(doc! {
+                "into": "buckets",
+                "flatKey": form.key.as_str(),
+                "time": form.time.as_str(),
+                "pageSize": settings.page_size_bson(),
+                "keepIds": form.keep_ids,
+            }),
+            Direction::ToFlat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
+        }
+        fingerprint
+    }
+
+    /// Returns the one document that these stages return for the source.
+    pub(super) async fn read(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        stages: impl IntoIterator<Item = Document>,
+    ) -> Result<Document> {
+        read_from(steps, self.source(), stages).await
+    }
+
+    /// Compares keys in both collections.
+    pub(super) async fn compare(&self, steps: &mut Steps<'_, '_>, keys: Keys) -> Result<Compared> {
+        let step = self.comparison("check", keys);
+        Ok(Compared::of(&steps.read(step).await.map_err(failed)?.first()?))
+    }
+
+    /// Compares the migrated keys in both collections at the end. `None` in a plan.
+    pub(super) async fn compare_migrated(&self, steps: &mut Steps<'_, '_>) -> Result<Option<Compared>> {
+        let step = self.comparison("count both sides", self.migrated_keys());
+        let reply = steps.read_written(step).await.map_err(failed)?;
+        let compared = reply.map(|reply| reply.first()).transpose()?;
+        Ok(compared.as_ref().map(Compared::of))
+    }
+
+    fn comparison(&self, purpose: &'static str, keys: Keys) -> Step {
+        let stages = comparison(self.settings(), self.flat_key(), self.buckets.name(), keys);
+        Step::aggregate(purpose, self.flat, stages)
+    }
+}
+
+/// Returns the one document that these stages return for a collection.
+pub(super) async fn read_from(
+    steps: &mut Steps<'_, '_>,
+    collection: &Collection<RawDocumentBuf>,
+    stages: impl IntoIterator<Item = Document>,
+) -> Result<Document> {
+    let step = Step::aggregate("check", collection, stages);
+    Ok(steps.read(step).await.map_err(failed)?.first()?)
+}
+
+impl Compared {
+    fn of(found: &Document) -> Self {
+        Self {
+            keys: number(found, "keys"),
+            buckets: number(found, "buckets"),
+            items: number(found, "sized"),
+            unequal: number(found, "unequal"),
+        }
+    }
+}
+
+/// Returns the error of an aggregation of a migration.
+pub(super) fn failed(error: DriverError) -> Error {
+    if error::code(&error) == Some(NOT_ON_VIEW) {
+        return Error::from_driver(
+            ErrorKind::Unsupported,
+            "the target is a view, nothing was migrated: migrate into a plain collection",
+            error,
+        );
+    }
+    if error::code(&error).is_some_and(|code| UNSUPPORTED.contains(&code)) {
+        return Error::from_driver(
+            ErrorKind::Unsupported,
+            "the server does not support this migration: into buckets it needs MongoDB 5.0, and for UUID keys server-side JavaScript, which is on by default",
+            error,
+        );
+    }
+    if error::duplicate_key(&error).is_some() {
+        return Error::from_driver(
+            ErrorKind::DuplicateKey,
+            "a unique index of the target refused a document: stop other writers of the same keys there, or drop an index that is not of the pattern",
+            error,
+        );
+    }
+    error.into()
+}

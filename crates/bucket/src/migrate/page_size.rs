@@ -1,0 +1,121 @@
+//! The migration of buckets to another page size.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::index::drop_old_index;
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::{Error, ErrorKind, Key, Result, send, transaction};
+use mongodb::bson::doc;
+use mongodb::options::FindOneOptions;
+
+use crate::query::buckets::only_id;
+use crate::repair::finding::{Repaired, Unrepaired};
+use crate::repair::run::repair;
+use crate::repair::scan::Scan;
+use crate::repository::Shared;
+use crate::results::MigratedPageSize;
+
+/// How many times keys are rewritten while others, whose writes do not name the index, write concurrently.
+const ROUNDS: usize = 3;
+
+/// A progress callback.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(MigratedPageSize) + Send + 'a>;
+
+/// A migration from another page size.
+pub(crate) struct PageSizeMigration<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) old: u32,
+    pub(crate) concurrency: usize,
+    pub(crate) on_progress: Option<OnProgress<'a>>,
+}
+
+impl PageSizeMigration<'_> {
+    pub(crate) async fn run<K: Key>(mut self) -> Result<MigratedPageSize> {
+        let (collection, settings) = self.shared.parts();
+        if self.old == settings.page_size || self.old == 0 || i32::try_from(self.old).is_err() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the old page size is invalid: pass one from 1 to 2,147,483,647 that differs from the repository's, which is the new one",
+            ));
+        }
+        check_transactions(self.shared).await?;
+        let old_index = settings.open_index_for(self.old);
+        let plan = self.shared.index_plan();
+        let mut migrated = MigratedPageSize::default();
+        if settings.page_size < self.old {
+            drop_old_index(&mut Steps::run(), collection, &old_index).await?;
+            plan.ensure(collection).await?;
+            let left = self.rewrite::<K>(&mut migrated).await?;
+            return left.map_or(Ok(migrated), |left| Err(not_rewritten(left)));
+        }
+        if let Some(left) = self.rewrite::<K>(&mut migrated).await? {
+            return Err(not_rewritten(left));
+        }
+        drop_old_index(&mut Steps::run(), collection, &old_index).await?;
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let left = self.rewrite::<K>(&mut migrated).await?;
+            match (plan.ensure(collection).await, left) {
+                (Ok(_), _) => return Ok(migrated),
+                (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten(left)),
+                (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}
+                (Err(error), _) => return Err(error),
+            }
+        }
+    }
+
+    /// Rewrites all keys whose pages do not have the new size. Returns one that was not rewritten.
+    async fn rewrite<K: Key>(&mut self, migrated: &mut MigratedPageSize) -> Result<Option<Repaired>> {
+        let scan = Scan::<K>::new(self.shared, None, None);
+        let mut keys = repair(self.shared, scan, false, self.concurrency);
+        let mut left = None;
+        while let Some(repaired) = keys.try_next().await? {
+            migrated.keys += u64::from(!repaired.written.is_empty());
+            migrated.pages += repaired.written.len() as u64;
+            if repaired.left.is_some_and(|left| left != Unrepaired::NoItemId) {
+                left.get_or_insert(repaired);
+            } else if let Some(call) = &mut self.on_progress {
+                call(*migrated);
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// Checks that the server has transactions, before anything is changed.
+async fn check_transactions(shared: &Shared) -> Result<()> {
+    let (collection, settings) = shared.parts();
+    let unlocked = LockedKeys::default();
+    transaction::run(
+        collection,
+        &settings.retry,
+        None,
+        unlocked,
+        collection,
+        |session, collection| {
+            Box::pin(async move {
+                let options = FindOneOptions::builder().projection(only_id()).build();
+                send::find_one(Some(session), collection, doc! {}, options).await?;
+                Ok(())
+            })
+        },
+    )
+    .await
+}
+
+fn not_rewritten(repaired: Repaired) -> Error {
+    let reason = repaired.left.map(|left| left.to_string()).unwrap_or_default();
+    let error = Error::new(
+        ErrorKind::Corrupt,
+        format!("the pages of a key were not rewritten: {reason}; then call this again"),
+    );
+    let error = match repaired.findings.into_iter().next() {
+        Some(finding) => error.at(finding.document_id, "_id"),
+        None => error,
+    };
+    match repaired.key {
+        Some(key) => error.with_key(key),
+        None => error,
+    }
+}

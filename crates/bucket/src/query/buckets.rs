@@ -1,0 +1,202 @@
+//! The buckets of a key.
+
+use mongo_patterns_core::EncodedKey;
+use mongodb::bson::{Bson, Document, Regex, cstr, doc};
+
+use crate::form::token::PageToken;
+use crate::settings::Settings;
+
+/// Matches all ids of the key, such as `/^123_/`. With the first digits of a tail, the ids that start with them.
+pub(super) fn id_pattern(key: &EncodedKey, tail: &str) -> Regex {
+    let pattern = key.pattern(tail).try_into();
+    Regex {
+        pattern: pattern.expect("neither the text of a key nor digits have NUL"),
+        options: cstr!("").into(),
+    }
+}
+
+/// Filters all buckets of the key, by `_id` only.
+pub(crate) fn buckets(key: &EncodedKey) -> Document {
+    doc! { "_id": id_pattern(key, "") }
+}
+
+/// Filters all buckets of the key, targeted at its shard.
+pub(crate) fn buckets_of_key(settings: &Settings, key: &EncodedKey) -> Document {
+    doc! { "_id": id_pattern(key, ""), settings.key.as_str(): key.value() }
+}
+
+/// Filters the buckets that the key opened in a second.
+pub(crate) fn buckets_of_second(settings: &Settings, key: &EncodedKey, second: &str) -> Document {
+    doc! { "_id": id_pattern(key, second), settings.key.as_str(): key.value() }
+}
+
+/// Filters the buckets that the key opened from one second to another, by `_id` only.
+pub(crate) fn buckets_between(key: &EncodedKey, first: &str, last: &str) -> Document {
+    // '`' is the character after '_', which starts a suffix.
+    let (first, last) = (key.id(first), key.id(last) + "`");
+    doc! { "_id": { "$gte": first, "$lt": last } }
+}
+
+/// Filters the buckets of the key beyond a position, in the direction of the operator: `$gt`, `$gte`, `$lt` or `$lte`.
+pub(crate) fn buckets_beyond(settings: &Settings, key: &EncodedKey, operator: &str, token: &PageToken) -> Document {
+    let position = (operator, key.id(token.tail()));
+    if operator.starts_with("$g") {
+        buckets_within(settings, key, position, ("$lt", key.end()))
+    } else {
+        buckets_within(settings, key, ("$gte", key.id("")), position)
+    }
+}
+
+/// Filters the buckets of the key between two bounds, each an operator and an `_id`.
+pub(crate) fn buckets_within(
+    settings: &Settings,
+    key: &EncodedKey,
+    (from, first): (&str, String),
+    (to, last): (&str, String),
+) -> Document {
+    doc! { "_id": { from: first, to: last }, settings.key.as_str(): key.value() }
+}
+
+/// Filters all documents that can be buckets of the key, whichever program wrote them: by an `_id` in the encoded form,
+/// and by a hand-written one, which has the key unescaped.
+pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
+    let mut forms = vec![buckets(key)];
+    if let Some(raw) = unescaped(key) {
+        // '`' is the character after '_'.
+        let range = doc! { "$gte": format!("{raw}_"), "$lt": format!("{raw}`") };
+        forms.push(doc! { "_id": range, settings.key.as_str(): raw });
+    }
+    if !ids.is_empty() {
+        forms.push(doc! { "_id": { "$in": ids } });
+    }
+    doc! { "$or": forms }
+}
+
+/// Filters those of [`buckets_of_any_form`] that an append can fill.
+pub(crate) fn open_buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
+    let mut filter = buckets_of_any_form(settings, key, ids);
+    filter.insert(settings.count.as_str(), doc! { "$lt": settings.page_size_bson() });
+    filter
+}
+
+/// Filters the buckets that the deletion of the key deletes: by equality on the key, among the encoded and hand-written
+/// ids of the key.
+pub(crate) fn buckets_to_delete(settings: &Settings, key: &EncodedKey) -> Document {
+    let range = |first: String, last: String| doc! { "_id": { "$gte": first, "$lt": last } };
+    let mut filter = range(key.id(""), key.end());
+    if let Some(raw) = unescaped(key) {
+        // '`' is the character after '_'.
+        let by_hand = range(format!("{raw}_"), format!("{raw}`"));
+        filter = doc! { "$or": [filter, by_hand] };
+    }
+    filter.insert(settings.key.as_str(), key.value());
+    filter
+}
+
+/// Returns the key as hand-written ids have it, where that is not the encoded form.
+fn unescaped(key: &EncodedKey) -> Option<&str> {
+    key.value().as_str().filter(|raw| *raw != key.text())
+}
+
+/// Sums the items and pages of the key.
+pub(crate) fn counts(settings: &Settings, key: &EncodedKey) -> [Document; 2] {
+    [
+        doc! { "$match": buckets_of_key(settings, key) },
+        doc! { "$group": {
+            "_id": null,
+            "pages": { "$sum": 1 },
+            "items": { "$sum": format!("${}", settings.count) },
+        } },
+    ]
+}
+
+/// Orders buckets by `_id`.
+pub(crate) fn by_id(descending: bool) -> Document {
+    doc! { "_id": if descending { -1 } else { 1 } }
+}
+
+/// Projects the `_id` only.
+pub(crate) fn only_id() -> Document {
+    doc! { "_id": 1 }
+}
+
+/// Projects the last items of each bucket.
+pub(crate) fn last_items(settings: &Settings, items: i32) -> Document {
+    doc! { settings.items.as_str(): { "$slice": -items } }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongo_patterns_core::EncodeKey;
+
+    use super::*;
+
+    fn key() -> EncodedKey {
+        123_u32.encode_key().unwrap()
+    }
+
+    fn regex(pattern: &str) -> Regex {
+        Regex {
+            pattern: pattern.to_owned().try_into().unwrap(),
+            options: cstr!("").into(),
+        }
+    }
+
+    #[test]
+    fn pages_are_found_by_prefix_and_position() {
+        assert_eq!(buckets(&key()), doc! { "_id": regex("^123_") });
+        let token = PageToken::from_tail("1698335223");
+        assert_eq!(
+            buckets_beyond(&Settings::example(), &key(), "$gt", &token),
+            doc! { "_id": { "$gt": "123_1698335223", "$lt": "123`" }, "customerId": 123 }
+        );
+        assert_eq!(
+            buckets_beyond(&Settings::example(), &key(), "$lt", &token),
+            doc! { "_id": { "$gte": "123_", "$lt": "123_1698335223" }, "customerId": 123 }
+        );
+        assert_eq!(
+            buckets_between(&key(), "1698335223", "1698335300"),
+            doc! { "_id": { "$gte": "123_1698335223", "$lt": "123_1698335300`" } }
+        );
+        assert_eq!(
+            buckets_of_second(&Settings::example(), &key(), "1698335223"),
+            doc! { "_id": regex("^123_1698335223"), "customerId": 123 }
+        );
+    }
+
+    #[test]
+    fn a_deletion_is_by_equality_on_the_key() {
+        assert_eq!(
+            buckets_to_delete(&Settings::example(), &key()),
+            doc! { "_id": { "$gte": "123_", "$lt": "123`" }, "customerId": 123 }
+        );
+        let named = "12_3".encode_key().unwrap();
+        assert_eq!(
+            buckets_to_delete(&Settings::example(), &named),
+            doc! {
+                "$or": [
+                    { "_id": { "$gte": "12%5F3_", "$lt": "12%5F3`" } },
+                    { "_id": { "$gte": "12_3_", "$lt": "12_3`" } },
+                ],
+                "customerId": "12_3",
+            }
+        );
+    }
+
+    #[test]
+    fn buckets_are_found_in_any_form() {
+        let of_key = buckets_of_any_form(&Settings::example(), &key(), &[Bson::Int32(7)]);
+        assert_eq!(
+            of_key,
+            doc! { "$or": [{ "_id": regex("^123_") }, { "_id": { "$in": [7] } }] }
+        );
+        let named = "12_3".encode_key().unwrap();
+        assert_eq!(
+            buckets_of_any_form(&Settings::example(), &named, &[]),
+            doc! { "$or": [
+                { "_id": regex("^12%5F3_") },
+                { "_id": { "$gte": "12_3_", "$lt": "12_3`" }, "customerId": "12_3" },
+            ] }
+        );
+    }
+}

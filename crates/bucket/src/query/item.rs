@@ -1,0 +1,102 @@
+//! The commands on one item, which its id identifies.
+
+use mongo_patterns_core::{EncodedKey, FieldName};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::form::item_id::ItemId;
+use crate::settings::Settings;
+
+/// Filters the bucket of the key that has the item. `path` is the path of the item ids.
+pub(crate) fn bucket_with(settings: &Settings, key: &EncodedKey, path: &str, id: &ItemId) -> Document {
+    doc! { settings.key.as_str(): key.value(), path: id.to_bson() }
+}
+
+/// Filters the buckets of the key that have one of these items.
+pub(crate) fn buckets_with_items(settings: &Settings, key: &EncodedKey, ids: &[&ItemId]) -> Document {
+    let ids: Vec<Bson> = ids.iter().map(|id| id.to_bson()).collect();
+    let mut filter = doc! { settings.key.as_str(): key.value() };
+    if let Some(path) = settings.item_id_path() {
+        filter.insert(path, doc! { "$in": ids });
+    }
+    filter
+}
+
+/// Projects the ids of the items.
+pub(crate) fn only_item_ids(path: &str) -> Document {
+    doc! { "_id": 0, path: 1 }
+}
+
+/// Projects the item.
+pub(crate) fn only_item(settings: &Settings, field: &FieldName, id: &ItemId) -> Document {
+    doc! { settings.items.as_str(): { "$elemMatch": { field.as_str(): id.to_bson() } } }
+}
+
+/// Projects the count of the bucket.
+pub(crate) fn only_count(settings: &Settings) -> Document {
+    doc! { settings.count.as_str(): 1 }
+}
+
+/// Replaces the item that the filter matches.
+pub(crate) fn replace(settings: &Settings, item: Bson) -> Document {
+    // `$` is the position of the element that the path in the filter matched.
+    doc! { "$set": { format!("{}.$", settings.items): item } }
+}
+
+/// Removes the item from its bucket.
+pub(crate) fn pull(settings: &Settings, field: &FieldName, id: &ItemId) -> Document {
+    doc! {
+        "$pull": { settings.items.as_str(): { field.as_str(): id.to_bson() } },
+        "$inc": { settings.count.as_str(): -1 },
+    }
+}
+
+/// Restricts a filter to this bucket, with a condition on its count.
+pub(crate) fn in_bucket(settings: &Settings, filter: Document, bucket: &Bson, count: Document) -> Document {
+    let mut restricted = doc! { "_id": bucket };
+    restricted.extend(filter);
+    restricted.insert(settings.count.as_str(), count);
+    restricted
+}
+
+/// Matches the count of a bucket with one item.
+pub(crate) fn is_single() -> Document {
+    doc! { "$eq": 1 }
+}
+
+/// Matches the count of an open bucket with several items.
+pub(crate) fn is_open_with_others(settings: &Settings) -> Document {
+    doc! { "$gt": 1, "$lt": settings.page_size_bson() }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongo_patterns_core::EncodeKey;
+
+    use super::*;
+
+    #[test]
+    fn an_item_is_found_and_removed_by_its_id() {
+        let settings = Settings {
+            item_id: Some(FieldName::of_element("tradeId").unwrap()),
+            ..Settings::example()
+        };
+        let (field, path) = (settings.item_id.as_ref().unwrap(), settings.item_id_path().unwrap());
+        let key = 123_u32.encode_key().unwrap();
+        let id = ItemId::Integer(7);
+        let filter = bucket_with(&settings, &key, &path, &id);
+        assert_eq!(filter, doc! { "customerId": 123, "history.tradeId": 7 });
+        assert_eq!(
+            in_bucket(&settings, filter, &"123_1".into(), is_open_with_others(&settings)),
+            doc! { "_id": "123_1", "customerId": 123, "history.tradeId": 7, "count": { "$gt": 1, "$lt": 10 } }
+        );
+        assert_eq!(
+            pull(&settings, field, &id),
+            doc! { "$pull": { "history": { "tradeId": 7 } }, "$inc": { "count": -1 } }
+        );
+        assert_eq!(
+            only_item(&settings, field, &id),
+            doc! { "history": { "$elemMatch": { "tradeId": 7 } } }
+        );
+        assert_eq!(replace(&settings, Bson::Int32(5)), doc! { "$set": { "history.$": 5 } });
+    }
+}

@@ -1,0 +1,237 @@
+//! The pipelines of a migration from flat documents to buckets.
+
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::key::KeyExpressions;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
+use crate::query::inspection::{count_unless, one_unless, repeated};
+use crate::settings::Settings;
+
+/// A field of the pipeline, which takes the place of a field name of the user.
+const KEY: &str = "$k";
+
+/// The form of flat documents, and of the buckets that they become.
+pub(crate) struct ToBuckets<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) time: &'a FieldName,
+    /// The key field of a flat document.
+    pub(crate) key: FieldName,
+    pub(crate) keep_ids: bool,
+    pub(crate) expressions: fn(&str) -> KeyExpressions,
+}
+
+impl ToBuckets<'_> {
+    /// Returns the stages from flat documents to whole buckets, exactly as the repository writes them.
+    pub(crate) fn pages(&self) -> Vec<Document> {
+        let Settings { key, count, items, .. } = self.settings;
+        let encoded = (self.expressions)("$_id.k");
+        let page = doc! { "$group": {
+            "_id": self.page(),
+            "s": { "$first": { "$floor": { "$divide": [{ "$toLong": "$o.t" }, 1000] } } },
+            "i": { "$push": "$i" },
+        } };
+        // Pages of one key that were opened in one second are consecutive.
+        let number_in_second = doc! { "$setWindowFields": {
+            "partitionBy": { "k": "$_id.k", "s": "$s" },
+            "sortBy": { "_id.p": 1 },
+            "output": { "n": { "$documentNumber": {} } },
+        } };
+        let suffix = doc! { "$subtract": ["$n", 1] };
+        let id = doc! { "$concat": [
+            encoded.text,
+            "_",
+            digits("$s".into(), SECOND_DIGITS),
+            { "$cond": [{ "$eq": ["$n", 1] }, "", { "$concat": ["_", digits(suffix.into(), SUFFIX_DIGITS)] }] },
+        ] };
+        // A document with these fields, in this order, whatever their names.
+        let bucket = doc! { "$replaceWith": {
+            "_id": id,
+            key.as_str(): encoded.value,
+            count.as_str(): { "$size": "$i" },
+            items.as_str(): "$i",
+        } };
+        let mut stages = self.numbered();
+        stages.extend([page, number_in_second, bucket]);
+        stages
+    }
+
+    /// Counts the pages whose items exceed a limit.
+    pub(crate) fn oversized_pages(&self, limit: i64) -> Vec<Document> {
+        let mut stages = self.numbered();
+        // An element of an array also has its type and its index.
+        let bytes = doc! { "$sum": { "$add": [{ "$bsonSize": "$i" }, 12] } };
+        stages.extend([
+            doc! { "$group": { "_id": self.page(), "b": bytes } },
+            doc! { "$match": { "b": { "$gt": limit } } },
+            doc! { "$count": "n" },
+        ]);
+        stages
+    }
+
+    /// Returns key, order and item of each flat document, and its number among those of its key, from 1.
+    fn numbered(&self) -> Vec<Document> {
+        let mut item = without(self.key.as_str(), "$$ROOT".into());
+        if !self.keep_ids {
+            item = without("_id", item.into());
+        }
+        let order = doc! { "t": format!("${}", self.time), "i": "$_id" };
+        vec![
+            doc! { "$project": { "_id": 0, "k": format!("${}", self.key), "o": order, "i": item } },
+            doc! { "$setWindowFields": {
+                "partitionBy": KEY,
+                "sortBy": { "o": 1 },
+                "output": { "n": { "$documentNumber": {} } },
+            } },
+        ]
+    }
+
+    fn page(&self) -> Document {
+        let before = doc! { "$subtract": ["$n", 1] };
+        doc! { "k": KEY, "p": { "$floor": { "$divide": [before, self.settings.page_size_bson()] } } }
+    }
+
+    /// Counts the documents, and those that cannot be migrated, with the `_id` of one of them.
+    pub(crate) fn inspection(&self) -> [Document; 1] {
+        let key = (self.expressions)(&format!("${}", self.key)).is_key;
+        let time = format!("${}", self.time);
+        let in_range = doc! { "$cond": [
+            { "$eq": [{ "$type": &time }, "date"] },
+            { "$and": [
+                { "$gte": [&time, DateTime::from_millis(0)] },
+                { "$lt": [&time, DateTime::from_millis((LAST_SECOND + 1) * 1000)] },
+            ] },
+            false,
+        ] };
+        let item_id = self.item_id().map_or(Bson::Boolean(true), |path| {
+            let types = ["string", "int", "long", "objectId", "binData", "date"];
+            doc! { "$in": [{ "$type": path }, types] }.into()
+        });
+        [doc! { "$group": {
+            "_id": null,
+            "total": { "$sum": 1 },
+            "keys": count_unless(&key),
+            "key": one_unless(&key),
+            "times": count_unless(&in_range.clone().into()),
+            "time": one_unless(&in_range.into()),
+            "ids": count_unless(&item_id),
+            "id": one_unless(&item_id),
+            "largest": { "$max": { "$bsonSize": "$$ROOT" } },
+        } }]
+    }
+
+    /// Counts the documents whose item id another document of the key has too.
+    pub(crate) fn repeated_ids(&self) -> Option<[Document; 3]> {
+        Some(repeated(doc! { "k": format!("${}", self.key), "i": self.item_id()? }))
+    }
+
+    /// Counts the documents of seconds that would open more buckets than there are suffixes.
+    pub(crate) fn full_seconds(&self) -> [Document; 3] {
+        let second = doc! { "$floor": { "$divide": [{ "$toLong": format!("${}", self.time) }, 1000] } };
+        let mut stages = repeated(doc! { "k": format!("${}", self.key), "s": second });
+        stages[1] = doc! { "$match": { "n": { "$gt": self.items_of_a_second() } } };
+        stages
+    }
+
+    /// Returns the number of items of a second that always have free suffixes.
+    pub(crate) fn items_of_a_second(&self) -> i64 {
+        i64::from(LAST_SUFFIX) * i64::from(self.settings.page_size)
+    }
+
+    fn item_id(&self) -> Option<String> {
+        self.settings.item_id.as_ref().map(|field| format!("${field}"))
+    }
+}
+
+/// Removes a field from a document. Unlike `$unset`, it does not take the name for a path.
+fn without(field: &str, document: Bson) -> Document {
+    doc! { "$unsetField": { "field": { "$literal": field }, "input": document } }
+}
+
+/// Formats a number from 0 as text of a fixed width.
+fn digits(number: Bson, width: usize) -> Document {
+    let ahead = 10_i64.pow(u32::try_from(width).unwrap_or_default());
+    let width = i32::try_from(width).unwrap_or_default();
+    doc! { "$substrBytes": [{ "$toString": { "$toLong": { "$add": [ahead, number] } } }, 1, width] }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongo_patterns_core::Key;
+
+    use super::*;
+
+    fn form(settings: &Settings) -> ToBuckets<'_> {
+        ToBuckets {
+            settings,
+            time: settings.time.as_ref().unwrap(),
+            key: settings.key.clone(),
+            keep_ids: false,
+            expressions: u32::expressions,
+        }
+    }
+
+    #[test]
+    fn the_pipeline_returns_buckets_of_the_manuals_form() {
+        let settings = Settings::example();
+        let stages = form(&settings).pages();
+        let item = doc! { "$unsetField": {
+            "field": { "$literal": "_id" },
+            "input": { "$unsetField": { "field": { "$literal": "customerId" }, "input": "$$ROOT" } },
+        } };
+        let expected = [
+            doc! { "$project": { "_id": 0, "k": "$customerId", "o": { "t": "$date", "i": "$_id" }, "i": item } },
+            doc! { "$setWindowFields": {
+                "partitionBy": "$k",
+                "sortBy": { "o": 1 },
+                "output": { "n": { "$documentNumber": {} } },
+            } },
+            doc! { "$group": {
+                "_id": { "k": "$k", "p": { "$floor": { "$divide": [{ "$subtract": ["$n", 1] }, 10] } } },
+                "s": { "$first": { "$floor": { "$divide": [{ "$toLong": "$o.t" }, 1000] } } },
+                "i": { "$push": "$i" },
+            } },
+            doc! { "$setWindowFields": {
+                "partitionBy": { "k": "$_id.k", "s": "$s" },
+                "sortBy": { "_id.p": 1 },
+                "output": { "n": { "$documentNumber": {} } },
+            } },
+        ];
+        assert_eq!(stages[..4], expected);
+        let bucket = stages[4].get_document("$replaceWith").unwrap();
+        assert_eq!(
+            bucket.keys().collect::<Vec<_>>(),
+            ["_id", "customerId", "count", "history"]
+        );
+        assert_eq!(bucket.get_document("count").unwrap(), &doc! { "$size": "$i" });
+    }
+
+    #[test]
+    fn ids_are_kept_on_request() {
+        let settings = Settings::example();
+        let mut form = form(&settings);
+        form.keep_ids = true;
+        let item = doc! { "$unsetField": { "field": { "$literal": "customerId" }, "input": "$$ROOT" } };
+        let project = form.pages()[0].get_document("$project").unwrap().clone();
+        assert_eq!(project.get_document("i").unwrap(), &item);
+    }
+
+    #[test]
+    fn seconds_have_a_fixed_width() {
+        let sum = doc! { "$add": [10_000_000_000_i64, "$s"] };
+        assert_eq!(
+            digits("$s".into(), 10),
+            doc! { "$substrBytes": [{ "$toString": { "$toLong": sum } }, 1, 10] }
+        );
+    }
+
+    #[test]
+    fn a_second_with_too_many_items_is_found_by_key_and_second() {
+        let settings = Settings::example();
+        let [group, full, _] = form(&settings).full_seconds();
+        let second = doc! { "$floor": { "$divide": [{ "$toLong": "$date" }, 1000] } };
+        let id = doc! { "k": "$customerId", "s": second };
+        assert_eq!(group, doc! { "$group": { "_id": id, "n": { "$sum": 1 } } });
+        assert_eq!(full, doc! { "$match": { "n": { "$gt": 9_999_990_i64 } } });
+    }
+}

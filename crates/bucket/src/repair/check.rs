@@ -1,0 +1,255 @@
+//! Finds the problems of the buckets of a key. Pure.
+
+use std::collections::HashSet;
+use std::mem::discriminant;
+
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodedKey, Key};
+use mongodb::bson::{Bson, RawBsonRef, RawDocument};
+
+use crate::form::document::id_of;
+use crate::form::id::{Tail, key_of_id};
+use crate::form::item_id::ItemId;
+use crate::repair::finding::{Finding, Problem};
+use crate::settings::Settings;
+
+/// The key of a stored document, by its `_id` and its key field.
+pub(crate) struct Identity {
+    pub(crate) key: Option<EncodedKey>,
+    /// The tail of its `_id`, in any form.
+    pub(crate) tail: Option<String>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Identity {
+    pub(crate) fn of<K: Key>(id: &Bson, field: Option<RawBsonRef<'_>>) -> Self {
+        let id = id.as_str();
+        let Some(key) = field.and_then(K::from_stored).and_then(|key| key.encode_key().ok()) else {
+            return Self::by_id_only::<K>(id, field);
+        };
+        let (tail, problem) = if let Some(tail) = id.and_then(|id| proper_tail(&key, id)) {
+            (Some(tail), None)
+        } else if let Some(tail) = id.and_then(|id| unescaped_tail(&key, id)) {
+            (Some(tail), Some(Problem::IdFormat))
+        } else if id.and_then(key_of_id::<K>).is_some() {
+            (None, Some(Problem::KeyMismatch))
+        } else {
+            (None, Some(Problem::IdFormat))
+        };
+        Self {
+            key: Some(key),
+            tail: tail.map(str::to_owned),
+            problems: problem.into_iter().chain(tail.and_then(order)).collect(),
+        }
+    }
+
+    fn by_id_only<K: Key>(id: Option<&str>, field: Option<RawBsonRef<'_>>) -> Self {
+        let problem = match field {
+            None | Some(RawBsonRef::Null) => Problem::KeyMissing,
+            Some(_) => Problem::KeyType,
+        };
+        match id.and_then(key_of_id::<K>) {
+            None => Self {
+                key: None,
+                tail: None,
+                problems: vec![Problem::IdFormat, problem],
+            },
+            Some((key, tail)) => Self {
+                key: Some(key),
+                tail: Some(tail.to_owned()),
+                problems: [problem].into_iter().chain(order(tail)).collect(),
+            },
+        }
+    }
+}
+
+/// Returns a problem unless the order of the text is the order of time.
+fn order(tail: &str) -> Option<Problem> {
+    let normalized = Tail::parse(tail).and_then(Tail::normalized);
+    (normalized.as_deref() != Some(tail)).then_some(Problem::IdOrder)
+}
+
+fn proper_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
+    key.tail(id).filter(|tail| Tail::parse(tail).is_some())
+}
+
+/// Returns the tail of a hand-written `_id`, which starts with the unescaped key.
+fn unescaped_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
+    let tail = id.strip_prefix(key.value().as_str()?)?.strip_prefix('_')?;
+    Tail::parse(tail).is_some().then_some(tail)
+}
+
+/// The fields of a bucket that are checked.
+pub(crate) struct Summary {
+    pub(crate) id: Bson,
+    pub(crate) identity: Identity,
+    count: Option<i64>,
+    /// The number of its items. `None` when they are no array.
+    pub(crate) items: Option<u64>,
+    /// The number of items that are `null`.
+    nulls: u64,
+    /// The number of other items without a date in the time field, if the settings have one.
+    timeless: u64,
+    /// The ids of the items, if they are checked. `None` for an item without one.
+    item_ids: Vec<Option<ItemId>>,
+}
+
+/// The position of a bucket among those of its key: second, suffix, and `_id`.
+pub(crate) type Position = (i128, u32, String);
+
+impl Summary {
+    /// Creates it from a row of [`summaries`](crate::query::summary::summaries).
+    pub(crate) fn of_row<K: Key>(row: &RawDocument) -> Self {
+        let value = |field: &str| row.get(field).ok().flatten();
+        let ids = value("ids").and_then(RawBsonRef::as_array);
+        let number = |field: &str| {
+            let number = value(field).and_then(stored_integer);
+            number.and_then(|number| u64::try_from(number).ok())
+        };
+        let key = value("key").and_then(RawBsonRef::as_document);
+        let key = key.and_then(|key| key.get("v").ok().flatten());
+        Self {
+            items: number("items"),
+            nulls: number("nulls").unwrap_or(0),
+            timeless: number("timeless").unwrap_or(0),
+            item_ids: ids
+                .into_iter()
+                .flatten()
+                .map(|id| ItemId::from_stored(id.ok()?))
+                .collect(),
+            ..Self::without_items::<K>(row, key, value("count"))
+        }
+    }
+
+    /// Creates it from a whole bucket.
+    pub(crate) fn of_bucket<K: Key>(settings: &Settings, bucket: &RawDocument) -> Self {
+        let value = |field: &str| bucket.get(field).ok().flatten();
+        let items = value(settings.items.as_str()).and_then(RawBsonRef::as_array);
+        let id_of = |item: RawBsonRef<'_>, field: &str| ItemId::from_stored(item.as_document()?.get(field).ok()??);
+        let ids = settings.item_id.as_ref().zip(items);
+        let ids = ids.map(|(field, items)| {
+            items
+                .into_iter()
+                .map(|item| id_of(item.ok()?, field.as_str()))
+                .collect()
+        });
+        let is_null = |item: &RawBsonRef<'_>| matches!(item, RawBsonRef::Null | RawBsonRef::Undefined);
+        let has_time = |item: RawBsonRef<'_>, field: &str| {
+            let time = item.as_document().and_then(|item| item.get(field).ok().flatten());
+            time.is_some_and(|time| time.as_datetime().is_some())
+        };
+        let is_timeless = |item: &RawBsonRef<'_>| {
+            let time = settings.time.as_ref();
+            !is_null(item) && time.is_some_and(|time| !has_time(*item, time.as_str()))
+        };
+        let all = || items.into_iter().flatten().flatten();
+        Self {
+            items: items.map(|items| items.into_iter().count() as u64),
+            nulls: all().filter(is_null).count() as u64,
+            timeless: all().filter(is_timeless).count() as u64,
+            item_ids: ids.unwrap_or_default(),
+            ..Self::without_items::<K>(bucket, value(settings.key.as_str()), value(settings.count.as_str()))
+        }
+    }
+
+    fn without_items<K: Key>(
+        document: &RawDocument,
+        key: Option<RawBsonRef<'_>>,
+        count: Option<RawBsonRef<'_>>,
+    ) -> Self {
+        let id = id_of(document);
+        Self {
+            identity: Identity::of::<K>(&id, key),
+            id,
+            count: count.and_then(stored_integer),
+            items: None,
+            nulls: 0,
+            timeless: 0,
+            item_ids: Vec::new(),
+        }
+    }
+
+    /// Returns the text of the key, which identifies the group of buckets.
+    pub(crate) fn key_text(&self) -> Option<&str> {
+        self.identity.key.as_ref().map(EncodedKey::text)
+    }
+
+    /// Returns whether its key field has no key of the type.
+    pub(crate) fn is_stray(&self) -> bool {
+        let problems = &self.identity.problems;
+        problems.contains(&Problem::KeyMissing) || problems.contains(&Problem::KeyType)
+    }
+
+    /// Returns its position among the buckets of its key, by time.
+    pub(crate) fn position(&self) -> Position {
+        let tail = self.identity.tail.as_deref().and_then(Tail::parse);
+        let (second, suffix) = tail.map_or((i128::MAX, 0), |tail| (tail.number(), tail.suffix));
+        (second, suffix, self.id.as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// Returns the findings of the buckets of one key, which are in the order of their [positions](Summary::position).
+pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> {
+    let page_size = u64::from(settings.page_size);
+    let is_open = |summary: &Summary| summary.items.is_some_and(|items| (1..page_size).contains(&items));
+    let open = summaries.iter().filter(|summary| is_open(summary)).count();
+    let newest_open = summaries.iter().rposition(is_open);
+    let mut item_ids = HashSet::new();
+    let mut findings = Vec::new();
+    for (index, summary) in summaries.iter().enumerate() {
+        let mut problems = summary.identity.problems.clone();
+        match summary.items {
+            None => problems.push(Problem::ItemsNotArray),
+            Some(items) => {
+                if summary.count != i64::try_from(items).ok() {
+                    let count = summary.count;
+                    problems.push(Problem::Count { count, items });
+                }
+                if items == 0 {
+                    problems.push(Problem::Empty);
+                } else if items > page_size {
+                    problems.push(Problem::OverFull { items });
+                } else if open > 1 && newest_open == Some(index) {
+                    problems.push(Problem::SeveralOpen { open: open as u64 });
+                } else if open > 1 && is_open(summary) {
+                    problems.push(Problem::NotFull { items });
+                }
+            }
+        }
+        let nulls = Problem::ItemNull { items: summary.nulls };
+        problems.extend((summary.nulls > 0).then_some(nulls));
+        let timeless = Problem::ItemTimeMissing {
+            items: summary.timeless,
+        };
+        problems.extend((summary.timeless > 0).then_some(timeless));
+        let (mut missing, mut duplicate) = (0, 0);
+        for id in &summary.item_ids {
+            match id {
+                None => missing += 1,
+                Some(id) if !item_ids.insert(id) => duplicate += 1,
+                Some(_) => {}
+            }
+        }
+        problems.extend((missing > 0).then_some(Problem::ItemIdMissing { items: missing }));
+        problems.extend((duplicate > 0).then_some(Problem::DuplicateItemId { items: duplicate }));
+        findings.extend(problems.into_iter().map(|problem| Finding {
+            document_id: summary.id.clone(),
+            key: summary.key_text().map(str::to_owned),
+            problem,
+        }));
+    }
+    findings
+}
+
+/// Returns those findings of a second read that the first one had too.
+///
+/// A scan can read the old bucket of a key before it was full, and the new one too.
+pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
+    let same = |a: &Finding, b: &Finding| {
+        a.document_id == b.document_id && discriminant(&a.problem) == discriminant(&b.problem)
+    };
+    second
+        .into_iter()
+        .filter(|finding| first.iter().any(|first| same(first, finding)))
+        .collect()
+}

@@ -1,0 +1,216 @@
+//! What `verify` and `repair` report.
+
+use std::fmt;
+
+use mongodb::bson::Bson;
+
+/// A problem of a stored bucket, as [`verify`](crate::BucketRepository::verify) reports it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The `_id` of the document. It can contain a key: take care where you log it.
+    pub document_id: Bson,
+    /// The key of the document, as it is encoded in `_id`. `None` when neither its `_id` nor its key field has one. It
+    /// is a user value: take care where you log it.
+    pub key: Option<String>,
+    /// The problem.
+    pub problem: Problem,
+}
+
+/// The kind of a [`Finding`]. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The `_id` is not the encoded key, `_`, and a second. Calls for the key do not find the bucket, or report it.
+    IdFormat,
+    /// The second in the `_id` does not have ten digits, so the bucket is not at the position of its time.
+    IdOrder,
+    /// The key field is missing.
+    KeyMissing,
+    /// The key field does not contain a key of the repository's type.
+    KeyType,
+    /// The `_id` and the key field contain different keys.
+    KeyMismatch,
+    /// The items are missing, or no array.
+    ItemsNotArray,
+    /// The count is not the number of items.
+    Count {
+        /// The count. `None` when it is missing, or no integer.
+        count: Option<i64>,
+        /// The number of items.
+        items: u64,
+    },
+    /// The bucket has more items than a page.
+    OverFull {
+        /// The number of items.
+        items: u64,
+    },
+    /// The bucket has no items.
+    Empty,
+    /// The key has several buckets that are not full, and this one is the newest of them.
+    SeveralOpen {
+        /// The number of such buckets.
+        open: u64,
+    },
+    /// The bucket is not full, and a newer one is not full either.
+    ///
+    /// A single bucket that is not full is correct at any position: appends fill it. A late item opens one among older
+    /// ones, and two writers that open buckets at the same moment can do so in either order.
+    NotFull {
+        /// The number of items.
+        items: u64,
+    },
+    /// Items are `null`, which no item type but an `Option` accepts.
+    ///
+    /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
+    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type
+    /// accepts `null`, ignore this finding.
+    ItemNull {
+        /// The number of such items.
+        items: u64,
+    },
+    /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field). Types with
+    /// such a field cannot read them, and no range of time contains them. Items that were appended
+    /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
+    ///
+    /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
+    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the dates by hand.
+    ItemTimeMissing {
+        /// The number of such items.
+        items: u64,
+    },
+    /// Items have no id, or one of an unsupported type.
+    ItemIdMissing {
+        /// The number of such items.
+        items: u64,
+    },
+    /// Items have the id of an earlier item of the key.
+    DuplicateItemId {
+        /// The number of such items.
+        items: u64,
+    },
+}
+
+impl Problem {
+    /// Returns whether it concerns items that only their owner can correct. The rest of the key is repaired all the
+    /// same.
+    pub(crate) fn is_of_items(&self) -> bool {
+        matches!(
+            self,
+            Self::ItemNull { .. } | Self::ItemTimeMissing { .. } | Self::ItemIdMissing { .. }
+        )
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IdFormat => f.write_str("the `_id` is not the encoded key, `_`, and a second: repair it"),
+            Self::IdOrder => f.write_str(
+                "the second in the `_id` does not have ten digits, so the bucket is not at the position of its time: repair it",
+            ),
+            Self::KeyMissing => f.write_str("the key field is missing: repair it, which sets it from the `_id`"),
+            Self::KeyType => f.write_str("the key field has no key of the repository's type: correct it by hand"),
+            Self::KeyMismatch => f.write_str(
+                "the `_id` and the key field have different keys: find out whose items they are, and correct one by hand",
+            ),
+            Self::ItemsNotArray => f.write_str("the items are missing, or no array: correct them by hand"),
+            Self::Count {
+                count: Some(count),
+                items,
+            } => write!(f, "the count is {count}, and there are {items} items: repair it"),
+            Self::Count { count: None, items } => {
+                write!(f, "the count is missing or no integer, and there are {items} items: repair it")
+            }
+            Self::OverFull { items } => write!(f, "there are {items} items, more than a page has: repair it"),
+            Self::Empty => f.write_str("there are no items: repair it"),
+            Self::SeveralOpen { open } => write!(f, "{open} buckets of the key are not full: repair it"),
+            Self::NotFull { items } => {
+                write!(f, "there are {items} items, fewer than a page has, and a newer bucket is not full either: repair it")
+            }
+            Self::ItemNull { items } => write!(f, "{items} items are null: correct or remove them by hand"),
+            Self::ItemTimeMissing { items } => {
+                write!(f, "{items} items have no BSON date in the time field: set one by hand")
+            }
+            Self::ItemIdMissing { items } => write!(f, "{items} items have no valid id: give them one by hand"),
+            Self::DuplicateItemId { items } => {
+                write!(f, "{items} items have the id of another item of the key: repair it")
+            }
+        }
+    }
+}
+
+/// The repair of one key, or the plan of it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The key, as it is encoded in `_id`. `None` for a bucket without one. It is a user value: take care where you log
+    /// it.
+    pub key: Option<String>,
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// The ids of the written buckets.
+    pub written: Vec<String>,
+    /// The ids that no longer exist. Their items are in the written buckets.
+    pub removed: Vec<Bson>,
+    /// Why something was not repaired.
+    pub left: Option<Unrepaired>,
+}
+
+/// The reason why something was not repaired. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepaired {
+    /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one. Nothing
+    /// of the key was changed.
+    AmbiguousKey,
+    /// The items of a bucket are no array. Nothing of the key was changed.
+    ItemsNotArray,
+    /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and
+    /// its first item has no time. Nothing of the key was changed.
+    UnknownPosition,
+    /// Different items of the key have the same id. Nothing of the key was changed.
+    ItemsDiffer,
+    /// Items have no id. All else of the key was repaired.
+    NoItemId,
+    /// Items are `null`, or have no date in the time field. All else of the key was repaired.
+    UnreadableItems,
+    /// A bucket that would be removed has fields that are not of the pattern. Nothing of the key was changed.
+    OwnFields,
+    /// A page of the items would exceed 16 MiB. Nothing of the key was changed.
+    TooLarge,
+    /// A second would need more than 1,000,000 buckets. Nothing of the key was changed.
+    SuffixesExhausted,
+}
+
+impl fmt::Display for Unrepaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AmbiguousKey => "the key of the items is ambiguous: set the key field of the bucket that belongs to another key, or its `_id`, by hand",
+            Self::ItemsNotArray => "the items of a bucket are no array: correct them by hand",
+            Self::UnknownPosition => "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
+            Self::ItemsDiffer => "different items have the same id: change an id, or remove an item, by hand",
+            Self::NoItemId => "items have no valid id: give them one by hand",
+            Self::UnreadableItems => "items are null, or have no BSON date in the time field: correct or remove them by hand",
+            Self::OwnFields => "a bucket that would be removed has fields that are not of the pattern: move them to another bucket of the key, or remove them",
+            Self::TooLarge => "a page of these items would exceed 16 MiB: use a smaller page size",
+            Self::SuffixesExhausted => "a second of the key has 1,000,000 buckets, which is the limit: use a larger page size",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_says_what_to_do() {
+        let count = Problem::Count {
+            count: Some(3),
+            items: 4,
+        };
+        assert_eq!(count.to_string(), "the count is 3, and there are 4 items: repair it");
+        let several = Problem::SeveralOpen { open: 2 };
+        assert_eq!(several.to_string(), "2 buckets of the key are not full: repair it");
+    }
+}

@@ -1,0 +1,180 @@
+//! Repairs the keys of a scan, a transaction a key.
+//!
+//! # Design
+//!
+//! ## Why does a repair check its result before it commits?
+//!
+//! The transaction verifies the rewritten key and the number of its items. A mistake of the repair itself then changes
+//! nothing.
+
+use std::pin::Pin;
+
+use futures::future::ready;
+use futures::stream::try_unfold;
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::rounds::in_rounds;
+use mongo_patterns_core::send::{find_all, primary};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::transaction::{self, lock_documents};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
+use mongodb::bson::Bson;
+use mongodb::options::{FindOptions, ReadConcern};
+
+use crate::query::buckets::{buckets_of_any_form, open_buckets_of_any_form};
+use crate::repair::check::{check, confirmed};
+use crate::repair::finding::{Finding, Repaired, Unrepaired};
+use crate::repair::fix::{Fix, fix};
+use crate::repair::scan::{EachKeyOnce, Scan, Suspect, summaries_of};
+use crate::repository::Shared;
+
+/// The repairs of keys.
+pub(crate) type Repairs<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
+
+/// Repairs the keys of a scan, and ends at the first error.
+pub(crate) fn repair<'a, K: Key>(
+    shared: &'a Shared,
+    scan: Scan<'a, K>,
+    dry_run: bool,
+    concurrency: usize,
+) -> Repairs<'a> {
+    let suspects = try_unfold(EachKeyOnce::new(scan), |mut keys| async move {
+        let suspect = keys.next().await?;
+        Ok(suspect.map(|suspect| (suspect, keys)))
+    });
+    let mut failed = false;
+    let repairs = suspects.map_ok(move |suspect| repair_key::<K>(shared, suspect, dry_run));
+    let keys = in_rounds(repairs, concurrency)
+        .try_filter_map(|repaired| ready(Ok(repaired)))
+        .take_while(move |repaired| {
+            let continues = !failed;
+            failed |= repaired.is_err();
+            ready(continues)
+        });
+    Box::pin(keys)
+}
+
+/// Repairs a key, or plans it. `None` when the findings are gone.
+async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
+    let Suspect { key, findings, ids, .. } = suspect;
+    let Some(key) = key else {
+        return Ok(Some(Repaired {
+            key: None,
+            findings,
+            written: Vec::new(),
+            removed: Vec::new(),
+            left: Some(Unrepaired::AmbiguousKey),
+        }));
+    };
+    let repair = KeyRepair {
+        shared,
+        key: &key,
+        ids: &ids,
+        is_again: false,
+    };
+    let fix = if dry_run {
+        repair.plan::<K>(findings).await
+    } else {
+        let (collection, settings) = shared.parts();
+        let locked = shared.locks.exclusive(key.text()).await;
+        transaction::run(collection, &settings.retry, None, locked, repair, |session, repair| {
+            Box::pin(repair.run::<K>(session))
+        })
+        .await
+    };
+    let fix = fix.map_err(|error| error.with_key(key.text()))?;
+    if fix.findings.is_empty() {
+        return Ok(None);
+    }
+    let Fix {
+        findings,
+        changes,
+        unrepaired,
+        ..
+    } = fix;
+    let ids = changes.written.iter().filter_map(|bucket| bucket.get_str("_id").ok());
+    let written: Vec<String> = ids.map(str::to_owned).collect();
+    let is_written = |id: &Bson| {
+        id.as_str()
+            .is_some_and(|id| written.iter().any(|written| written == id))
+    };
+    let removed = changes.removed.iter().filter(|id| !is_written(id)).cloned().collect();
+    Ok(Some(Repaired {
+        key: Some(key.text().to_owned()),
+        findings,
+        removed,
+        written,
+        left: unrepaired,
+    }))
+}
+
+/// The repair of one key.
+struct KeyRepair<'a> {
+    shared: &'a Shared,
+    key: &'a EncodedKey,
+    /// The ids of suspect buckets, which the filter by key may not match.
+    ids: &'a [Bson],
+    /// Whether the transaction ran before, and conflicted with other writers.
+    is_again: bool,
+}
+
+impl KeyRepair<'_> {
+    /// Reads the buckets, and plans the fix.
+    async fn read<K: Key>(&self, session: Option<&mut Session<'_>>) -> Result<Fix> {
+        let (collection, settings) = self.shared.parts();
+        let filter = buckets_of_any_form(settings, self.key, self.ids);
+        let options = match session {
+            None => FindOptions::builder()
+                .selection_criteria(primary())
+                .read_concern(ReadConcern::local())
+                .build(),
+            Some(_) => FindOptions::default(),
+        };
+        let found = find_all(session, collection, filter, options).await?;
+        fix::<K>(settings, self.key, found)
+    }
+
+    /// Plans the repair of findings of two reads.
+    async fn plan<K: Key>(&self, mut findings: Vec<Finding>) -> Result<Fix> {
+        let mut fix = self.read::<K>(None).await?;
+        if confirmed(&findings, fix.findings.clone()).len() < fix.findings.len() {
+            // The scan returns some buckets of a key apart from the others, and others may write concurrently.
+            findings.append(&mut fix.findings);
+            fix = self.read::<K>(None).await?;
+        }
+        fix.findings = confirmed(&findings, fix.findings);
+        Ok(fix)
+    }
+
+    /// Repairs the key in a transaction, whose snapshot needs no second read.
+    async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Fix> {
+        let (collection, settings) = self.shared.parts();
+        if self.is_again {
+            let filter = open_buckets_of_any_form(settings, self.key, self.ids);
+            lock_documents(&mut Steps::Run(Some(&mut *session)), collection, &filter).await?;
+        }
+        self.is_again = true;
+        let fix = self.read::<K>(Some(&mut *session)).await?;
+        if fix.changes.is_empty() {
+            return Ok(fix);
+        }
+        fix.changes.apply(collection, session).await?;
+        self.check_again::<K>(&fix, session).await?;
+        Ok(fix)
+    }
+
+    /// Checks the result before the transaction commits.
+    async fn check_again<K: Key>(&self, fix: &Fix, session: &mut Session<'_>) -> Result<()> {
+        let summaries = summaries_of::<K>(self.shared, Some(self.key), self.ids, Some(session)).await?;
+        let items: u64 = summaries.iter().filter_map(|summary| summary.items).sum();
+        let mut findings = check(&self.shared.settings, &summaries);
+        findings.retain(|finding| !finding.problem.is_of_items());
+        if items == fix.items && findings.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            "the repair of a key failed its own check, nothing of the key was changed: report this bug of mongo-patterns",
+        ))
+    }
+}

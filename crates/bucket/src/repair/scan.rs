@@ -1,0 +1,206 @@
+//! Reads summaries of the buckets of all keys, or of one key.
+//!
+//! # Design
+//!
+//! ## Why does `verify` read a key with findings twice?
+//!
+//! The buckets of a key are not all read at one moment. A finding of two reads, the second after the first, is real.
+
+use std::collections::{BTreeMap, HashSet};
+use std::marker::PhantomData;
+
+use futures::TryStreamExt;
+use mongo_patterns_core::send::primary;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Key, Result, send};
+use mongodb::Cursor;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::{AggregateOptions, ReadConcern};
+
+use crate::query::buckets::buckets_of_any_form;
+use crate::query::summary::summaries;
+use crate::repair::check::{Summary, check, confirmed};
+use crate::repair::finding::Finding;
+use crate::repository::Shared;
+
+/// A progress callback, which gets the number of buckets that were read.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
+
+/// A scan of the collection, key by key. It holds the summaries of one key's buckets in memory.
+pub(crate) struct Scan<'a, K> {
+    shared: &'a Shared,
+    key: Option<EncodedKey>,
+    cursor: Option<Cursor<RawDocumentBuf>>,
+    /// The first summary of the next key.
+    next: Option<Summary>,
+    read: u64,
+    on_progress: Option<OnProgress<'a>>,
+    types: PhantomData<fn() -> K>,
+}
+
+/// A key with findings that a second read must confirm, because others may write concurrently.
+pub(crate) struct Suspect {
+    /// `None` for a bucket without a key.
+    pub(crate) key: Option<EncodedKey>,
+    pub(crate) findings: Vec<Finding>,
+    /// The ids of the buckets.
+    pub(crate) ids: Vec<Bson>,
+    /// Whether no key field contains the key, so that only their ids do.
+    is_stray: bool,
+}
+
+impl<'a, K: Key> Scan<'a, K> {
+    /// Creates a scan of the buckets of one key, or of all keys.
+    pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>, on_progress: Option<OnProgress<'a>>) -> Self {
+        Self {
+            shared,
+            key,
+            cursor: None,
+            next: None,
+            read: 0,
+            on_progress,
+            types: PhantomData,
+        }
+    }
+
+    /// Returns the next key with findings.
+    pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
+        while let Some(summaries) = self.next_group().await? {
+            let findings = check(&self.shared.settings, &summaries);
+            if !findings.is_empty() {
+                return Ok(Some(Suspect {
+                    key: summaries[0].identity.key.clone(),
+                    findings,
+                    is_stray: summaries.iter().all(Summary::is_stray),
+                    ids: summaries.into_iter().map(|summary| summary.id).collect(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the buckets of the next key.
+    async fn next_group(&mut self) -> Result<Option<Vec<Summary>>> {
+        let mut group: Vec<Summary> = self.next.take().into_iter().collect();
+        while let Some(summary) = self.next_summary().await? {
+            let of_group = |first: &Summary| first.key_text().is_some() && first.key_text() == summary.key_text();
+            if group.first().is_none_or(of_group) {
+                group.push(summary);
+            } else {
+                self.next = Some(summary);
+                break;
+            }
+        }
+        group.sort_by_cached_key(Summary::position);
+        Ok((!group.is_empty()).then_some(group))
+    }
+
+    async fn next_summary(&mut self) -> Result<Option<Summary>> {
+        let (collection, settings) = self.shared.parts();
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None => {
+                let filter = match &self.key {
+                    Some(key) => buckets_of_any_form(settings, key, &[]),
+                    None => Document::new(),
+                };
+                let aggregate = collection.aggregate(summaries(settings, filter)).allow_disk_use(true);
+                self.cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+            }
+        };
+        while let Some(row) = cursor.try_next().await? {
+            let summary = Summary::of_row::<K>(&row);
+            self.read += 1;
+            if let Some(call) = &mut self.on_progress {
+                call(self.read);
+            }
+            // A hand-written `_id` of another key can start with this key.
+            if self
+                .key
+                .as_ref()
+                .is_none_or(|key| summary.key_text() == Some(key.text()))
+            {
+                return Ok(Some(summary));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Suspect {
+    /// Reads the buckets again, and returns the findings that are still there.
+    pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
+        let again = summaries_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
+        Ok(confirmed(&self.findings, check(&shared.settings, &again)))
+    }
+}
+
+/// A scan that returns each key once.
+///
+/// The buckets of a key are adjacent, except for those whose key field has no key of the type, which have their key in
+/// the `_id` only. They wait for the other buckets of their key, or for the end.
+pub(crate) struct EachKeyOnce<'a, K> {
+    scan: Scan<'a, K>,
+    /// The waiting buckets, by the text of their key.
+    strays: BTreeMap<String, Suspect>,
+    /// The keys that were returned.
+    returned: HashSet<String>,
+}
+
+impl<'a, K: Key> EachKeyOnce<'a, K> {
+    pub(crate) fn new(scan: Scan<'a, K>) -> Self {
+        Self {
+            scan,
+            strays: BTreeMap::new(),
+            returned: HashSet::new(),
+        }
+    }
+
+    /// Returns the next key with findings.
+    pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
+        while let Some(mut suspect) = self.scan.next().await? {
+            let Some(key) = suspect.key.as_ref().map(|key| key.text().to_owned()) else {
+                return Ok(Some(suspect));
+            };
+            if let Some(stray) = self.strays.remove(&key) {
+                suspect.findings.extend(stray.findings);
+                suspect.ids.extend(stray.ids);
+            }
+            if suspect.is_stray {
+                if !self.returned.contains(&key) {
+                    self.strays.insert(key, suspect);
+                }
+            } else {
+                self.returned.insert(key);
+                return Ok(Some(suspect));
+            }
+        }
+        Ok(self.strays.pop_first().map(|(_, suspect)| suspect))
+    }
+}
+
+/// Reads the buckets of a key, and those with these ids, from the primary.
+pub(crate) async fn summaries_of<K: Key>(
+    shared: &Shared,
+    key: Option<&EncodedKey>,
+    ids: &[Bson],
+    session: Option<&mut Session<'_>>,
+) -> Result<Vec<Summary>> {
+    let (collection, settings) = shared.parts();
+    let filter = match key {
+        Some(key) => buckets_of_any_form(settings, key, ids),
+        None => doc! { "_id": { "$in": ids } },
+    };
+    let mut options = AggregateOptions::builder().allow_disk_use(true).build();
+    if session.is_none() {
+        options.selection_criteria = Some(primary());
+        options.read_concern = Some(ReadConcern::local());
+    }
+    let rows = send::aggregate_all(session, collection, summaries(settings, filter), options).await?;
+    let summaries = rows.iter().map(|row| Summary::of_row::<K>(row));
+    let mut summaries: Vec<Summary> = summaries
+        .filter(|summary| summary.key_text() == key.map(EncodedKey::text))
+        .collect();
+    summaries.sort_by_cached_key(Summary::position);
+    Ok(summaries)
+}

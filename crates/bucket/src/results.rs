@@ -1,0 +1,131 @@
+//! The results of calls.
+
+use mongo_patterns_core::PlannedCommand;
+
+use crate::form::document::Bucket;
+use crate::form::token::{ItemToken, PageToken};
+
+/// The result of an append.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// The `_id` of the bucket that the item opened. `None` when the item went to the open bucket, was not stored, or
+    /// was sent in one batch with [others](crate::BatchingWriter).
+    pub opened: Option<String>,
+    /// Whether an item with its id was stored before, so that nothing was stored now.
+    pub already_there: bool,
+}
+
+/// The result of an append of several items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AppendedMany {
+    /// The number of stored items: all but those of `already_there`.
+    pub items: u64,
+    /// The number of items that were not stored, because an item with their id was stored before, or is earlier in the
+    /// batch.
+    pub already_there: u64,
+    /// The number of opened buckets.
+    pub opened: u64,
+}
+
+/// The progress of [`append_stream`](crate::BucketRepository::append_stream).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AppendProgress {
+    /// The number of items that were read from the stream.
+    pub read: u64,
+    /// The number of these that are stored, now or before.
+    pub stored: u64,
+}
+
+/// The numbers of items and pages of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The sum of the counts of its buckets.
+    pub items: u64,
+    /// The number of its buckets.
+    pub pages: u64,
+}
+
+/// The result of the deletion of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeletedKey {
+    /// Whether the key had any buckets.
+    pub found: bool,
+    /// The number of deleted buckets.
+    pub buckets: u64,
+}
+
+/// Consecutive pages of a key, and the tokens of the adjacent ones.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PageSlice<K, T> {
+    /// The pages, in the requested order.
+    pub pages: Vec<Bucket<K, T>>,
+    /// The token for [`after`](crate::action::Pages::after). `None` when there are fewer pages than the limit, so that
+    /// no more follow for now. When the pages end exactly at the limit, the next slice is empty.
+    pub next: Option<PageToken>,
+    /// The token for [`before`](crate::action::Pages::before). `None` at the start, or when there are fewer pages than
+    /// the limit.
+    pub previous: Option<PageToken>,
+}
+
+/// A page of items of any size, and the tokens of the adjacent ones.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ItemPage<T> {
+    /// The items, in the requested order.
+    pub items: Vec<T>,
+    /// The token for [`after`](crate::action::Items::after). `None` when no more items follow for now.
+    pub next: Option<ItemToken>,
+    /// The token for [`before`](crate::action::GetItemPage::before). `None` when nothing was read or skipped before
+    /// these items. The page before can be empty.
+    pub previous: Option<ItemToken>,
+    /// The position after the last of these items, also when no more follow for now, to [poll for later
+    /// items](crate::BucketRepository::items). Without items it is the given token, if there was one.
+    pub last_token: Option<ItemToken>,
+}
+
+/// The result of a migration between a flat collection and buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// The number of migrated keys.
+    pub keys: u64,
+    /// The number of their items, as counted on both sides at the end.
+    pub items: u64,
+    /// The number of buckets that contain them.
+    pub buckets: u64,
+    /// Whether an earlier call began the migration.
+    pub resumed: bool,
+}
+
+/// The plan of a migration between a flat collection and buckets, with every command that it sends.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MigrationPlan {
+    /// The number of items to migrate, including those that earlier calls migrated.
+    pub items: u64,
+    /// The number of items that earlier calls migrated.
+    pub before: u64,
+    /// The number of chunks that are left.
+    pub chunks: u64,
+    /// Whether the migration has finished already. Then a call only counts again.
+    pub finished: bool,
+    /// The commands, in order, for the database of both collections. A chunk that finds some of its documents in the
+    /// target needs one more command, which keeps them.
+    pub commands: Vec<PlannedCommand>,
+}
+
+/// The result, or the progress, of a migration to another page size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigratedPageSize {
+    /// How many times the pages of a key were rewritten.
+    pub keys: u64,
+    /// The number of pages that were written for them.
+    pub pages: u64,
+}

@@ -1,0 +1,258 @@
+//! Stores a batch of items of one key: in its open bucket, then in whole buckets.
+
+use std::collections::HashSet;
+
+use mongo_patterns_core::error::refused_document;
+use mongo_patterns_core::send::{find_all, primary};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
+use mongodb::bson::RawDocumentBuf;
+use mongodb::options::{FindOptions, ReadConcern};
+use tracing::Span;
+
+use crate::form::item::{Item, bucket};
+use crate::form::item_id::ItemId;
+use crate::form::new_ids::NewIds;
+use crate::query::buckets::{buckets_between, only_id};
+use crate::settings::IdPolicy;
+use crate::write::key_write::{Collision, KeyWrite};
+use crate::write::store::{Store, Stored};
+
+/// The most buckets of one command, and the most bytes. A broken connection leaves the outcome of one command unknown,
+/// so a command is bounded. Larger ones gain little.
+pub(crate) const BUCKETS: usize = 1000;
+pub(crate) const BYTES: usize = 16 * 1024 * 1024;
+
+/// The number of pages from which a batch first reads whether a bucket is open. Without the read, a write may turn out
+/// to open one, and wait for the journal.
+pub(crate) const READ_FROM: usize = 100;
+
+/// A batch of items of one key, and how much of it is stored.
+pub(crate) struct StoreBatch<'a> {
+    write: KeyWrite<'a>,
+    span: &'a Span,
+    items: &'a [Item],
+    /// The positions in the batch of the items to store.
+    rest: Vec<usize>,
+    /// How many of `rest` are stored.
+    done: usize,
+    /// Whether the last items are left if they do not fill a page.
+    pub(crate) whole_pages: bool,
+    /// Whether the key can have an open bucket, as far as this batch and the previous ones tell. If it has one all the
+    /// same, that bucket is not filled first.
+    pub(crate) may_have_open: bool,
+    /// The positions of items that were stored before, or are in the batch twice.
+    pub(crate) repeated: HashSet<usize>,
+    /// The number of opened buckets.
+    pub(crate) opened: u64,
+}
+
+impl<'a> StoreBatch<'a> {
+    pub(crate) fn new(write: KeyWrite<'a>, span: &'a Span, items: &'a [Item]) -> Self {
+        let mut seen = HashSet::new();
+        let (rest, twice): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&position| {
+            let id: Option<&ItemId> = items[position].id.as_ref();
+            id.is_none_or(|id| seen.insert(id))
+        });
+        Self {
+            write,
+            span,
+            items,
+            rest,
+            done: 0,
+            whole_pages: false,
+            may_have_open: true,
+            repeated: twice.into_iter().collect(),
+            opened: 0,
+        }
+    }
+
+    /// Returns the length of the prefix of the batch that is stored, also after a command failed.
+    pub(crate) fn stored(&self) -> usize {
+        self.rest.get(self.done).copied().unwrap_or(self.items.len())
+    }
+
+    pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let KeyWrite { shared, key } = self.write;
+        self.write.check_item_index().await?;
+        let _locked = shared.lock_shared(key, session.as_deref()).await;
+        let mut attempts = shared.settings.retry.start();
+        if session.is_some() {
+            self.drop_repeated(session.as_deref_mut()).await?;
+        }
+        while self.has_more() {
+            let is_large = self.rest.len() - self.done >= READ_FROM * shared.settings.page_size as usize;
+            let fills =
+                !is_large || self.may_have_open && self.write.open_bucket(session.as_deref_mut()).await?.is_some();
+            if fills && !self.fill(session.as_deref_mut()).await? {
+                continue;
+            }
+            // It ends early when another writer opens a bucket, or stores one of the items.
+            if let Some(error) = self.insert(session.as_deref_mut()).await? {
+                self.may_have_open = true;
+                attempts.next(error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_more(&self) -> bool {
+        self.is_enough(self.rest.len() - self.done)
+    }
+
+    /// Returns whether this many items are enough for a command.
+    fn is_enough(&self, items: usize) -> bool {
+        let least = if self.whole_pages {
+            self.write.shared.settings.page_size as usize
+        } else {
+            1
+        };
+        items >= least
+    }
+
+    /// Returns the items that are not stored yet.
+    fn rest(&self) -> impl Iterator<Item = &'a Item> + Clone {
+        let items = self.items;
+        self.rest[self.done..].iter().map(move |&position| &items[position])
+    }
+
+    /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the
+    /// items are stored already, which are skipped from then on.
+    async fn fill(&mut self, session: Option<&mut Session<'_>>) -> Result<bool> {
+        let settings = &self.write.shared.settings;
+        let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
+        let store = Store {
+            write: self.write,
+            span: self.span,
+            items: &page,
+        };
+        match store.run(session).await? {
+            Stored::New { items, opened } => {
+                self.done += items;
+                self.opened += u64::from(opened.is_some());
+                self.may_have_open = true;
+                Ok(true)
+            }
+            Stored::Repeated if self.drop_repeated(None).await? == 0 => Err(Error::new(
+                ErrorKind::Contention,
+                "another writer appended and removed an item of the batch concurrently: try again",
+            )),
+            Stored::Repeated => Ok(false),
+        }
+    }
+
+    /// Reads which of the items are stored already, and skips them from then on. Returns their number.
+    async fn drop_repeated(&mut self, session: Option<&mut Session<'_>>) -> Result<usize> {
+        let ids: Vec<&ItemId> = self.rest().filter_map(|item| item.id.as_ref()).collect();
+        let stored = self.write.stored_ids(&ids, session).await?;
+        let (items, repeated) = (self.items, &mut self.repeated);
+        let rest = self.rest.split_off(self.done);
+        let before = repeated.len();
+        self.rest.extend(rest.into_iter().filter(|&position| {
+            let is_stored = items[position].id.as_ref().is_some_and(|id| stored.contains(id));
+            if is_stored {
+                repeated.insert(position);
+            }
+            !is_stored
+        }));
+        Ok(repeated.len() - before)
+    }
+
+    /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
+    /// writer opened a bucket, so that the last items are left, or stored one of the items.
+    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<mongodb::error::Error>> {
+        let shared = self.write.shared;
+        let settings = &shared.settings;
+        let mut attempts = settings.retry.start();
+        let mut ids = NewIds::default();
+        let mut has_read = false;
+        while self.has_more() {
+            if !has_read && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
+                self.read_taken(&mut ids, session.as_deref_mut()).await?;
+                has_read = true;
+            }
+            let documents = self.buckets(&mut ids)?;
+            let inserted = send::insert_many(session.as_deref_mut(), &shared.collection, &documents, None).await;
+            let Err(error) = inserted else {
+                self.done_pages(documents.len());
+                continue;
+            };
+            self.done_pages(refused_document(&error).unwrap_or(0));
+            match self.write.collision(&error) {
+                _ if session.is_some() => return Err(self.write.failed(error)),
+                Some(Collision::Open) => return Ok(Some(error)),
+                Some(Collision::Item) => {
+                    self.drop_repeated(None).await?;
+                    return Ok(Some(error));
+                }
+                Some(Collision::Id) => {
+                    self.read_taken(&mut ids, None).await?;
+                    has_read = true;
+                    attempts.next(error).await?;
+                }
+                None => return Err(self.write.failed(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the buckets of the next command.
+    fn buckets(&self, ids: &mut NewIds) -> Result<Vec<RawDocumentBuf>> {
+        let KeyWrite { shared, key } = self.write;
+        let settings = &shared.settings;
+        let mut documents: Vec<RawDocumentBuf> = Vec::new();
+        let mut bytes = 0;
+        let pages = self.rest[self.done..].chunks(settings.page_size as usize);
+        for positions in pages.take_while(|page| self.is_enough(page.len())).take(BUCKETS) {
+            let page: Vec<&Item> = positions.iter().map(|&position| &self.items[position]).collect();
+            bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
+            if bytes > BYTES && !documents.is_empty() {
+                break;
+            }
+            let second = &page[0].second();
+            ids.free_from(second, shared.suffixes.next(&key.id(second)));
+            let tail = ids.next(settings.id_policy, second)?;
+            documents.push(bucket(settings, key, &tail, &page)?);
+        }
+        Ok(documents)
+    }
+
+    /// Reads which of the ids that the items would open are taken.
+    async fn read_taken(&self, ids: &mut NewIds, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let KeyWrite { shared, key } = self.write;
+        *ids = NewIds::default();
+        if shared.settings.id_policy == IdPolicy::Monotonic {
+            if let Some(newest) = self.write.newest_tail(None, session.as_deref_mut()).await? {
+                self.write.parse(&newest)?;
+                ids.taken(&newest);
+            }
+            return Ok(());
+        }
+        let heads = self
+            .rest()
+            .step_by(shared.settings.page_size as usize)
+            .map(Item::second);
+        let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
+            return Ok(());
+        };
+        let filter = buckets_between(key, &first, &last);
+        let options = FindOptions::builder()
+            .projection(only_id())
+            .selection_criteria(primary())
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .build();
+        for found in find_all(session, &shared.collection, filter, options).await? {
+            if let Some(tail) = found.get_str("_id").ok().and_then(|id| key.tail(id)) {
+                ids.taken(tail);
+            }
+        }
+        Ok(())
+    }
+
+    fn done_pages(&mut self, pages: usize) {
+        let done = self.done + pages * self.write.shared.settings.page_size as usize;
+        self.may_have_open = done > self.rest.len();
+        self.done = self.rest.len().min(done);
+        self.opened += pages as u64;
+    }
+}

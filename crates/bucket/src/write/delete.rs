@@ -1,0 +1,64 @@
+//! Deletes the buckets of a key.
+//!
+//! # Design
+//!
+//! ## Why does a deletion end with a read?
+//!
+//! `deleteMany` waits for a transaction that writes a bucket. Then it skips the bucket if the transaction deleted it
+//! and inserted it again with the same `_id`. So a `deleteMany` that matched nothing does not prove that no bucket is
+//! left.
+
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::send::{self, primary};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongodb::options::{FindOneOptions, ReadConcern};
+
+use crate::query::buckets::{buckets_to_delete, only_id};
+use crate::repository::Shared;
+use crate::results::DeletedKey;
+
+/// Deletes the buckets of a key, until it has none.
+pub(crate) async fn delete(
+    shared: &Shared,
+    key: &EncodedKey,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<DeletedKey> {
+    let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
+    // Not between two commands of a batch of this process.
+    let _locked = match in_transaction {
+        true => LockedKeys::default(),
+        false => shared.locks.exclusive(key.text()).await,
+    };
+    let mut attempts = shared.settings.retry.start();
+    let mut deleted = DeletedKey::default();
+    let mut passes = 0_u32;
+    loop {
+        let filter = buckets_to_delete(&shared.settings, key);
+        let deletion = send::delete_many(session.as_deref_mut(), &shared.collection, filter, None).await?;
+        passes += 1;
+        deleted.buckets += deletion.deleted_count;
+        deleted.found |= deletion.deleted_count > 0;
+        if in_transaction || !has_buckets(shared, key, session.as_deref_mut()).await? {
+            return Ok(deleted);
+        }
+        // The second pass is no retry, so that a policy of one attempt allows it.
+        if passes > 1 && !attempts.wait().await {
+            return Err(attempts.tried(Error::new(
+                ErrorKind::Contention,
+                "other writers append to the key, so it has buckets again: stop them, and delete the key again",
+            )));
+        }
+    }
+}
+
+async fn has_buckets(shared: &Shared, key: &EncodedKey, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let options = FindOneOptions::builder()
+        .projection(only_id())
+        .selection_criteria(primary())
+        .read_concern(session.is_none().then(ReadConcern::local))
+        .build();
+    let filter = buckets_to_delete(&shared.settings, key);
+    let bucket = send::find_one(session, &shared.collection, filter, options).await?;
+    Ok(bucket.is_some())
+}

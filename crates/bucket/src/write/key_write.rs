@@ -1,0 +1,236 @@
+//! The parts that all writes to a key share: the `_id` of a new bucket, and the meaning of an error.
+//!
+//! # Design
+//!
+//! ## Why does every write name its index in a hint?
+//!
+//! An upsert without the unique index would seem to work, and would break the guarantees. With the hint the server
+//! refuses it, without a further round trip, also when someone drops the index later.
+//!
+//! ## Why are item ids checked by an index and by the filter?
+//!
+//! A unique index on key and item ids keeps an item out of a second bucket. But a unique multikey index does not
+//! compare the elements of one document. There the filter does, with `$ne`: it does not match an open bucket that has
+//! the item. The upsert then conflicts with the unique index, and a read of the ids distinguishes a repeated item from
+//! a race.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::send::{find_all, primary};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf};
+use mongodb::error::Error as DriverError;
+use mongodb::options::{FindOneOptions, FindOptions, Hint, ReadConcern};
+
+use crate::form::document::id_of;
+use crate::form::id::Tail;
+use crate::form::item_id::ItemId;
+use crate::query::append::open_bucket_of_any_id;
+use crate::query::buckets::{buckets_of_key, buckets_of_second, by_id, only_id};
+use crate::query::item::{buckets_with_items, only_item_ids};
+use crate::repository::Shared;
+use crate::settings::IdPolicy;
+
+/// The number of opens by other writers after which a write checks the `_id` of the open bucket.
+const OPENS_BY_OTHERS: u32 = 3;
+
+/// The number of item ids that one command looks up.
+const IDS_OF_A_COMMAND: usize = 1000;
+
+/// The unique index on which two writers collided.
+pub(crate) enum Collision {
+    /// The `_id` of the new bucket is taken.
+    Id,
+    /// Another writer opened a bucket of the key.
+    Open,
+    /// Another bucket of the key has an item with this id.
+    Item,
+}
+
+/// A write to one key.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyWrite<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) key: &'a EncodedKey,
+}
+
+impl<'a> KeyWrite<'a> {
+    pub(crate) fn new(shared: &'a Shared, key: &'a EncodedKey) -> Self {
+        Self { shared, key }
+    }
+
+    /// Checks, once for a repository, that the index of the item ids exists. The hint of a write names the other index.
+    pub(crate) async fn check_item_index(&self) -> Result<()> {
+        let shared = self.shared;
+        if shared.settings.item_id.is_none() || shared.has_item_index.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        shared.index_plan().check(&shared.collection).await?;
+        shared.has_item_index.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns those of the ids that stored items of the key have.
+    pub(crate) async fn stored_ids(
+        &self,
+        ids: &[&ItemId],
+        mut session: Option<&mut Session<'_>>,
+    ) -> Result<HashSet<ItemId>> {
+        let (collection, settings) = self.shared.parts();
+        let mut stored = HashSet::new();
+        if ids.is_empty() {
+            return Ok(stored);
+        }
+        let (Some(field), Some(path), Some(index)) =
+            (&settings.item_id, settings.item_id_path(), settings.item_index())
+        else {
+            return Ok(stored);
+        };
+        for ids in ids.chunks(IDS_OF_A_COMMAND) {
+            let filter = buckets_with_items(settings, self.key, ids);
+            let options = FindOptions::builder()
+                .projection(only_item_ids(&path))
+                .hint(Hint::Name(index.clone()))
+                .selection_criteria(primary())
+                .read_concern(session.is_none().then(ReadConcern::local))
+                .build();
+            let offered: HashSet<&ItemId> = ids.iter().copied().collect();
+            for bucket in find_all(session.as_deref_mut(), collection, filter, options).await? {
+                let Ok(items) = bucket.get_array(settings.items.as_str()) else {
+                    continue;
+                };
+                let items = items.into_iter().flatten().filter_map(RawBsonRef::as_document);
+                let found = items.filter_map(|item| item.get(field.as_str()).ok().flatten());
+                stored.extend(found.filter_map(ItemId::from_stored).filter(|id| offered.contains(id)));
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Returns the suffix after the last one of a second.
+    pub(crate) async fn free_suffix(&self, second: &str) -> Result<u32> {
+        match self.newest_tail(Some(second), None).await? {
+            Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
+            None => Ok(0),
+        }
+    }
+
+    /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where
+    /// the key has a later bucket and the policy is [`IdPolicy::Monotonic`].
+    pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut Session<'_>>) -> Result<String> {
+        let within = match self.shared.settings.id_policy {
+            IdPolicy::ItemTime => Some(second),
+            IdPolicy::Monotonic => None,
+        };
+        match self.newest_tail(within, session).await? {
+            Some(newest) if newest.as_str() >= second => self.parse(&newest)?.successor(),
+            _ => Ok(second.to_owned()),
+        }
+    }
+
+    /// Returns the tail of the newest bucket of the key, or of a second.
+    pub(crate) async fn newest_tail(
+        &self,
+        second: Option<&str>,
+        session: Option<&mut Session<'_>>,
+    ) -> Result<Option<String>> {
+        let settings = &self.shared.settings;
+        let filter = match second {
+            Some(second) => buckets_of_second(settings, self.key, second),
+            None => buckets_of_key(settings, self.key),
+        };
+        let found = self.find_last(filter, None, session).await?;
+        let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
+        Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
+    }
+
+    /// Returns the last `_id` that matches, read from the primary: a stale state must not decide where a write goes.
+    async fn find_last(
+        &self,
+        filter: Document,
+        hint: Option<Hint>,
+        session: Option<&mut Session<'_>>,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let options = FindOneOptions::builder()
+            .sort(by_id(true))
+            .projection(only_id())
+            .selection_criteria(primary())
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .hint(hint)
+            .build();
+        let found = send::find_one(session, &self.shared.collection, filter, options).await;
+        found.map_err(|error| self.failed(error))
+    }
+
+    /// Returns the open bucket of the key, with any `_id`.
+    pub(crate) async fn open_bucket(&self, session: Option<&mut Session<'_>>) -> Result<Option<RawDocumentBuf>> {
+        let settings = &self.shared.settings;
+        let hint = Hint::Name(settings.open_index.clone());
+        self.find_last(open_bucket_of_any_id(settings, self.key), Some(hint), session)
+            .await
+    }
+
+    pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
+        Tail::parse(tail).ok_or_else(|| foreign_id(Bson::String(self.key.id(tail))))
+    }
+
+    /// Checks the `_id` of the open bucket now and then while other writers open the key's bucket. An open bucket whose
+    /// `_id` is not of this key would prevent every open, and no append would find it.
+    pub(crate) async fn check_open_bucket(&self, opens_by_others: u32) -> Result<()> {
+        if !opens_by_others.is_multiple_of(OPENS_BY_OTHERS) {
+            return Ok(());
+        }
+        let open = self.open_bucket(None).await?;
+        match open.map(|open| id_of(&open)) {
+            Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(foreign_id(id)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn collision(&self, error: &DriverError) -> Option<Collision> {
+        let settings = &self.shared.settings;
+        let duplicate = duplicate_key(error)?;
+        let index = duplicate.index.as_deref();
+        match duplicate.fields.as_slice() {
+            _ if index == Some("_id_") => Some(Collision::Id),
+            _ if index == Some(settings.open_index.as_str()) => Some(Collision::Open),
+            _ if index.is_some() && index == settings.item_index().as_deref() => Some(Collision::Item),
+            [field] if index.is_none() && field == "_id" => Some(Collision::Id),
+            [field] if index.is_none() && field == settings.key.as_str() => Some(Collision::Open),
+            [_, path] if index.is_none() && Some(path) == settings.item_id_path().as_ref() => Some(Collision::Item),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of a command that names the index of the open buckets.
+    pub(crate) fn failed(&self, error: DriverError) -> Error {
+        if is_bad_hint(&error) {
+            return index_missing(&self.shared.settings.open_index).caused_by(error);
+        }
+        let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
+        let Some(other) = other else { return error.into() };
+        let name = other.index.unwrap_or_default();
+        let (kind, reason) = if other.fields == [self.shared.settings.key.as_str()] {
+            (ErrorKind::IndexMismatch, "it belongs to another page size: drop it")
+        } else {
+            (
+                ErrorKind::DuplicateKey,
+                "it is not an index of the pattern: store other values, or drop it",
+            )
+        };
+        let message = format!("the unique index `{name}` refused the write, nothing was stored; {reason}");
+        Error::from_driver(kind, message, error)
+    }
+}
+
+fn foreign_id(id: Bson) -> Error {
+    Error::corrupt(
+        id,
+        "_id",
+        "the `_id` of a bucket of this key is not the encoded key, `_`, and a second, the write was not stored: repair the bucket",
+    )
+}

@@ -1,0 +1,194 @@
+//! The removal of one item, which moves the items after it up.
+//!
+//! # Design
+//!
+//! ## Why does a transaction that lost once lock documents first?
+//!
+//! A transaction that reads the buckets of a key and then writes them conflicts with every append in between. Under
+//! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
+//! appends then wait for the transaction.
+
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::transaction::{self, lock_documents};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
+use mongodb::bson::{Bson, RawBsonRef, RawDocumentBuf};
+use mongodb::options::{FindOneOptions, FindOptions};
+
+use crate::form::chain::Chain;
+use crate::form::item_id::ItemId;
+use crate::form::token::PageToken;
+use crate::query::append::open_bucket;
+use crate::query::buckets::{buckets_beyond, by_id, only_id};
+use crate::query::item::{in_bucket, is_open_with_others, is_single, pull};
+use crate::repository::Shared;
+use crate::write::one_item::OneItem;
+
+/// The bucket of an item.
+struct Found {
+    bucket: Bson,
+    /// The number of its items, if that is stored.
+    count: Option<i64>,
+}
+
+/// The removal of an item.
+#[derive(Clone, Copy)]
+pub(crate) struct Removal<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) item: &'a OneItem,
+}
+
+impl Removal<'_> {
+    /// Removes the item. Returns whether the key had it.
+    pub(crate) async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
+        let (collection, settings) = self.shared.parts();
+        let page_size = i64::from(settings.page_size);
+        let Some(found) = self.find(session.as_deref_mut()).await? else {
+            return Ok(false);
+        };
+        if found.count.is_some_and(|count| count < page_size || page_size == 1)
+            && self.remove_from_open(&found, session.as_deref_mut()).await?
+        {
+            return Ok(true);
+        }
+        let locked = match Session::locks_keys(session.as_deref()) {
+            true => self.shared.locks.exclusive(self.item.key.text()).await,
+            false => LockedKeys::default(),
+        };
+        let context = (self, false);
+        transaction::run(
+            collection,
+            &settings.retry,
+            session,
+            locked,
+            context,
+            |session, (removal, is_again)| {
+                Box::pin(async move {
+                    if std::mem::replace(is_again, true) {
+                        removal.lock_open_bucket(session).await?;
+                    }
+                    removal.move_up(session).await
+                })
+            },
+        )
+        .await
+    }
+
+    async fn find(self, session: Option<&mut Session<'_>>) -> Result<Option<Found>> {
+        let settings = &self.shared.settings;
+        let bucket = self.item.find(self.shared, session).await?;
+        let found = |bucket: RawDocumentBuf| -> Option<Found> {
+            let count = bucket.get(settings.count.as_str()).ok().flatten();
+            Some(Found {
+                bucket: bucket.get("_id").ok()??.try_into().ok()?,
+                count: count.and_then(stored_integer),
+            })
+        };
+        Ok(bucket.and_then(found))
+    }
+
+    /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns
+    /// whether the bucket was still so.
+    async fn remove_from_open(self, found: &Found, session: Option<&mut Session<'_>>) -> Result<bool> {
+        let (collection, settings) = self.shared.parts();
+        let item = self.item;
+        let failed = |error| item.failed(self.shared, error);
+        let _locked = self.shared.lock_shared(&item.key, session.as_deref()).await;
+        if found.count == Some(1) {
+            let filter = in_bucket(settings, item.filter(settings), &found.bucket, is_single());
+            let deleted = send::delete_one(session, collection, filter, None).await;
+            return Ok(deleted.map_err(failed)?.deleted_count > 0);
+        }
+        let condition = is_open_with_others(settings);
+        let filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
+        let update = pull(settings, &item.field, &item.id);
+        let pulled = send::update_one(session, collection, filter, update, None).await;
+        Ok(pulled.map_err(failed)?.matched_count > 0)
+    }
+
+    async fn lock_open_bucket(self, session: &mut Session<'_>) -> Result<()> {
+        let filter = open_bucket(&self.shared.settings, &self.item.key);
+        lock_documents(&mut Steps::Run(Some(session)), &self.shared.collection, &filter).await
+    }
+
+    /// In a transaction: removes the item, and moves the items after it up.
+    async fn move_up(self, session: &mut Session<'_>) -> Result<bool> {
+        let Some(found) = self.find(Some(&mut *session)).await? else {
+            return Ok(false);
+        };
+        let key = &self.item.key;
+        let Some(tail) = found.bucket.as_str().and_then(|id| key.tail(id)) else {
+            return Err(Error::corrupt(
+                found.bucket,
+                "_id",
+                "the `_id` of the item's bucket is not of its key, nothing was changed: repair the bucket",
+            ));
+        };
+        let chain = load(self.shared, key, tail, session).await?;
+        let mut items = chain.items()?;
+        let is_item = |value: RawBsonRef<'_>| {
+            let id = value
+                .as_document()
+                .and_then(|item| item.get(self.item.field.as_str()).ok().flatten());
+            id.and_then(ItemId::from_stored).as_ref() == Some(&self.item.id)
+        };
+        let Some(position) = items.iter().position(|item| is_item(item.value)) else {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the id of the item is stored in a form that this crate does not write, nothing was changed: replace the item first",
+            )
+            .at(found.bucket, self.item.path.as_str()));
+        };
+        items.remove(position);
+        chain.plan(&items)?.apply(&self.shared.collection, session).await?;
+        Ok(true)
+    }
+}
+
+/// Reads the buckets from the one with this tail on, or from the open bucket on if that is before it. The rewrite may
+/// leave one page that is not full, and a key has at most one. One to three round trips.
+///
+/// # Errors
+/// [`Corrupt`](ErrorKind::Corrupt) when a document is no bucket of the key, and those of the driver.
+async fn load<'a>(shared: &'a Shared, key: &'a EncodedKey, tail: &str, session: &mut Session<'_>) -> Result<Chain<'a>> {
+    let settings = &shared.settings;
+    let chain = load_from(shared, key, tail, session).await?;
+    if chain.has_open_bucket() {
+        return Ok(chain);
+    }
+    let first = FindOneOptions::builder()
+        .sort(by_id(false))
+        .projection(only_id())
+        .build();
+    let open = send::find_one(
+        Some(&mut *session),
+        &shared.collection,
+        open_bucket(settings, key),
+        first,
+    )
+    .await?;
+    let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
+    match open.and_then(|id| key.tail(id)) {
+        Some(open) => load_from(shared, key, open, session).await,
+        None => Ok(chain),
+    }
+}
+
+async fn load_from<'a>(
+    shared: &'a Shared,
+    key: &'a EncodedKey,
+    tail: &str,
+    session: &mut Session<'_>,
+) -> Result<Chain<'a>> {
+    let token = PageToken::from_tail(tail);
+    let filter = buckets_beyond(&shared.settings, key, "$gte", &token);
+    let ascending = FindOptions::builder().sort(by_id(false)).build();
+    let mut chain = Chain::new(&shared.settings, key);
+    for document in find_all(Some(session), &shared.collection, filter, ascending).await? {
+        chain.push(document)?;
+    }
+    Ok(chain)
+}

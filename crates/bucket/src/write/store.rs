@@ -1,0 +1,244 @@
+//! Stores up to a page of items in the open bucket of a key, or in a bucket that they open.
+//!
+//! # Design
+//!
+//! ## Why are collisions retried, and never in a session of the caller?
+//!
+//! The server retries an upsert after a duplicate key by itself only where its filter is equality alone. So the client
+//! retries, with a bound. In a transaction a collision aborts the transaction, and would be met again in the next one.
+//! So the write reads a free `_id` first instead of trying one.
+
+use std::borrow::Cow;
+
+use mongo_patterns_core::action::record_attempts;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Result, send};
+use mongodb::bson::{Bson, Document};
+use mongodb::error::Error as DriverError;
+use mongodb::options::{FindOneAndUpdateOptions, Hint, UpdateOptions};
+use tracing::Span;
+
+use crate::form::id;
+use crate::form::item::Item;
+use crate::form::item_id::ItemId;
+use crate::query::append::{fill, on_insert, open_bucket_without, push};
+use crate::query::item::only_count;
+use crate::settings::IdPolicy;
+use crate::write::key_write::{Collision, KeyWrite};
+
+/// The result of a store.
+pub(crate) enum Stored {
+    New {
+        items: usize,
+        /// The `_id` of the bucket that was opened for them.
+        opened: Option<String>,
+    },
+    /// At least one of the items was stored before, and none was stored now.
+    Repeated,
+}
+
+pub(crate) struct Store<'a> {
+    pub(crate) write: KeyWrite<'a>,
+    pub(crate) span: &'a Span,
+    /// At most a page of items. As many are stored as there is room for, from the first.
+    pub(crate) items: &'a [&'a Item],
+}
+
+impl Store<'_> {
+    /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its
+    /// cost in the client.
+    pub(crate) async fn run(&self, session: Option<&mut Session<'_>>) -> Result<Stored> {
+        let settings = &self.write.shared.settings;
+        if settings.item_id.is_some() {
+            Box::pin(self.write.check_item_index()).await?;
+        }
+        if session.is_some() || settings.id_policy == IdPolicy::Monotonic {
+            return Box::pin(self.read_then_write(session)).await;
+        }
+        let base = self.write.key.id(&self.items[0].second());
+        let (suffix, attempted) = self.upsert(&base).await?;
+        match attempted {
+            Ok(stored) => {
+                record_attempts(self.span, 1);
+                Ok(stored)
+            }
+            Err(error) => Box::pin(self.retry_upsert(&base, suffix, error)).await,
+        }
+    }
+
+    /// Sends one upsert, as in the manual, with the suffix that should be free.
+    async fn upsert(&self, base: &str) -> Result<(u32, mongodb::error::Result<Stored>)> {
+        let suffixes = &self.write.shared.suffixes;
+        let suffix = suffixes.next(base);
+        let id = match suffix {
+            0 => Cow::Borrowed(base),
+            suffix => Cow::Owned(id::with_suffix(base, suffix)?),
+        };
+        let attempted = self.attempt(Some(&id), None).await;
+        if suffix > 0 && matches!(attempted, Ok(Stored::New { opened: Some(_), .. })) {
+            suffixes.raise(base, suffix + 1);
+        }
+        Ok((suffix, attempted))
+    }
+
+    /// Retries after a collision, each time with another `_id`. A bucket is opened only if there is still no open one.
+    async fn retry_upsert(&self, base: &str, mut suffix: u32, mut error: DriverError) -> Result<Stored> {
+        let KeyWrite { shared, .. } = self.write;
+        let suffixes = &shared.suffixes;
+        let mut attempts = shared.settings.retry.start();
+        let mut turn = None;
+        let mut opens_by_others = 0_u32;
+        loop {
+            let Some(collision) = self.write.collision(&error) else {
+                return Err(self.write.failed(error));
+            };
+            if self.is_repeated(&collision).await? {
+                record_attempts(self.span, attempts.made());
+                return Ok(Stored::Repeated);
+            }
+            match collision {
+                Collision::Id => {
+                    let next = suffixes.raise(base, suffix + 1);
+                    if turn.is_none() {
+                        turn = Some(suffixes.take_turns(base).await);
+                    } else if next == suffix + 1 {
+                        // Another process took it, and it can have taken any number of them.
+                        suffixes.raise(base, self.write.free_suffix(&self.items[0].second()).await?);
+                    }
+                }
+                Collision::Open => {
+                    opens_by_others += 1;
+                    self.write.check_open_bucket(opens_by_others).await?;
+                }
+                Collision::Item => {}
+            }
+            attempts.next(error).await?;
+            let attempted;
+            (suffix, attempted) = self.upsert(base).await?;
+            match attempted {
+                Ok(stored) => {
+                    record_attempts(self.span, attempts.made());
+                    return Ok(stored);
+                }
+                Err(failed) => error = failed,
+            }
+        }
+    }
+
+    /// Updates the open bucket. If there is none, reads the newest bucket and then upserts. For writes that must not
+    /// collide, because that would abort the caller's transaction, and for those whose `_id` depends on the newest
+    /// bucket.
+    async fn read_then_write(&self, mut session: Option<&mut Session<'_>>) -> Result<Stored> {
+        if session.is_some() && self.is_stored(session.as_deref_mut()).await? {
+            return Ok(Stored::Repeated);
+        }
+        let mut attempts = self.write.shared.settings.retry.start();
+        let mut opens_by_others = 0_u32;
+        loop {
+            let attempted = match self.attempt(None, session.as_deref_mut()).await {
+                Ok(Stored::New { items: 0, .. }) => {
+                    if session.is_none() && self.is_stored(None).await? {
+                        return Ok(Stored::Repeated);
+                    }
+                    let second = &self.items[0].second();
+                    let tail = self.write.free_tail(second, session.as_deref_mut()).await?;
+                    let id = self.write.key.id(&tail);
+                    self.attempt(Some(&id), session.as_deref_mut()).await
+                }
+                other => other,
+            };
+            let error = match attempted {
+                Ok(stored) => {
+                    record_attempts(self.span, attempts.made());
+                    return Ok(stored);
+                }
+                Err(error) => error,
+            };
+            match self.write.collision(&error) {
+                Some(collision) if session.is_none() => {
+                    if self.is_repeated(&collision).await? {
+                        return Ok(Stored::Repeated);
+                    }
+                }
+                _ => return Err(self.write.failed(error)),
+            }
+            opens_by_others += 1;
+            self.write.check_open_bucket(opens_by_others).await?;
+            attempts.next(error).await?;
+        }
+    }
+
+    /// Returns whether the collision is that of an item that is stored already. The filter does not match an open
+    /// bucket that has the item, so the upsert fails as one that met another writer at a full bucket.
+    async fn is_repeated(&self, collision: &Collision) -> Result<bool> {
+        match (collision, self.items) {
+            (Collision::Item, [_]) => Ok(true),
+            _ => self.is_stored(None).await,
+        }
+    }
+
+    async fn is_stored(&self, session: Option<&mut Session<'_>>) -> Result<bool> {
+        Ok(!self.write.stored_ids(&self.ids(), session).await?.is_empty())
+    }
+
+    /// Returns the ids of the items, if the settings have a field for them.
+    fn ids(&self) -> Vec<&ItemId> {
+        self.items.iter().filter_map(|item| item.id.as_ref()).collect()
+    }
+
+    /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when
+    /// the unique index is missing.
+    async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> mongodb::error::Result<Stored> {
+        let KeyWrite { shared, key } = self.write;
+        let settings = &shared.settings;
+        let filter = open_bucket_without(settings, key, &self.ids());
+        let hint = Hint::Name(settings.open_index.clone());
+        if let [item] = self.items {
+            let mut update = push(settings, item.to_bson()?);
+            if let Some(id) = id {
+                update.insert("$setOnInsert", on_insert(settings, key, id));
+            }
+            let options = UpdateOptions::builder().hint(hint).upsert(id.map(|_| true)).build();
+            let result = send::update_one(session, &shared.collection, filter, update, options).await?;
+            let opened = result.upserted_id.and(id).map(str::to_owned);
+            let items = usize::from(result.matched_count > 0 || opened.is_some());
+            return Ok(Stored::New { items, opened });
+        }
+        Box::pin(self.fill(filter, hint, id, session)).await
+    }
+
+    /// Stores as many of several items as there is room for.
+    async fn fill(
+        &self,
+        filter: Document,
+        hint: Hint,
+        id: Option<&str>,
+        session: Option<&mut Session<'_>>,
+    ) -> mongodb::error::Result<Stored> {
+        let KeyWrite { shared, key } = self.write;
+        let (collection, settings) = shared.parts();
+        let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
+        let pipeline = fill(settings, key, id, items?);
+        let options = FindOneAndUpdateOptions::builder()
+            .projection(only_count(settings))
+            .hint(hint)
+            .upsert(id.map(|_| true))
+            .build();
+        let offered = self.items.len();
+        let before = send::find_one_and_update(session, collection, filter, pipeline.to_vec(), options).await?;
+        let Some(before) = before else {
+            return Ok(Stored::New {
+                items: if id.is_some() { offered } else { 0 },
+                opened: id.map(str::to_owned),
+            });
+        };
+        let count = before.get(settings.count.as_str()).ok().flatten();
+        let count = count.and_then(stored_integer).unwrap_or(0);
+        let room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
+        Ok(Stored::New {
+            items: room.min(offered),
+            opened: None,
+        })
+    }
+}
