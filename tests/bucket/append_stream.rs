@@ -236,7 +236,7 @@ async fn the_error_of_an_invalid_item_names_its_key() {
     .await;
 }
 
-/// The error of an invalid item has the number of stored items, so that the rest can be sent again.
+/// The error of an invalid item has the number of stored items, so that the caller can retry the rest.
 #[tokio::test]
 async fn the_error_of_an_invalid_item_has_the_number_of_stored_items() {
     testkit::run(async |db| {

@@ -148,7 +148,7 @@ impl History {
         true
     }
 
-    /// Compares the stored buckets with the model, page by page. Adopts the ids of new pages.
+    /// Compares the stored buckets with the model, page by page. Takes over the ids of new pages.
     async fn compare(&mut self, db: &TestDatabase, key: u32, policy: IdPolicy) {
         let collection = plain(db);
         let find = collection.find(doc! { "customerId": key }).sort(doc! { "_id": 1 });

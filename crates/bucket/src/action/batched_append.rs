@@ -41,7 +41,7 @@ impl<K: Key, T: Serialize> BatchingWriter<K, T> {
     /// that [`append_many`](BucketRepository::append_many) describes.
     ///
     /// When it returns, the item is stored once, as by [`append`](BucketRepository::append). An item that cannot be
-    /// stored fails alone: the other items of its batch are sent again without it.
+    /// stored fails alone: the other items of its batch are retried without it.
     ///
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;

@@ -130,7 +130,7 @@ const ITEMS_NOT_ARRAY: &str = "the items of a bucket are not an array: repair th
 /// Returns the number of items of a bucket, of which the server sent only that number.
 ///
 /// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when they are no array, or not consistent with the count.
+/// [`Corrupt`](ErrorKind::Corrupt) when they are not an array, or not consistent with the count.
 pub(crate) fn read_size(settings: &Settings, document: &RawDocument, part: Part) -> Result<usize> {
     let field = settings.items.as_str();
     let size = stored_size(document, field).ok_or_else(|| corrupt(document, field, ITEMS_NOT_ARRAY))?;

@@ -47,7 +47,7 @@ pub(crate) struct ItemReader<'a, T> {
     /// The bounds of the pages that are still to be read.
     lower: Bound,
     upper: Bound,
-    /// Newest first, the range reaches to `lower` at least, and a search must find how far it continues.
+    /// Newest first, the range reaches to `lower` at least, and a search must find its end.
     continues_below: bool,
     started: bool,
     ended: bool,

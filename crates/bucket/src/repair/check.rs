@@ -84,7 +84,7 @@ pub(crate) struct Summary {
     pub(crate) id: Bson,
     pub(crate) identity: Identity,
     count: Option<i64>,
-    /// The number of its items. `None` when they are no array.
+    /// The number of its items. `None` when they are not an array.
     pub(crate) items: Option<u64>,
     /// The number of items that are `null`.
     nulls: u64,

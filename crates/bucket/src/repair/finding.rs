@@ -31,7 +31,7 @@ pub enum Problem {
     KeyType,
     /// The `_id` and the key field contain different keys.
     KeyMismatch,
-    /// The items are missing, or no array.
+    /// The items are missing, or not an array.
     ItemsNotArray,
     /// The count is not the number of items.
     Count {
@@ -114,7 +114,7 @@ impl fmt::Display for Problem {
             Self::KeyMismatch => f.write_str(
                 "the `_id` and the key field have different keys: find out whose items they are, and correct one by hand",
             ),
-            Self::ItemsNotArray => f.write_str("the items are missing, or no array: correct them by hand"),
+            Self::ItemsNotArray => f.write_str("the items are missing, or not an array: correct them by hand"),
             Self::Count {
                 count: Some(count),
                 items,
@@ -164,7 +164,7 @@ pub enum Unrepaired {
     /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one. Nothing
     /// of the key was changed.
     AmbiguousKey,
-    /// The items of a bucket are no array. Nothing of the key was changed.
+    /// The items of a bucket are not an array. Nothing of the key was changed.
     ItemsNotArray,
     /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and
     /// its first item has no time. Nothing of the key was changed.
@@ -187,7 +187,7 @@ impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AmbiguousKey => "the key of the items is ambiguous: set the key field of the bucket that belongs to another key, or its `_id`, by hand",
-            Self::ItemsNotArray => "the items of a bucket are no array: correct them by hand",
+            Self::ItemsNotArray => "the items of a bucket are not an array: correct them by hand",
             Self::UnknownPosition => "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
             Self::ItemsDiffer => "different items have the same id: change an id, or remove an item, by hand",
             Self::NoItemId => "items have no valid id: give them one by hand",

@@ -4,7 +4,7 @@
 //!
 //! ## Why are the items before an invalid one stored?
 //!
-//! One number then describes what is stored, for all keys: the position of the invalid item.
+//! One number then describes the stored items of all keys: the position of the invalid item.
 
 use std::pin::{Pin, pin};
 
