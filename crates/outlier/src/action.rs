@@ -18,7 +18,7 @@ mod remove;
 mod repair;
 mod verify;
 
-pub use crate::planned::CommandStream;
+pub use crate::migrate::existing::CommandStream;
 pub use analyze::Analyze;
 pub use contains::Contains;
 pub use count::{Count, Counts};

@@ -5,7 +5,7 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use mongodb::options::Acknowledgment;
 
-use crate::OutlierRepository;
+use crate::repository::OutlierRepository;
 use crate::settings::{self, Settings};
 
 /// Builds an [`OutlierRepository`]: names, threshold and cap.

@@ -5,10 +5,10 @@ use mongo_patterns_core::fuzzing::documents;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use serde::Deserialize;
 
-use crate::check::{Extra, Look, Main, check};
-use crate::mend::{Stored, mend};
-use crate::read::{decode_elements, decode_main, is_flagged, whole};
-use crate::same::form;
+use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
+use crate::form::equality::form;
+use crate::repair::check::{Extra, Look, Main, check};
+use crate::repair::fix::{Stored, mend};
 use crate::settings::Settings;
 
 /// A document type as services have them.

@@ -165,37 +165,25 @@
 //! Shard the documents by `_id` and the extras by the parent field. Every read and write has both by equality.
 
 pub mod action;
-mod analysis;
 mod builder;
-mod check;
-mod extras;
-mod finding;
+mod form;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod layout;
-mod mend;
-mod mend_query;
-mod open;
-mod planned;
+mod migrate;
 mod query;
-mod read;
+mod repair;
 mod repository;
-mod rewrite;
-mod same;
-mod scan;
-mod sent_again;
+mod results;
 mod settings;
-mod steps;
-mod store;
-mod validator;
+mod write;
 
 pub use action::{
     Counts, Deleted, Inserted, MigratedExisting, Pushed, PushedMany, Rebalanced, Removed, Repaired, Unrepaired,
 };
-pub use analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};
 pub use builder::OutlierRepositoryBuilder;
-pub use finding::{Finding, FoundIn, Problem};
+pub use form::document::StoredDocument;
 pub use mongo_patterns_core::Progress;
-pub use read::StoredDocument;
+pub use repair::finding::{Finding, FoundIn, Problem};
 pub use repository::OutlierRepository;
+pub use results::analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};

@@ -1,5 +1,8 @@
 //! The filters and updates, as pure functions.
 
+pub(crate) mod analysis;
+pub(crate) mod repair;
+
 use mongo_patterns_core::array::{filled, stored};
 use mongodb::bson::{Bson, Document, doc};
 

@@ -10,8 +10,9 @@ use mongo_patterns_core::key_locks::KeyLocks;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
+use crate::builder::OutlierRepositoryBuilder;
+use crate::form::validator;
 use crate::settings::Settings;
-use crate::{OutlierRepositoryBuilder, validator};
 
 /// A collection of documents with an array each, and a second one for what is beyond the threshold.
 ///

@@ -3,8 +3,9 @@ use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::RawDocumentBuf;
 
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::{Analysis, OutlierRepository};
+use crate::results::analysis::Analysis;
 
 /// A row for each length is some 100 bytes, so that nearly always all are in the first reply.
 const ROWS: u32 = 1_000_000;

@@ -7,9 +7,10 @@ use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOneOptions;
 use serde::Serialize;
 
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::store::{is_true, not_found};
-use crate::{OutlierRepository, query};
+use crate::write::push::{is_true, not_found};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Whether the list of a document has an element that is equal to this one, as MongoDB compares values.

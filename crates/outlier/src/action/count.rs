@@ -5,9 +5,10 @@ use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use mongodb::options::FindOneOptions;
 
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::store::{integer, is_true, not_found};
-use crate::{OutlierRepository, query};
+use crate::write::push::{integer, is_true, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
     /// How many elements a document has.

@@ -5,9 +5,10 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOneAndDeleteOptions;
 
-use crate::read::is_flagged;
+use crate::form::document::is_flagged;
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::{OutlierRepository, query};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its extras.

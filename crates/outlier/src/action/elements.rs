@@ -12,11 +12,12 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
 use serde::de::DeserializeOwned;
 
-use crate::read::{decode_elements, elements_of, is_flagged};
+use crate::form::document::{decode_elements, elements_of, is_flagged};
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::store::{integer, not_found};
-use crate::{OutlierRepository, query};
+use crate::write::push::{integer, not_found};
 
 impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// The elements of a document, in order: those of its array, then those of its extras. Awaited it gives a `Vec`, and

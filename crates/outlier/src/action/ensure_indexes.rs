@@ -6,7 +6,7 @@ use mongo_patterns_core::index::EnsuredIndexes;
 use mongo_patterns_core::session::Session;
 use mongodb::ClientSession;
 
-use crate::OutlierRepository;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
 
 impl<D, E> OutlierRepository<D, E> {

@@ -7,9 +7,10 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
-use crate::read::{StoredDocument, decode_main, is_flagged};
+use crate::form::document::{StoredDocument, decode_main, is_flagged};
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::{OutlierRepository, query};
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// A document with up to a threshold of its elements, and whether there are more. `None` when there is no such

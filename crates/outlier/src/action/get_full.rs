@@ -10,9 +10,10 @@ use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use super::get::find_main;
-use crate::read::{decode_main, elements_of, is_flagged, whole};
+use crate::form::document::{decode_main, elements_of, is_flagged, whole};
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::{OutlierRepository, query};
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// A document with all its elements in its array, in order. `None` when there is no such document.

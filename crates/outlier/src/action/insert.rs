@@ -11,12 +11,14 @@ use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
 use mongodb::{ClientSession, Collection};
 use serde::Serialize;
 
-use crate::extras::extras_documents;
-use crate::read::elements_of;
+use crate::form::document::elements_of;
+use crate::form::equality as same;
+use crate::form::overflow::extras_documents;
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::{OutlierRepository, query, same};
+use crate::write::push::Store;
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Inserts a document. One with more elements than the threshold is split: the first ones stay in its array, the

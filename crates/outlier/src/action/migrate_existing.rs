@@ -8,11 +8,11 @@ use mongo_patterns_core::{Error, Progress, Result};
 
 use super::rebalance::refused;
 use super::verify::until_error;
-use crate::OutlierRepository;
-use crate::planned::{CommandStream, adopting};
+use crate::migrate::existing::{CommandStream, adopting};
+use crate::repair::rewrite::{Work, rewrite};
+use crate::repair::scan::looks_told;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::rewrite::{Work, rewrite};
-use crate::scan::looks_told;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Brings all documents of a live collection into the form of the repository: arrays over the threshold are split,

@@ -7,10 +7,11 @@ use mongodb::ClientSession;
 use mongodb::bson::Bson;
 use serde::Serialize;
 
+use crate::form::equality as same;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::{OutlierRepository, same};
+use crate::write::push::Store;
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds an element to the list of a document: to its array, or, past the threshold, to its extras.

@@ -7,9 +7,10 @@ use mongodb::ClientSession;
 use serde::Serialize;
 
 use super::push::refuse_unique;
+use crate::form::equality as same;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::store::Store;
-use crate::{OutlierRepository, same};
+use crate::write::push::Store;
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Adds elements to the list of a document, in order: to its array, then to its extras.

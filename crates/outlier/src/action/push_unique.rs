@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Pushed;
 use super::push::push;
-use crate::OutlierRepository;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
 
 impl<D, E: Serialize> OutlierRepository<D, E> {

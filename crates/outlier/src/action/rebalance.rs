@@ -4,11 +4,11 @@ use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
-use crate::OutlierRepository;
-use crate::mend::{Mending, Unrepaired};
+use crate::repair::fix::{Mending, Unrepaired};
+use crate::repair::rewrite::rewrite;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::rewrite::rewrite;
-use crate::store::not_found;
+use crate::write::push::not_found;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Puts the elements of a document where they belong, after [removals](Self::remove): its array is filled from the

@@ -10,10 +10,11 @@ use mongodb::options::FindOneAndUpdateOptions;
 use serde::Serialize;
 
 use super::contains::{check_compared, contains};
+use crate::query;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::sent_again::{projected, stored_or_not};
-use crate::store::{is_true, not_found};
-use crate::{OutlierRepository, query};
+use crate::write::push::{is_true, not_found};
+use crate::write::retried::{projected, stored_or_not};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Removes every element that is equal to this one, as MongoDB compares values, from the list of a document, and

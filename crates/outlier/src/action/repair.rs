@@ -9,15 +9,17 @@ use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Progress, Result
 use mongodb::bson::Bson;
 
 use super::verify::{suspects, until_error};
-use crate::check::Look;
-use crate::mend::Mending;
+use crate::repair::check;
+use crate::repair::check::Look;
+use crate::repair::finding::Finding;
+use crate::repair::fix::Mending;
+use crate::repair::rewrite::{Work, rewrite};
+use crate::repair::scan::confirm;
+use crate::repair::standalone::mend_in_steps;
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::rewrite::{Work, rewrite};
-use crate::scan::confirm;
-use crate::steps::mend_in_steps;
-use crate::{Finding, OutlierRepository, check};
 
-pub use crate::mend::Unrepaired;
+pub use crate::repair::fix::Unrepaired;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Mends what [`verify`](Self::verify) finds, document by document, and loses no element. The stream says what was

@@ -8,9 +8,11 @@ use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::{DocumentId, Error, IntoId, Progress, Result};
 
+use crate::repair::check;
+use crate::repair::finding::Finding;
+use crate::repair::scan::{Looks, confirm, look_closely, looks_told};
+use crate::repository::OutlierRepository;
 use crate::repository::Shared;
-use crate::scan::{Looks, confirm, look_closely, looks_told};
-use crate::{Finding, OutlierRepository, check};
 
 /// How many documents are looked at again at a time.
 const AT_A_TIME: usize = 16;

@@ -6,13 +6,13 @@ use crate::query;
 use crate::settings::Settings;
 
 /// The length of what is no array.
-pub(super) const NO_ARRAY: i64 = -1;
+pub(crate) const NO_ARRAY: i64 = -1;
 
 /// What a document and an array have beside the elements: `{ a: [] }` has so many bytes.
 const EMPTY_BYTES: i32 = 13;
 
 /// One row for each length, in order: of all documents, with their extras from the collection of this name.
-pub(super) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
+pub(crate) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
     let extras = settings.extras.as_str();
     let of_extras = doc! { "$project": {
         "_id": 0,
@@ -51,7 +51,7 @@ pub(super) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
 }
 
 /// The same of some documents, taken at random.
-pub(super) fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document> {
+pub(crate) fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document> {
     let extras = settings.extras.as_str();
     let of_extras = [
         doc! { "$match": { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } } },

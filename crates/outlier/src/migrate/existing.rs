@@ -11,11 +11,12 @@ use mongo_patterns_core::{PlannedCommand, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-use crate::mend::Mending;
+use crate::query;
+use crate::query::repair as mend_query;
+use crate::repair::fix::Mending;
+use crate::repair::rewrite::Work;
+use crate::repair::scan::{looks, names};
 use crate::repository::Shared;
-use crate::rewrite::Work;
-use crate::scan::{looks, names};
-use crate::{mend_query, query};
 
 /// A stream of commands; made by [`MigrateExisting::plan`](crate::action::MigrateExisting::plan).
 pub type CommandStream<'a> = Pin<Box<dyn Stream<Item = Result<PlannedCommand>> + Send + 'a>>;

@@ -13,10 +13,12 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::check::{Look, check, confirmed};
-use crate::mend_query::Names;
+use crate::query;
+use crate::query::repair as mend_query;
+use crate::query::repair::Names;
+use crate::repair::check::{Look, check, confirmed};
+use crate::repair::finding::Finding;
 use crate::repository::Shared;
-use crate::{Finding, mend_query, query};
 
 /// What a writer of another process needs between two of its commands, when all is well.
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::settings::Settings;
-use crate::store::is_true;
+use crate::write::push::is_true;
 
 /// A main document, without its extras.
 ///

@@ -10,10 +10,10 @@ use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transacti
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 
-use crate::extras::extras_documents;
+use crate::form::overflow::extras_documents;
 use crate::query;
 use crate::repository::Shared;
-use crate::store::{Store, not_found};
+use crate::write::push::{Store, not_found};
 
 /// A field that the main document has for a moment, within the transaction. To set a flag that is set is no write, and
 /// would not conflict with a rebalance that takes it away.

@@ -10,12 +10,13 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::{CString, RawArrayBuf};
 use mongodb::bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
 
-use crate::check::{Extra, Flag, Look, Main, check};
-use crate::layout::lay_out;
-use crate::mend_query::{Kept, array_of};
-use crate::read::id_of;
+use crate::form::document::id_of;
+use crate::form::equality as same;
+use crate::form::layout::lay_out;
+use crate::query::repair::{Kept, array_of};
+use crate::repair::check::{Extra, Flag, Look, Main, check};
+use crate::repair::finding::Finding;
 use crate::settings::Settings;
-use crate::{Finding, same};
 
 /// MongoDB's limit of a document.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -73,7 +74,7 @@ impl fmt::Display for Unrepaired {
 /// What is stored of a document.
 #[derive(Default)]
 pub(crate) struct Stored {
-    /// What [`main_parts`](crate::mend_query::main_parts) projects.
+    /// What [`main_parts`](crate::query::repair::main_parts) projects.
     pub(crate) main: Option<RawDocumentBuf>,
     pub(crate) extras: Vec<RawDocumentBuf>,
 }

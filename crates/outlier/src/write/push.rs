@@ -13,12 +13,12 @@ use mongodb::options::{
 };
 use tokio::sync::RwLockReadGuard;
 
-use crate::extras::{DOCUMENT_BYTES, extras_documents, next_place, within};
-use crate::open::{Opened, hold_and_flag};
+use crate::form::document::id_of;
+use crate::form::overflow::{DOCUMENT_BYTES, extras_documents, next_place, within};
 use crate::query;
-use crate::read::id_of;
 use crate::repository::Shared;
-use crate::sent_again::{projected, stored_or_not};
+use crate::write::open::{Opened, hold_and_flag};
+use crate::write::retried::{projected, stored_or_not};
 
 /// The server's code for an array expression on what is no array.
 const NO_ARRAY: i32 = 28664;

@@ -4,10 +4,13 @@ use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::{Result, document_id};
 use mongodb::bson::{Bson, doc};
 
-use crate::mend::Unrepaired;
+use crate::query;
+use crate::query::repair as mend_query;
+use crate::repair::finding::Finding;
+use crate::repair::finding::Problem;
+use crate::repair::fix::Unrepaired;
+use crate::repair::rewrite::flag_if_extras;
 use crate::repository::Shared;
-use crate::rewrite::flag_if_extras;
-use crate::{Finding, Problem, mend_query, query};
 
 /// What was done.
 #[derive(Default)]

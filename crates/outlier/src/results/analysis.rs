@@ -1,10 +1,9 @@
 //! How the lengths of the lists of a collection are spread.
 
-mod pipeline;
-
 use mongo_patterns_core::key::stored_integer;
 use mongodb::bson::{Bson, Document, RawDocument};
 
+use crate::query::analysis as pipeline;
 use crate::settings::Settings;
 
 /// The percentiles that are looked at, in percent.

@@ -20,12 +20,13 @@ use mongodb::bson::raw::CString;
 use mongodb::bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, cstr, doc};
 use mongodb::options::{FindOneAndUpdateOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::check::check;
-use crate::mend::{Mending, Stored, mend};
-use crate::read::id_of;
+use crate::form::document::id_of;
+use crate::query;
+use crate::query::repair as mend_query;
+use crate::repair::check::check;
+use crate::repair::fix::{Mending, Stored, mend};
+use crate::repair::scan::{look_at, of_primary};
 use crate::repository::Shared;
-use crate::scan::{look_at, of_primary};
-use crate::{mend_query, query};
 
 /// A field that an extras document has for a moment, within a transaction.
 const HELD: &str = "mongo_patterns_held";

@@ -5,10 +5,12 @@ use std::mem::discriminant;
 use mongo_patterns_core::key::stored_integer;
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
-use crate::read::id_of;
+use crate::form::document::id_of;
+use crate::repair::finding::Finding;
+use crate::repair::finding::FoundIn;
+use crate::repair::finding::Problem;
 use crate::settings::Settings;
-use crate::store::is_true;
-use crate::{Finding, FoundIn, Problem};
+use crate::write::push::is_true;
 
 /// A main document and its extras as far as they are checked.
 pub(crate) struct Look {
@@ -47,7 +49,7 @@ pub(crate) struct Extra {
 }
 
 impl Main {
-    /// From what [`mend_query::main_sizes`](crate::mend_query::main_sizes) projects.
+    /// From what [`mend_query::main_sizes`](crate::query::repair::main_sizes) projects.
     fn of_row(row: &RawDocument) -> Self {
         Self {
             elements: row.get("size").ok().flatten().and_then(number),
@@ -56,7 +58,7 @@ impl Main {
         }
     }
 
-    /// From what [`mend_query::main_parts`](crate::mend_query::main_parts) projects.
+    /// From what [`mend_query::main_parts`](crate::query::repair::main_parts) projects.
     pub(crate) fn of_parts(parts: &RawDocument) -> Self {
         Self {
             elements: length(parts.get("array").ok().flatten()),
@@ -77,7 +79,7 @@ impl Flag {
 }
 
 impl Extra {
-    /// From what [`mend_query::extras_sizes`](crate::mend_query::extras_sizes) projects.
+    /// From what [`mend_query::extras_sizes`](crate::query::repair::extras_sizes) projects.
     fn of_row(row: &RawDocument) -> Self {
         let value = |field: &str| row.get(field).ok().flatten();
         Self {
@@ -122,7 +124,7 @@ fn length(value: Option<RawBsonRef<'_>>) -> Option<u64> {
 }
 
 impl Look {
-    /// From what the aggregation of [`mend_query::looks`](crate::mend_query::looks) returns.
+    /// From what the aggregation of [`mend_query::looks`](crate::query::repair::looks) returns.
     pub(crate) fn of_row(row: &RawDocument) -> Self {
         let rows = |field: &str| {
             let rows = row.get_array(field).into_iter().flatten().flatten();

@@ -1,0 +1,7 @@
+//! The stored form: documents, layout and validators. Pure.
+
+pub(crate) mod document;
+pub(crate) mod equality;
+pub(crate) mod layout;
+pub(crate) mod overflow;
+pub(crate) mod validator;

@@ -1,0 +1,3 @@
+//! What calls return.
+
+pub(crate) mod analysis;
