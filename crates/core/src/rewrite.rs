@@ -4,7 +4,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::send;
+use crate::migration::{Step, Steps};
 use crate::session::Session;
 
 /// How many documents a command deletes at most: their ids must fit into one.
@@ -36,16 +36,25 @@ impl Changes {
         })
     }
 
-    /// Writes them, in the transaction that is under way in the session. What goes away goes first, so that unique
-    /// indexes hold at every statement. Two round trips, or more for thousands of documents.
+    /// Writes them, in the transaction that is under way in the session.
+    ///
+    /// # Errors
+    /// Those of [`apply_in`](Self::apply_in).
+    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut Session<'_>) -> Result<()> {
+        self.apply_in(&mut Steps::Run(Some(session)), collection).await
+    }
+
+    /// Writes them, as steps of a transaction or of its plan. Deletes first, so that unique indexes hold at every
+    /// statement. Two round trips, or more for thousands of documents.
     ///
     /// # Errors
     /// Those of the driver: a conflict, or a duplicate key, when other writers were faster. Then the transaction must be
     /// run again.
-    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut Session<'_>) -> Result<()> {
+    pub async fn apply_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
         for (ids, filter) in self.removed.chunks(DELETED_AT_ONCE).zip(self.deletions()) {
-            let deleted = send::delete_many(Some(&mut *session), collection, filter, None).await?;
-            if deleted.deleted_count != ids.len() as u64 {
+            let deleted = Step::delete_many("delete documents that are removed or rewritten", collection, filter);
+            let deleted = steps.write(deleted).await?;
+            if deleted.is_some_and(|reply| reply.deleted != ids.len() as u64) {
                 return Err(Error::new(
                     ErrorKind::Contention,
                     "documents of the key went away meanwhile, nothing was changed: try again",
@@ -53,7 +62,8 @@ impl Changes {
             }
         }
         if !self.written.is_empty() {
-            send::insert_many(Some(session), collection, &self.written, None).await?;
+            let written = Step::insert_many("write documents", collection, self.written.clone());
+            steps.write(written).await?;
         }
         Ok(())
     }
