@@ -9,7 +9,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-pub use ensure::EnsureIndexes;
+pub use ensure::{Ensure, EnsureIndexes};
 pub use existing::{list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_commands, drop_exactly, drop_old_index, index_missing};
 
