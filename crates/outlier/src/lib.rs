@@ -172,18 +172,18 @@ mod form;
 pub mod fuzzing;
 mod migrate;
 mod query;
+mod read;
 mod repair;
 mod repository;
 mod results;
 mod settings;
 mod write;
 
-pub use action::{
-    Counts, Deleted, Inserted, MigratedExisting, Pushed, PushedMany, Rebalanced, Removed, Repaired, Unrepaired,
-};
 pub use builder::OutlierRepositoryBuilder;
-pub use form::document::StoredDocument;
-pub use mongo_patterns_core::Progress;
-pub use repair::finding::{Finding, FoundIn, Problem};
+pub use mongo_patterns_core::{Progress, Removed};
+pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
-pub use results::analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};
+pub use results::{
+    Analysis, Counts, Deleted, Inserted, LengthRange, ListLength, Longest, MigratedExisting, PERCENTILES, Pushed,
+    PushedMany, Rebalanced, StoredDocument, ThresholdEstimate,
+};

@@ -1,4 +1,4 @@
-//! Repair: finds what is wrong with stored documents, and rewrites them.
+//! Verify and repair: summaries, findings, and the rewrite of a list.
 
 pub(crate) mod check;
 pub(crate) mod finding;

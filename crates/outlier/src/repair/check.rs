@@ -1,32 +1,29 @@
-//! Finds what is wrong with a document and its extras. Pure.
+//! Checks the summary of a list. Pure.
 
 use std::mem::discriminant;
 
 use mongo_patterns_core::key::stored_integer;
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
-use crate::form::document::id_of;
-use crate::repair::finding::Finding;
-use crate::repair::finding::FoundIn;
-use crate::repair::finding::Problem;
+use crate::form::document::{id_of, is_true};
+use crate::repair::finding::{Finding, FoundIn, Problem};
 use crate::settings::Settings;
-use crate::write::push::is_true;
 
-/// A main document and its extras as far as they are checked.
-pub(crate) struct Look {
-    /// The `_id` of the main document, which may not be there.
+/// The checked properties of a main document and its overflow documents.
+pub(crate) struct Summary {
+    /// The `_id` of the main document, which may not exist.
     pub(crate) id: Bson,
     pub(crate) main: Option<Main>,
     /// In the order in which their elements are read.
-    pub(crate) extras: Vec<Extra>,
-    /// How many elements are equal to one before them, where elements are unique.
-    pub(crate) doubled: u64,
+    pub(crate) overflow: Vec<Overflow>,
+    /// Where elements are unique, the number of those that are equal to an earlier one.
+    pub(crate) duplicates: u64,
 }
 
 pub(crate) struct Main {
-    /// How many elements its array has; `None` when it is no array.
+    /// The number of elements in its array; `None` when it is not an array.
     pub(crate) elements: Option<u64>,
-    /// Whether there is null in the place of the array.
+    /// Whether the array field is null.
     pub(crate) is_null: bool,
     pub(crate) flag: Flag,
 }
@@ -39,17 +36,17 @@ pub(crate) enum Flag {
     NotBoolean,
 }
 
-pub(crate) struct Extra {
+pub(crate) struct Overflow {
     pub(crate) id: Bson,
-    /// Its place; `None` when it is missing, or no integer from 0.
+    /// The position; `None` when it is missing, or not an integer from 0.
     pub(crate) seq: Option<i64>,
     count: Option<i64>,
-    /// How many elements it has; `None` when they are no array.
+    /// The number of its elements; `None` when they are not an array.
     pub(crate) elements: Option<u64>,
 }
 
 impl Main {
-    /// From what [`mend_query::main_sizes`](crate::query::repair::main_sizes) projects.
+    /// Reads what [`query::main_summary`](crate::query::main_summary) projects.
     fn of_row(row: &RawDocument) -> Self {
         Self {
             elements: row.get("size").ok().flatten().and_then(number),
@@ -58,7 +55,7 @@ impl Main {
         }
     }
 
-    /// From what [`mend_query::main_parts`](crate::query::repair::main_parts) projects.
+    /// Reads what [`query::main_parts`](crate::query::main_parts) projects.
     pub(crate) fn of_parts(parts: &RawDocument) -> Self {
         Self {
             elements: length(parts.get("array").ok().flatten()),
@@ -78,37 +75,38 @@ impl Flag {
     }
 }
 
-impl Extra {
-    /// From what [`mend_query::extras_sizes`](crate::query::repair::extras_sizes) projects.
+impl Overflow {
+    /// Reads what [`query::overflow_summary`](crate::query::overflow_summary) projects.
     fn of_row(row: &RawDocument) -> Self {
         let value = |field: &str| row.get(field).ok().flatten();
         Self {
             id: id_of(row),
-            seq: value("seq").and_then(place),
+            seq: value("seq").and_then(position),
             count: value("count").and_then(stored_integer),
             elements: value("size").and_then(number),
         }
     }
 
-    /// From a whole extras document.
+    /// Reads a whole overflow document.
     pub(crate) fn of_document(settings: &Settings, document: &RawDocument) -> Self {
         let value = |field: &str| document.get(field).ok().flatten();
         Self {
             id: id_of(document),
-            seq: value(settings.seq.as_str()).and_then(place),
+            seq: value(settings.seq.as_str()).and_then(position),
             count: value(settings.count.as_str()).and_then(stored_integer),
             elements: length(value(settings.extras.as_str())),
         }
     }
 
-    /// Where it stands among the extras of its main document: those of the manual's form come first.
+    /// Returns the sort key among the overflow documents of a list. Those of the manual's form, without a position, come
+    /// first.
     pub(crate) fn order(&self) -> (Option<i64>, String) {
         (self.seq, self.id.to_string())
     }
 }
 
-fn place(value: RawBsonRef<'_>) -> Option<i64> {
-    stored_integer(value).filter(|place| *place >= 0)
+fn position(value: RawBsonRef<'_>) -> Option<i64> {
+    stored_integer(value).filter(|position| *position >= 0)
 }
 
 fn number(value: RawBsonRef<'_>) -> Option<u64> {
@@ -123,126 +121,134 @@ fn length(value: Option<RawBsonRef<'_>>) -> Option<u64> {
     }
 }
 
-impl Look {
-    /// From what the aggregation of [`mend_query::looks`](crate::query::repair::looks) returns.
+impl Summary {
+    /// Reads a row of [`query::summaries`](crate::query::summaries).
     pub(crate) fn of_row(row: &RawDocument) -> Self {
         let rows = |field: &str| {
             let rows = row.get_array(field).into_iter().flatten().flatten();
             rows.filter_map(RawBsonRef::as_document).collect::<Vec<_>>()
         };
-        let doubled = row.get("doubled").ok().flatten().and_then(number);
+        let duplicates = row.get("doubled").ok().flatten().and_then(number);
         Self {
-            doubled: doubled.unwrap_or(0),
+            duplicates: duplicates.unwrap_or(0),
             ..Self::of_rows(id_of(row), rows("main").first(), &rows("extras"))
         }
     }
 
-    /// From sizes and ids.
-    pub(crate) fn of_rows<R: AsRef<RawDocument>>(id: Bson, main: Option<&R>, extras: &[R]) -> Self {
-        let mut extras: Vec<Extra> = extras.iter().map(|row| Extra::of_row(row.as_ref())).collect();
-        extras.sort_by_cached_key(Extra::order);
+    /// Reads the projections of the documents.
+    pub(crate) fn of_rows<R: AsRef<RawDocument>>(id: Bson, main: Option<&R>, overflow: &[R]) -> Self {
+        let mut overflow: Vec<Overflow> = overflow.iter().map(|row| Overflow::of_row(row.as_ref())).collect();
+        overflow.sort_by_cached_key(Overflow::order);
         Self {
             id,
             main: main.map(|main| Main::of_row(main.as_ref())),
-            extras,
-            doubled: 0,
+            overflow,
+            duplicates: 0,
         }
     }
 
-    /// How many elements there are, as far as they are in arrays.
+    /// Returns the number of elements in arrays.
     pub(crate) fn elements(&self) -> u64 {
         let inline = self.main.as_ref().and_then(|main| main.elements).unwrap_or(0);
-        let of_extras = self.extras.iter().filter_map(|extra| extra.elements);
-        of_extras.fold(inline, u64::saturating_add)
+        let overflow = self.overflow.iter().filter_map(|document| document.elements);
+        overflow.fold(inline, u64::saturating_add)
     }
 
-    /// Whether nothing is to be gained by writing it anew: the array is full where there are extras, and so are all of
-    /// them but the last. What is large may not be so, and be right all the same.
-    pub(crate) fn is_in_form(&self, settings: &Settings) -> bool {
+    /// Returns whether a rewrite would change nothing: the array is full if there are overflow documents, and so are all
+    /// of them but the last. Lists with large elements can be laid out otherwise and correctly.
+    pub(crate) fn is_laid_out(&self, settings: &Settings) -> bool {
         let Some(main) = &self.main else {
-            return self.extras.is_empty();
+            return self.overflow.is_empty();
         };
         let is_short = |elements: Option<u64>, full: u32| elements.is_some_and(|elements| elements < u64::from(full));
-        let last = self.extras.len().saturating_sub(1);
-        let mut of_extras = self.extras.iter().enumerate();
+        let last = self.overflow.len().saturating_sub(1);
+        let mut overflow = self.overflow.iter().enumerate();
         check(settings, self).is_empty()
-            && (self.extras.is_empty() || !is_short(main.elements, settings.threshold))
-            && of_extras.all(|(index, extra)| {
-                extra.elements != Some(0) && (index == last || !is_short(extra.elements, settings.max_extras_elements))
+            && (self.overflow.is_empty() || !is_short(main.elements, settings.threshold))
+            && overflow.all(|(index, document)| {
+                document.elements != Some(0)
+                    && (index == last || !is_short(document.elements, settings.max_extras_elements))
             })
     }
 }
 
-/// What is wrong. An array below the threshold beside extras is right, and so are extras that are not full, as a removal
-/// leaves them.
-pub(crate) fn check(settings: &Settings, look: &Look) -> Vec<Finding> {
+/// Returns the problems of a list. A removal leaves an array below the threshold beside overflow documents, and overflow
+/// documents that are not full; both are valid.
+pub(crate) fn check(settings: &Settings, summary: &Summary) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut found = |document_id: &Bson, collection, problem| {
         findings.push(Finding {
             document_id: document_id.clone(),
             collection,
-            main_id: look.id.clone(),
+            main_id: summary.id.clone(),
             problem,
         });
     };
-    if let Some(main) = &look.main {
-        let problem = match main.elements {
-            None => Some(Problem::ArrayNotArray),
-            Some(_) if main.is_null => Some(Problem::ArrayNull),
-            Some(elements) if elements > u64::from(settings.threshold) => Some(Problem::OverThreshold { elements }),
-            Some(_) => None,
-        };
-        let extras = look.extras.len() as u64;
-        let of_flag = match main.flag {
-            Flag::NotBoolean => Some(Problem::FlagNotBoolean),
-            Flag::Set if extras == 0 => Some(Problem::FlagWithoutExtras),
-            Flag::Clear if extras > 0 => Some(Problem::ExtrasWithoutFlag { extras }),
-            Flag::Set | Flag::Clear => None,
-        };
-        let of_elements =
-            (settings.unique && look.doubled > 0).then_some(Problem::ElementDoubled { elements: look.doubled });
-        for problem in problem.into_iter().chain(of_flag).chain(of_elements) {
-            found(&look.id, FoundIn::Main, problem);
+    if let Some(main) = &summary.main {
+        for problem in check_main(settings, summary, main).into_iter().flatten() {
+            found(&summary.id, FoundIn::Main, problem);
         }
     }
     let mut next = 0;
-    for extra in &look.extras {
-        let mut problems = Vec::new();
-        if look.main.is_none() {
-            problems.push(Problem::Orphaned);
+    for document in &summary.overflow {
+        if summary.main.is_none() {
+            found(&document.id, FoundIn::Extras, Problem::Orphaned);
         }
-        match extra.seq {
-            None => problems.push(Problem::PlaceMissing),
-            Some(seq) if seq < next => problems.push(Problem::PlaceDoubled),
-            Some(seq) => {
-                if seq > next {
-                    let places = seq.abs_diff(next);
-                    problems.push(Problem::Gap { places });
-                }
-                next = seq.saturating_add(1);
-            }
-        }
-        match extra.elements {
-            None => problems.push(Problem::ElementsNotArray),
-            Some(elements) => {
-                let count = extra.count;
-                if count != i64::try_from(elements).ok() {
-                    problems.push(Problem::Count { count, elements });
-                }
-                if elements > u64::from(settings.max_extras_elements) {
-                    problems.push(Problem::OverFull { elements });
-                }
-            }
-        }
-        for problem in problems {
-            found(&extra.id, FoundIn::Extras, problem);
+        let position = check_position(document.seq, &mut next);
+        for problem in position.into_iter().chain(check_elements(settings, document)) {
+            found(&document.id, FoundIn::Extras, problem);
         }
     }
     findings
 }
 
-/// Those findings of a second look that the first one had too: others write meanwhile, and main document and extras are
-/// not seen at the same moment.
+fn check_main(settings: &Settings, summary: &Summary, main: &Main) -> [Option<Problem>; 3] {
+    let array = match main.elements {
+        None => Some(Problem::ArrayNotArray),
+        Some(_) if main.is_null => Some(Problem::ArrayNull),
+        Some(elements) if elements > u64::from(settings.threshold) => Some(Problem::OverThreshold { elements }),
+        Some(_) => None,
+    };
+    let documents = summary.overflow.len() as u64;
+    let flag = match main.flag {
+        Flag::NotBoolean => Some(Problem::FlagNotBoolean),
+        Flag::Set if documents == 0 => Some(Problem::FlagWithoutOverflow),
+        Flag::Clear if documents > 0 => Some(Problem::OverflowWithoutFlag { documents }),
+        Flag::Set | Flag::Clear => None,
+    };
+    let elements = summary.duplicates;
+    let duplicates = (settings.unique && elements > 0).then_some(Problem::DuplicateElements { elements });
+    [array, flag, duplicates]
+}
+
+/// Checks a position, where `next` is the one after the position before it.
+fn check_position(seq: Option<i64>, next: &mut i64) -> Option<Problem> {
+    let Some(seq) = seq else {
+        return Some(Problem::PositionMissing);
+    };
+    let expected = *next;
+    if seq < expected {
+        return Some(Problem::DuplicatePosition);
+    }
+    *next = seq.saturating_add(1);
+    let positions = seq.abs_diff(expected);
+    (positions > 0).then_some(Problem::Gap { positions })
+}
+
+fn check_elements(settings: &Settings, document: &Overflow) -> Vec<Problem> {
+    let Some(elements) = document.elements else {
+        return vec![Problem::ElementsNotArray];
+    };
+    let count = document.count;
+    let mismatch = count != i64::try_from(elements).ok();
+    let is_over = elements > u64::from(settings.max_extras_elements);
+    let mismatch = mismatch.then_some(Problem::CountMismatch { count, elements });
+    let is_over = is_over.then_some(Problem::OverLimit { elements });
+    mismatch.into_iter().chain(is_over).collect()
+}
+
+/// Returns the findings of a second read that the first one had too. Others write meanwhile, and main document and
+/// overflow documents are not read at the same moment.
 pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
     let same = |a: &Finding, b: &Finding| {
         a.document_id == b.document_id

@@ -1,138 +1,94 @@
-//! What can be wrong with stored documents.
+//! The findings of a verify, and what a repair did about them.
 
 use std::fmt;
 
 use mongodb::bson::Bson;
 
-/// Something that is wrong with a stored document; from [`verify`](crate::OutlierRepository::verify).
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let mut findings = books.verify().stream();
-/// while let Some(finding) = findings.try_next().await? {
-///     println!("book {}, document {}: {}", finding.main_id, finding.document_id, finding.problem);
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A violation of the pattern's invariants by a stored document; returned by
+/// [`verify`](crate::OutlierRepository::verify).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The `_id` of the document that it is about. It may hold a user value: take care where you log it.
+    /// The `_id` of the document with the problem. It may hold a user value: take care where you log it.
     pub document_id: Bson,
-    /// In which of the two collections that document is.
+    /// The collection of that document.
     pub collection: FoundIn,
-    /// The `_id` of the main document that it belongs to; of a main document its own. It may hold a user value.
+    /// The `_id` of the main document that it belongs to; for a main document, its own. It may hold a user value.
     pub main_id: Bson,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
 /// One of the two collections of a repository.
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_outlier::{FoundIn, OutlierRepository};
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let mut findings = books.verify().stream();
-/// while let Some(finding) = findings.try_next().await? {
-///     let collection = match finding.collection {
-///         FoundIn::Main => books.collection(),
-///         _ => books.extras_collection(),
-///     };
-///     println!("{}", collection.namespace());
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FoundIn {
-    /// That of the main documents.
+    /// The collection of the main documents.
     Main,
-    /// That of the extras.
+    /// The collection of the overflow documents.
     Extras,
 }
 
-/// What is wrong with a document. Its text says what to do, and holds no user value.
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_outlier::{OutlierRepository, Problem};
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let mut findings = books.verify().stream();
-/// while let Some(finding) = findings.try_next().await? {
-///     if let Problem::OverThreshold { elements } = finding.problem {
-///         println!("{elements} customers in one book");
-///     }
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A problem of a stored document. Its text says what to do, and has no user values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
     /// The array has more elements than the threshold.
     OverThreshold {
-        /// How many.
+        /// The number of elements.
         elements: u64,
     },
-    /// The array field of the main document is no array. A missing one is an empty array.
+    /// The array field of the main document is not an array. A missing one is an empty array.
     ArrayNotArray,
-    /// There is null in the place of the array. Calls take it for an empty array, but a document type with a list cannot
-    /// read it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
+    /// The array field of the main document is null. Calls read it as an empty array, but a document type with a list
+    /// cannot decode it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
     ArrayNull,
-    /// Elements are unique, and some are equal to another one of the same list, in the array or in the extras.
+    /// Elements are unique, and some are equal to an earlier one of the same list, in the array or in overflow documents.
     /// [`repair`](crate::OutlierRepository::repair) keeps the first of them.
-    ElementDoubled {
-        /// How many elements are equal to one before them.
+    DuplicateElements {
+        /// The number of elements that are equal to an earlier one.
         elements: u64,
     },
-    /// The flag is no boolean: only `true` is taken for a flag.
+    /// The flag is not a boolean. Only `true` counts as a flag.
     FlagNotBoolean,
-    /// The flag is set, and there are no extras. It reads correctly.
-    FlagWithoutExtras,
-    /// There are extras, and the flag is not set: their elements are not read.
-    ExtrasWithoutFlag {
-        /// How many extras documents there are.
-        extras: u64,
+    /// The flag is set, and there are no overflow documents. Reads are correct.
+    FlagWithoutOverflow,
+    /// There are overflow documents, and the flag is not set. Their elements are not read.
+    OverflowWithoutFlag {
+        /// The number of overflow documents.
+        documents: u64,
     },
-    /// The extras belong to no document.
+    /// The overflow document belongs to no main document.
     Orphaned,
-    /// The place of the extras document is missing, or no integer from 0. The manual's form has none.
-    PlaceMissing,
-    /// Another extras document of the same main document has the same place.
-    PlaceDoubled,
-    /// There are no extras at the places before this one. A document was deleted past the repository, or a push of
-    /// another process met a rebalance, by which no element is lost.
+    /// The position of the overflow document is missing, or not an integer from 0. The manual's form has none.
+    PositionMissing,
+    /// Another overflow document of the same main document has the same position.
+    DuplicatePosition,
+    /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push of
+    /// another process coincided with a rebalance, which loses no element.
     Gap {
-        /// How many places are empty.
-        places: u64,
+        /// The number of empty positions.
+        positions: u64,
     },
-    /// The count is not the number of elements. The manual's form has none.
-    Count {
-        /// The count; `None` when it is missing, or no integer.
+    /// The count of the overflow document is not the number of its elements. The manual's form has no count.
+    CountMismatch {
+        /// The count; `None` when it is missing, or not an integer.
         count: Option<i64>,
-        /// How many elements there are.
+        /// The number of elements.
         elements: u64,
     },
-    /// There are more elements than the cap.
-    OverFull {
-        /// How many.
+    /// The overflow document has more elements than its bound.
+    OverLimit {
+        /// The number of elements.
         elements: u64,
     },
-    /// The elements of the extras document are no array. A missing one is an empty array.
+    /// The elements of the overflow document are not an array. A missing field is an empty array.
     ElementsNotArray,
 }
 
 impl Problem {
-    /// Whether it must be corrected by hand, before anything of the document can be written anew.
-    pub(crate) fn is_left(&self) -> bool {
+    /// Returns whether it must be corrected by hand, before a repair can rewrite anything of the list.
+    pub(crate) fn needs_hand(&self) -> bool {
         matches!(self, Self::ArrayNotArray | Self::ElementsNotArray)
     }
 }
@@ -143,33 +99,97 @@ impl fmt::Display for Problem {
             Self::OverThreshold { elements } => {
                 write!(f, "the array has {elements} elements, more than the threshold: repair it")
             }
-            Self::ArrayNotArray => f.write_str("the array field is no array: correct it by hand"),
-            Self::ArrayNull => f.write_str("the array field is null, which a list cannot be read from: repair it"),
-            Self::ElementDoubled { elements } => {
-                write!(f, "{elements} elements are equal to another one of the list, and elements are unique: repair it")
-            }
-            Self::FlagNotBoolean => f.write_str("the flag is no boolean: repair it"),
-            Self::FlagWithoutExtras => f.write_str("the flag is set, and there are no extras: repair it"),
-            Self::ExtrasWithoutFlag { extras } => write!(
+            Self::ArrayNotArray => f.write_str("the array field is not an array: correct it by hand"),
+            Self::ArrayNull => f.write_str("the array field is null, which does not decode as a list: repair it"),
+            Self::DuplicateElements { elements } => write!(
                 f,
-                "there are {extras} extras documents and no flag, so their elements are not read: repair it"
+                "{elements} elements are equal to an earlier one of the list, and elements are unique: repair it"
+            ),
+            Self::FlagNotBoolean => f.write_str("the flag is not a boolean: repair it"),
+            Self::FlagWithoutOverflow => {
+                f.write_str("the flag is set, and there are no overflow documents: repair it")
+            }
+            Self::OverflowWithoutFlag { documents } => write!(
+                f,
+                "there are {documents} overflow documents and no flag, so their elements are not read: repair it"
             ),
             Self::Orphaned => f.write_str(
-                "the extras belong to no document: insert it again without its array, or delete the extras by a repair that is told to",
+                "the overflow document belongs to no main document: insert that again without its array, or repair with delete_orphans()",
             ),
-            Self::PlaceMissing => f.write_str("the place of the extras document is missing or no integer from 0: repair it"),
-            Self::PlaceDoubled => f.write_str("another extras document has the same place: repair it"),
-            Self::Gap { places } => write!(f, "there are no extras at the {places} places before this one: repair it"),
-            Self::Count {
+            Self::PositionMissing => {
+                f.write_str("the position of the overflow document is missing or not an integer from 0: repair it")
+            }
+            Self::DuplicatePosition => f.write_str("another overflow document has the same position: repair it"),
+            Self::Gap { positions } => {
+                write!(f, "there are no overflow documents at the {positions} positions before this one: repair it")
+            }
+            Self::CountMismatch {
                 count: Some(count),
                 elements,
             } => write!(f, "the count is {count}, and there are {elements} elements: repair it"),
-            Self::Count { count: None, elements } => {
-                write!(f, "the count is missing or no integer, and there are {elements} elements: repair it")
+            Self::CountMismatch { count: None, elements } => {
+                write!(f, "the count is missing or not an integer, and there are {elements} elements: repair it")
             }
-            Self::OverFull { elements } => write!(f, "there are {elements} elements, more than the cap: repair it"),
-            Self::ElementsNotArray => f.write_str("the elements are no array: correct them by hand"),
+            Self::OverLimit { elements } => {
+                write!(f, "the overflow document has {elements} elements, more than its bound: repair it")
+            }
+            Self::ElementsNotArray => f.write_str("the elements are not an array: correct them by hand"),
         }
+    }
+}
+
+/// The repair of one list.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The `_id` of the main document. It may hold a user value: take care where you log it.
+    pub id: Bson,
+    /// The findings before the repair.
+    pub findings: Vec<Finding>,
+    /// Whether the main document was changed.
+    pub main_modified: bool,
+    /// The number of written overflow documents.
+    pub written: u64,
+    /// The number of deleted overflow documents. The written ones have their elements, except for orphans.
+    pub removed: u64,
+    /// Why something was not repaired.
+    pub left: Option<Unrepaired>,
+}
+
+/// Why a repair left something unchanged. Its text says what to do, and has no user values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepaired {
+    /// The overflow documents belong to no main document. They were not deleted, since they have elements.
+    Orphaned,
+    /// The array field of the main document is not an array. Nothing of the list was changed.
+    ArrayNotArray,
+    /// The elements of an overflow document are not an array. Nothing of the list was changed.
+    ElementsNotArray,
+    /// A repair would delete an overflow document with fields of your own. Nothing of the list was changed.
+    OwnFields,
+    /// An overflow document would exceed 16 MiB. Nothing of the list was changed.
+    TooLarge,
+    /// The repair needs a transaction, and a standalone server has none. What single commands can repair was repaired.
+    NeedsTransaction,
+}
+
+impl fmt::Display for Unrepaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Orphaned => {
+                "overflow documents belong to no main document: delete them with delete_orphans(), or insert that again without its array, and repair it"
+            }
+            Self::ArrayNotArray => "the array field is not an array: correct it by hand",
+            Self::ElementsNotArray => "the elements of an overflow document are not an array: correct them by hand",
+            Self::OwnFields => {
+                "an overflow document that would be deleted has fields of your own: move them to another document of the list, or remove them"
+            }
+            Self::TooLarge => "an overflow document would exceed 16 MiB: move fields of your own out of it",
+            Self::NeedsTransaction => {
+                "the repair needs a transaction, which a standalone server does not have: make it a replica set, of one node if need be"
+            }
+        })
     }
 }
 
@@ -179,13 +199,13 @@ mod tests {
 
     #[test]
     fn a_problem_says_what_to_do() {
-        let count = Problem::Count {
+        let count = Problem::CountMismatch {
             count: None,
             elements: 4,
         };
         assert_eq!(
             count.to_string(),
-            "the count is missing or no integer, and there are 4 elements: repair it"
+            "the count is missing or not an integer, and there are 4 elements: repair it"
         );
         let over = Problem::OverThreshold { elements: 51 };
         assert_eq!(

@@ -1,55 +1,67 @@
-//! Looks at documents and their extras, all of them or those of one, with a projection of what is checked.
+//! Reads the summaries of lists, of all or of one.
+//!
+//! # Design
+//!
+//! ## Why is every finding read twice more?
+//!
+//! An aggregation does not read all documents at one moment, and a push of another process can be between two commands.
+//! What a second and a third read report as well, 50 milliseconds apart, is wrong.
+//!
+//! ## Why does a verify wait for the pushes of its process?
+//!
+//! A push unlocks its document between the flag and the overflow documents, because it locks the document exclusively to
+//! open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its last,
+//! and a verify takes that one first.
 
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures::future::ready;
 use futures::stream::once;
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
-use mongodb::options::{FindOptions, ReadConcern, ReadPreference, SelectionCriteria};
+use mongo_patterns_core::send::primary;
+use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::{DocumentId, Error, Result};
+use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
+use mongodb::options::ReadConcern;
 
-use crate::query;
-use crate::query::repair as mend_query;
-use crate::query::repair::Names;
-use crate::repair::check::{Look, check, confirmed};
+use crate::query::{self, Names};
+use crate::read::primary::find;
+use crate::repair::check::{Summary, check, confirmed};
 use crate::repair::finding::Finding;
 use crate::repository::Shared;
 
-/// What a writer of another process needs between two of its commands, when all is well.
+/// The time that a writer of another process normally needs between two of its commands.
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
 
-pub(crate) type Looks<'a> = Pin<Box<dyn Stream<Item = Result<Look>> + Send + 'a>>;
+pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Send + 'a>>;
 
-/// All documents that have extras, or a flag, or an array that is not as it should be. One without a flag does not tell
-/// that it is there.
-pub(crate) fn looks(shared: &Shared) -> Looks<'_> {
+/// Reads the summaries of all lists that may need a repair or have overflow documents. A main document that cannot need
+/// a repair on its own account is not read, even if it has overflow documents.
+pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
         check_databases(shared)?;
-        let Shared { main, settings, .. } = shared;
-        let pipeline = mend_query::looks(settings, names(shared));
-        let rows = main.aggregate(pipeline).allow_disk_use(true);
+        let pipeline = query::summaries(&shared.settings, names(shared));
+        let rows = shared.main.aggregate(pipeline).allow_disk_use(true);
         let rows = rows.with_type::<RawDocumentBuf>().await?;
-        Ok::<_, Error>(rows.map_ok(|row| Look::of_row(&row)).map_err(Error::from))
+        Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
     };
     Box::pin(once(start).try_flatten())
 }
 
-/// The same, and tells how many of them were looked at, where somebody asked.
-pub(crate) fn looks_told<'a>(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Looks<'a> {
+/// Reads the same summaries, and reports their number to a progress callback.
+pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Summaries<'a> {
     let mut reporter = Reporter::new(on_progress);
     if !reporter.is_asked() {
-        return looks(shared);
+        return summaries(shared);
     }
     let start = async move {
         check_databases(shared)?;
-        let special = mend_query::seems_special(&shared.settings);
-        reporter.begin(shared.main.count_documents(special).await?);
-        Ok::<_, Error>(looks(shared).inspect_ok(move |_| reporter.advance(1)))
+        let filter = query::may_need_repair(&shared.settings);
+        reporter.begin(shared.main.count_documents(filter).await?);
+        Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
 }
@@ -61,92 +73,105 @@ pub(crate) fn names(shared: &Shared) -> Names<'_> {
     }
 }
 
-/// One document with its extras, as the primary has them now, and how many of its elements are there again where they are
-/// unique. That takes one aggregation, which two databases do not allow.
-pub(crate) async fn look_closely(shared: &Shared, id: &Bson) -> Result<Look> {
-    let Shared { main, settings, .. } = shared;
-    if !settings.unique || check_databases(shared).is_err() {
-        return look_at(shared, id, None).await;
+/// Reads the summary of one list from the primary. Where elements are unique, it has the number of duplicates. That takes
+/// an aggregation, which two databases do not allow.
+pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Result<Summary> {
+    if !shared.settings.unique || check_databases(shared).is_err() {
+        let summary = summary_in(&mut Steps::run(), shared, id).await?;
+        return Ok(summary.unwrap_or_else(|| empty(id)));
     }
-    let rows = main
-        .aggregate(mend_query::looks_of(settings, names(shared), id))
+    let rows = shared
+        .main
+        .aggregate(query::summary_of(&shared.settings, names(shared), id))
         .allow_disk_use(true)
-        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .selection_criteria(primary())
         .read_concern(ReadConcern::local())
         .with_type::<RawDocumentBuf>();
     let row = rows.await?.try_next().await?;
-    let none: [&RawDocument; 0] = [];
-    Ok(Look {
+    Ok(Summary {
         id: id.clone(),
-        ..row.map_or_else(|| Look::of_rows(id.clone(), None, &none), |row| Look::of_row(&row))
+        ..row.map_or_else(|| empty(id), |row| Summary::of_row(&row))
     })
 }
 
-/// One document with its extras, as the primary has them now.
-pub(crate) async fn look_at(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Look> {
+/// Reads the summary of one list. `None` in a plan, which only lists the reads.
+pub(crate) async fn summary_in(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<Option<Summary>> {
     let Shared {
         main,
         overflow,
         settings,
         ..
     } = shared;
-    let (of_main, sizes) = (query::by_id(id), mend_query::main_sizes(settings));
-    let of_main = of_primary(session.as_deref_mut(), main, of_main, Some(sizes)).await?;
-    let (of_extras, sizes) = (
-        mend_query::true_extras_of(settings, id),
-        mend_query::extras_sizes(settings),
-    );
-    let of_extras = of_primary(session, overflow, of_extras, Some(sizes)).await?;
-    Ok(Look::of_rows(id.clone(), of_main.first(), &of_extras))
+    let projection = Some(query::main_summary(settings));
+    let read = find(steps, "check the main document", main, query::by_id(id), projection);
+    let main = steps.read_written(read).await?;
+    let projection = Some(query::overflow_summary(settings));
+    let filter = query::true_overflow_of(settings, id);
+    let read = find(steps, "check its overflow documents", overflow, filter, projection);
+    let overflow = steps.read_written(read).await?;
+    Ok(main
+        .zip(overflow)
+        .map(|(main, overflow)| Summary::of_rows(id.clone(), main.documents.first(), &overflow.documents)))
 }
 
-/// What the primary has now, or the transaction sees.
-pub(crate) async fn of_primary(
-    session: Option<&mut Session<'_>>,
-    collection: &Collection<RawDocumentBuf>,
-    filter: Document,
-    projection: Option<Document>,
-) -> mongodb::error::Result<Vec<RawDocumentBuf>> {
-    let mut options = FindOptions::builder().projection(projection).build();
-    if session.is_none() {
-        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        options.read_concern = Some(ReadConcern::local());
-    }
-    find_all(session, collection, filter, options).await
+fn empty(id: &Bson) -> Summary {
+    let none: [&RawDocument; 0] = [];
+    Summary::of_rows(id.clone(), None, &none)
 }
 
-/// What is wrong with a document when one looks again, too, and once more somewhat later. Not while a write of this
-/// process is between two commands.
-pub(crate) async fn confirm(shared: &Shared, look: &Look) -> Result<Vec<Finding>> {
-    let mut findings = check(&shared.settings, look);
+/// Reads the summaries of lists with problems: of one list, or of all.
+pub(crate) fn suspects<'a>(
+    shared: &'a Shared,
+    id: Result<Option<DocumentId>>,
+    on_progress: Option<OnProgress<'a>>,
+) -> Summaries<'a> {
+    let summaries: Summaries<'_> = match id {
+        Ok(None) => summaries_with_progress(shared, on_progress),
+        Ok(Some(id)) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
+        Err(error) => Box::pin(once(ready(Err(error)))),
+    };
+    Box::pin(summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty())))
+}
+
+/// Returns the findings that two further reads confirm, the second of them somewhat later.
+pub(crate) async fn confirm(shared: &Shared, summary: &Summary) -> Result<Vec<Finding>> {
+    let mut findings = check(&shared.settings, summary);
     for wait in [Duration::ZERO, BETWEEN_COMMANDS] {
         if findings.is_empty() {
             break;
         }
         tokio::time::sleep(wait).await;
-        let id = document_id::text(&look.id);
-        // A push unlocks the document between its flag and its overflow documents. Two looks could each meet such a push.
-        let _pushes = shared.pushes.exclusive(&id).await;
-        let _locked = shared.locks.exclusive(&id).await;
-        let again = look_closely(shared, &look.id).await?;
-        // The first look does not tell a missing document from one without a flag.
-        let so = check(&shared.settings, &again);
-        findings = if wait.is_zero() && look.main.is_none() {
-            so
+        let _locked = shared.lock_after_pushes(&summary.id).await;
+        let again = summary_with_duplicates(shared, &summary.id).await?;
+        let found = check(&shared.settings, &again);
+        // The aggregation does not distinguish a main document without a flag from a missing one.
+        findings = if wait.is_zero() && summary.main.is_none() {
+            found
         } else {
-            confirmed(&findings, so)
+            confirmed(&findings, found)
         };
     }
     Ok(findings)
 }
 
-/// One aggregation reads both collections.
+/// Ends a stream after its first error.
+pub(crate) fn until_error<'a, T: Send + 'a>(
+    stream: impl Stream<Item = Result<T>> + Send + 'a,
+) -> Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>> {
+    let mut failed = false;
+    Box::pin(stream.take_while(move |item| {
+        let continues = !failed;
+        failed |= item.is_err();
+        ready(continues)
+    }))
+}
+
+/// Checks that one aggregation can read both collections.
 fn check_databases(shared: &Shared) -> Result<()> {
     if shared.main.namespace().db == shared.overflow.namespace().db {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Configuration,
-        "main documents and extras are in two databases, which no aggregation can read together: move them into one",
+    Err(configuration(
+        "main documents and overflow documents are in two databases, which no aggregation reads together: put them into one",
     ))
 }

@@ -1,141 +1,139 @@
-//! What can be mended without a transaction, by single commands each of which is safe on its own.
+//! Repairs a list without a transaction, by single commands each of which is safe on its own.
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::{Result, document_id};
-use mongodb::bson::{Bson, doc};
+use mongo_patterns_core::migration::Steps;
+use mongodb::bson::{Bson, Document};
+use mongodb::error::Error as DriverError;
 
 use crate::query;
-use crate::query::repair as mend_query;
-use crate::repair::finding::Finding;
-use crate::repair::finding::Problem;
-use crate::repair::fix::Unrepaired;
-use crate::repair::rewrite::flag_if_extras;
+use crate::repair::finding::{Finding, Problem, Repaired, Unrepaired};
+use crate::repair::rewrite::flag_if_overflow;
 use crate::repository::Shared;
 
-/// What was done.
-#[derive(Default)]
-pub(crate) struct Steps {
-    pub(crate) main_changed: bool,
-    /// How many extras documents were corrected.
-    pub(crate) written: u64,
-    /// How many extras documents were deleted.
-    pub(crate) removed: u64,
-    pub(crate) left: Option<Unrepaired>,
+/// The repair of one list.
+struct Repairs<'a> {
+    shared: &'a Shared,
+    id: &'a Bson,
+    delete_orphans: bool,
+    main_modified: bool,
+    written: u64,
+    removed: u64,
 }
 
-/// Mends what was found of one document, as far as that needs no transaction.
-pub(crate) async fn mend_in_steps(
+/// Repairs the findings of one list, as far as that needs no transaction.
+pub(crate) async fn repair(
     shared: &Shared,
-    main_id: &Bson,
-    findings: &[Finding],
+    id: Bson,
+    findings: Vec<Finding>,
     delete_orphans: bool,
-) -> Result<Steps> {
-    let id = document_id::text(main_id);
+) -> Result<Repaired> {
     // A push that has seen the flag unlocks the document before it opens overflow documents. Without the flag, elements
     // that other pushes add to those would be acknowledged before a reader of the flag sees them.
-    let _pushes = shared.pushes.exclusive(&id).await;
-    let _locked = shared.locks.exclusive(&id).await;
-    let mut steps = Steps::default();
+    let _locked = shared.lock_after_pushes(&id).await;
+    let mut repairs = Repairs {
+        shared,
+        id: &id,
+        delete_orphans,
+        main_modified: false,
+        written: 0,
+        removed: 0,
+    };
     let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
-    for finding in findings {
-        let left = match finding.problem {
-            Problem::Orphaned if delete_orphans => {
-                delete_orphan(shared, main_id, &finding.document_id, &mut steps).await?
+    let mut left = None;
+    for finding in &findings {
+        if is_orphaned && finding.problem != Problem::Orphaned {
+            continue;
+        }
+        let unrepaired = repairs.repair(finding).await?;
+        // What the user must do by hand comes first.
+        if matches!(left, None | Some(Unrepaired::NeedsTransaction)) {
+            left = unrepaired.or(left);
+        }
+    }
+    let (main_modified, written, removed) = (repairs.main_modified, repairs.written, repairs.removed);
+    Ok(Repaired {
+        id,
+        findings,
+        main_modified,
+        written,
+        removed,
+        left,
+    })
+}
+
+impl Repairs<'_> {
+    /// Returns why the finding is left.
+    async fn repair(&mut self, finding: &Finding) -> Result<Option<Unrepaired>> {
+        let settings = &self.shared.settings;
+        let by_id = query::by_id(self.id);
+        match finding.problem {
+            Problem::Orphaned if self.delete_orphans => self.delete_orphan(&finding.document_id).await?,
+            Problem::Orphaned => return Ok(Some(Unrepaired::Orphaned)),
+            Problem::FlagNotBoolean | Problem::FlagWithoutOverflow => {
+                self.update_main(by_id, query::clear_flag(settings)).await?;
+                // A push that set the flag first may have opened overflow documents after they were read.
+                flag_if_overflow(&mut Steps::run(), self.shared, self.id).await?;
             }
-            Problem::Orphaned => Some(Unrepaired::Orphaned),
-            _ if is_orphaned => None,
-            Problem::FlagNotBoolean | Problem::FlagWithoutExtras => {
-                steps.main_changed |= clear_flag(shared, main_id).await?;
-                None
-            }
-            Problem::ExtrasWithoutFlag { .. } => {
-                let flag = doc! { "$set": { shared.settings.flag.as_str(): true } };
-                let update = shared.main.update_one(query::by_id(main_id), flag).await?;
-                steps.main_changed |= update.modified_count > 0;
-                None
-            }
-            Problem::Count { .. } => recount(shared, main_id, &finding.document_id, &mut steps).await?,
+            Problem::OverflowWithoutFlag { .. } => self.update_main(by_id, query::set_flag(settings)).await?,
+            Problem::CountMismatch { .. } => return self.recount(&finding.document_id).await,
             Problem::ArrayNull => {
-                let array = doc! { "$set": { shared.settings.array.as_str(): [] } };
-                let with_null = mend_query::with_null(&shared.settings, main_id);
-                let update = shared.main.update_one(with_null, array).await?;
-                steps.main_changed |= update.modified_count > 0;
-                None
+                let with_null = query::with_null(settings, self.id);
+                self.update_main(with_null, query::set_empty_array(settings)).await?;
             }
-            Problem::ArrayNotArray => Some(Unrepaired::ArrayNotArray),
-            Problem::ElementsNotArray => Some(Unrepaired::ElementsNotArray),
+            Problem::ArrayNotArray => return Ok(Some(Unrepaired::ArrayNotArray)),
+            Problem::ElementsNotArray => return Ok(Some(Unrepaired::ElementsNotArray)),
             Problem::OverThreshold { .. }
-            | Problem::ElementDoubled { .. }
-            | Problem::OverFull { .. }
-            | Problem::PlaceMissing
-            | Problem::PlaceDoubled
-            | Problem::Gap { .. } => Some(Unrepaired::NeedsTransaction),
+            | Problem::DuplicateElements { .. }
+            | Problem::OverLimit { .. }
+            | Problem::PositionMissing
+            | Problem::DuplicatePosition
+            | Problem::Gap { .. } => return Ok(Some(Unrepaired::NeedsTransaction)),
+        }
+        Ok(None)
+    }
+
+    async fn update_main(&mut self, filter: Document, update: Document) -> Result<()> {
+        let updated = self.shared.main.update_one(filter, update).await?;
+        self.main_modified |= updated.modified_count > 0;
+        Ok(())
+    }
+
+    async fn recount(&mut self, document_id: &Bson) -> Result<Option<Unrepaired>> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let filter = query::overflow_one(settings, self.id, document_id);
+        match overflow.update_one(filter, query::recount(settings).to_vec()).await {
+            Ok(updated) => self.written += updated.modified_count,
+            // Elements are unique, and another overflow document has one of them.
+            Err(error) if duplicate_key(&error).is_some() => return Ok(Some(Unrepaired::NeedsTransaction)),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(None)
+    }
+
+    /// Deletes an overflow document, unless a main document was inserted or elements were pushed meanwhile.
+    async fn delete_orphan(&mut self, document_id: &Bson) -> Result<()> {
+        let Shared {
+            main,
+            overflow,
+            settings,
+            ..
+        } = self.shared;
+        let filter = query::overflow_one(settings, self.id, document_id);
+        let Some(orphan) = overflow.find_one(filter).await? else {
+            return Ok(());
         };
-        // What must be done by hand is said first.
-        steps.left = match (steps.left, left) {
-            (None | Some(Unrepaired::NeedsTransaction), Some(left)) => Some(left),
-            (left, _) => left,
+        let main = main.find_one(query::by_id(self.id)).projection(query::id_only());
+        if main.await?.is_some() {
+            return Ok(());
+        }
+        let elements: Option<Bson> = match orphan.get(settings.extras.as_str()) {
+            Ok(Some(elements)) => Some(elements.try_into().map_err(DriverError::from)?),
+            _ => None,
         };
+        // By its elements, because a push to a new document with this `_id` would fill it.
+        let unchanged = query::overflow_unchanged(settings, self.id, document_id, elements);
+        self.removed += overflow.delete_one(unchanged).await?.deleted_count;
+        Ok(())
     }
-    Ok(steps)
-}
-
-/// Removes the flag, and sets it where there are extras. A push that set the flag first, and opens extras after we
-/// looked, sets it again.
-async fn clear_flag(shared: &Shared, main_id: &Bson) -> Result<bool> {
-    let flag = doc! { "$unset": { shared.settings.flag.as_str(): 1 } };
-    let update = shared.main.update_one(query::by_id(main_id), flag).await?;
-    flag_if_extras(shared, main_id).await?;
-    Ok(update.modified_count > 0)
-}
-
-async fn recount(shared: &Shared, main_id: &Bson, document_id: &Bson, steps: &mut Steps) -> Result<Option<Unrepaired>> {
-    let Shared { overflow, settings, .. } = shared;
-    let mut filter = query::extras_of(settings, main_id);
-    filter.insert("_id", doc! { "$eq": document_id });
-    let update = overflow.update_one(filter, mend_query::recount(settings).to_vec());
-    match update.await {
-        Ok(update) => steps.written += update.modified_count,
-        // Where elements are unique, and one is in other extras, too.
-        Err(error) if duplicate_key(&error).is_some() => return Ok(Some(Unrepaired::NeedsTransaction)),
-        Err(error) => return Err(error.into()),
-    }
-    Ok(None)
-}
-
-/// Deletes an extras document, unless it got a main document, or elements, meanwhile.
-async fn delete_orphan(
-    shared: &Shared,
-    main_id: &Bson,
-    document_id: &Bson,
-    steps: &mut Steps,
-) -> Result<Option<Unrepaired>> {
-    let Shared {
-        main,
-        overflow,
-        settings,
-        ..
-    } = shared;
-    let mut filter = query::extras_of(settings, main_id);
-    filter.insert("_id", doc! { "$eq": document_id });
-    let Some(orphan) = overflow.find_one(filter.clone()).await? else {
-        return Ok(None);
-    };
-    if main
-        .find_one(query::by_id(main_id))
-        .projection(doc! { "_id": 1 })
-        .await?
-        .is_some()
-    {
-        return Ok(None);
-    }
-    let extras = settings.extras.as_str();
-    let elements: Option<Bson> = match orphan.get(extras) {
-        Ok(Some(elements)) => Some(elements.try_into().map_err(mongodb::error::Error::from)?),
-        _ => None,
-    };
-    // As it was seen: a push to a new document of this `_id` would fill it.
-    filter.insert(extras, doc! { "$eq": elements });
-    steps.removed += overflow.delete_one(filter).await?.deleted_count;
-    Ok(None)
 }

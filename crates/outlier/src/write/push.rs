@@ -1,56 +1,49 @@
-//! Stores elements: in the main document while there is room, then in the newest of the extras.
+//! Stores elements in a list: in the main document while it has room, then in overflow documents.
 
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
-use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::session::Session;
+use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
-use mongodb::bson::{Bson, RawBsonRef, RawDocument, doc};
+use mongodb::bson::Bson;
 use mongodb::error::Error as DriverError;
-use mongodb::options::{
-    FindOneAndUpdateOptions, FindOneOptions, Hint, ReadConcern, ReadPreference, SelectionCriteria, UpdateOptions,
-};
+use mongodb::options::FindOneAndUpdateOptions;
 use tokio::sync::RwLockReadGuard;
 
-use crate::form::document::id_of;
-use crate::form::overflow::{DOCUMENT_BYTES, extras_documents, next_place, within};
+use crate::form::document::{integer, is_true};
+use crate::form::equality;
+use crate::form::overflow::next_position;
 use crate::query;
+use crate::read::primary::exists;
 use crate::repository::Shared;
-use crate::write::open::{Opened, hold_and_flag};
-use crate::write::retried::{projected, stored_or_not};
+use crate::results::{Pushed, PushedMany, not_found};
+use crate::settings::Settings;
+use crate::write::overflow::{Filled, Opened, Rest, set_flag_and_conflict};
+use crate::write::retried::{projected, unknown_outcome};
 
-/// The server's code for an array expression on what is no array.
-const NO_ARRAY: i32 = 28664;
-
-/// Elements on their way to one document.
-pub(crate) struct Store<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) id: &'a Bson,
-    pub(crate) elements: &'a [Encoded],
-    /// Whether the one element is stored only if it is not there.
-    pub(crate) once: bool,
-    /// How many are stored in the main document.
+/// The elements of a push to one document.
+pub(crate) struct PushWrite<'a> {
+    shared: &'a Shared,
+    id: &'a Bson,
+    elements: &'a [Encoded],
+    /// Whether the one element is stored only if the list does not have it.
+    once: bool,
+    /// The number of elements that are stored in the main document.
     pub(crate) inline: usize,
-    /// How many are stored in the extras.
+    /// The number of elements that are stored in overflow documents.
     pub(crate) overflow: usize,
-    /// Whether the one element was there already.
-    pub(crate) is_there: bool,
-    /// The ids of the extras documents that were opened.
+    /// Whether the list had the one element.
+    pub(crate) is_present: bool,
+    /// The ids of the overflow documents that were opened without a transaction.
     opened: Vec<Bson>,
-    /// The lock of the document, while no transaction of this call is under way.
+    /// The lock of the document, except while a transaction of this call is under way.
     locked: Option<RwLockReadGuard<'a, ()>>,
     /// The lock of a push, until it is done.
     push: Option<RwLockReadGuard<'a, ()>>,
 }
 
-/// The newest of the extras, as it was before elements went there.
-struct Newest {
-    seq: i32,
-    taken: usize,
-}
-
-impl<'a> Store<'a> {
+impl<'a> PushWrite<'a> {
     pub(crate) fn new(shared: &'a Shared, id: &'a Bson, elements: &'a [Encoded], once: bool) -> Self {
         Self {
             shared,
@@ -59,72 +52,68 @@ impl<'a> Store<'a> {
             once,
             inline: 0,
             overflow: 0,
-            is_there: false,
+            is_present: false,
             opened: Vec::new(),
             locked: None,
             push: None,
         }
     }
 
-    /// Locks the document, for as long as it stores. Not in a caller's session.
-    pub(crate) async fn locked(mut self) -> Self {
-        let id = document_id::text(self.id);
-        self.push = Some(self.shared.pushes.shared(&id).await);
-        self.locked = Some(self.shared.locks.shared(&id).await);
-        self
-    }
-
-    /// How many elements are stored: a prefix of them, also when a command fails.
+    /// Returns the number of stored elements. They are a prefix of all elements, also after an error.
     pub(crate) fn stored(&self) -> usize {
         self.inline + self.overflow
     }
 
-    pub(crate) fn rest(&self) -> &'a [Encoded] {
-        &self.elements[self.stored()..]
-    }
-
-    /// The first of the elements, where it must not be stored twice.
-    fn once(&self) -> mongodb::error::Result<Option<Bson>> {
-        match self.elements {
-            [element] if self.once => element.to_bson().map(Some),
-            _ => Ok(None),
+    /// Stores the elements, with the document locked. In a session of the caller, locks nothing.
+    pub(crate) async fn run_locked(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
+        if session.is_none() {
+            let pushes = &self.shared.pushes;
+            self.push = Some(pushes.shared(&document_id::text(self.id)).await);
+            self.locked = Some(self.shared.lock(self.id).await);
         }
+        self.run(session).await
     }
 
+    /// Stores the elements.
     pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         // A future that is dropped between two commands would leave the first one in the caller's transaction.
         if session.as_deref().is_some_and(Session::is_in_transaction) {
             self.shared.check_indexes().await?;
         }
-        self.main(session.as_deref_mut()).await?;
-        if self.is_there || self.rest().is_empty() {
+        self.push_to_main(session.as_deref_mut()).await?;
+        if self.is_present || self.rest().elements.is_empty() {
             return Ok(());
         }
-        self.extras(session).await
+        self.push_to_overflow(session).await
     }
 
-    /// To the main document, which gets the flag first when some are left: a reader that finds the flag looks for
-    /// extras, and a writer that dies here leaves a flag that says too much, and no element that nobody sees.
-    async fn main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    fn rest(&self) -> Rest<'a> {
+        Rest {
+            shared: self.shared,
+            id: self.id,
+            elements: &self.elements[self.stored()..],
+            once: self.once,
+        }
+    }
+
+    async fn push_to_main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;
         let offered = self.elements.iter().take(settings.threshold as usize);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
-        let projection = query::main_before(settings, self.once()?.as_ref());
+        let projection = query::main_before(settings, self.rest().once()?.as_ref());
         let filter = query::with_array(settings, self.id);
         let update = query::push(settings, offered, self.elements.len(), self.once).to_vec();
         let options = FindOneAndUpdateOptions::builder()
             .projection(projection.clone())
             .build();
-        let answer = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
-        let Some(answer) = answer else {
-            return Err(self.not_found(session).await?);
+        let reply = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
+        let Some(reply) = reply else {
+            return Err(self.not_pushable(session).await?);
         };
-        let before = projected(main, query::by_id(self.id), projection, "_id", answer).await;
-        let Some(before) = before.map_err(stored_or_not)? else {
-            return Err(not_found());
-        };
+        let before = projected(main, query::by_id(self.id), projection, "_id", reply).await;
+        let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;
         if is_true(&before, "has") {
-            self.is_there = true;
+            self.is_present = true;
         } else if !is_true(&before, "flagged") {
             let room = i64::from(settings.threshold) - integer(&before, "size").unwrap_or(0);
             self.inline = usize::try_from(room).unwrap_or(0).min(self.elements.len());
@@ -132,312 +121,210 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Why no document was found that can be pushed to.
-    async fn not_found(&self, session: Option<&mut Session<'_>>) -> Result<Error> {
+    /// Returns why no document matched.
+    async fn not_pushable(&self, session: Option<&mut Session<'_>>) -> Result<Error> {
         let Shared { main, settings, .. } = self.shared;
-        let options = FindOneOptions::builder()
-            .projection(doc! { "_id": 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
-            .read_concern(session.is_none().then(ReadConcern::local))
-            .build();
-        let found = send::find_one(session, main, query::without_array(settings, self.id), options).await?;
-        Ok(match found {
-            // Also where it was inserted just now.
-            None => not_found(),
-            Some(_) => Error::corrupt(
-                self.id.clone(),
-                settings.array.as_str(),
-                "the array field of the document is not an array, nothing was stored: correct it by hand",
-            ),
-        })
+        // Where there is no such document, one may have been inserted just now.
+        Ok(
+            match exists(session, main, query::without_array(settings, self.id)).await? {
+                false => not_found(),
+                true => Error::corrupt(
+                    self.id.clone(),
+                    settings.array.as_str(),
+                    "the array field of the document is not an array, nothing was stored: correct the field by hand",
+                ),
+            },
+        )
     }
 
-    /// To the newest of the extras, and to new ones. Repeats what another writer got in the way of.
-    async fn extras(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    /// Retries after conflicts with other writers.
+    async fn push_to_overflow(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
         let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
         if self.once {
             self.shared.check_indexes().await?;
         }
-        // The unique index would end the caller's transaction.
-        if self.once && in_transaction && self.is_in_extras(session.as_deref_mut()).await? {
-            self.is_there = true;
-            return Ok(());
+        // A duplicate key in the unique index would end the caller's transaction.
+        if in_transaction && let Some(element) = self.rest().once()? {
+            let filter = query::overflow_with(&self.shared.settings, self.id, &element);
+            if exists(session.as_deref_mut(), &self.shared.overflow, filter).await? {
+                self.is_present = true;
+                return Ok(());
+            }
         }
-        while !self.rest().is_empty() {
-            let newest = self.fill(session.as_deref_mut()).await?;
-            if self.is_there {
+        while !self.rest().elements.is_empty() {
+            let filled = self.rest().fill(session.as_deref_mut()).await?;
+            self.is_present |= matches!(filled, Filled::Present);
+            if self.is_present {
                 break;
             }
-            let next = match newest {
-                Some(newest) => {
-                    self.overflow += newest.taken;
-                    next_place(self.id, newest.seq)?
+            let next = match filled {
+                Filled::None | Filled::Present => 0,
+                Filled::Newest { seq, taken } => {
+                    self.overflow += taken;
+                    next_position(self.id, seq)?
                 }
-                None => 0,
             };
-            if self.rest().is_empty() {
+            let rest = self.rest();
+            if rest.elements.is_empty() {
                 break;
             }
             self.shared.check_indexes().await?;
-            if session.is_none() {
-                let had_locked = self.locked.take().is_some();
-                let opened = self.open_with_flag(next, had_locked).await?;
-                if had_locked {
-                    self.locked = Some(self.shared.locks.shared(&document_id::text(self.id)).await);
+            match session.as_deref_mut() {
+                // In the caller's transaction, a rebalance must conflict with it.
+                Some(session) => {
+                    set_flag_and_conflict(self.shared, self.id, session).await?;
                 }
-                match opened {
+                None => match self.open_in_transaction(next).await? {
                     Opened::Stored(elements) => {
                         self.overflow += elements;
                         continue;
                     }
                     Opened::Waited => continue,
                     Opened::Taken => {
-                        attempts
-                            .next(DriverError::custom("another writer opened the extras"))
-                            .await?;
+                        let cause = DriverError::custom("another writer opened the overflow document");
+                        attempts.next(cause).await?;
                         continue;
                     }
-                    Opened::IsThere => {
-                        self.is_there = true;
+                    Opened::Present => {
+                        self.is_present = true;
                         break;
                     }
                     Opened::Standalone => {}
-                }
-            }
-            if let Some(session) = session.as_deref_mut() {
-                // In the caller's transaction, a rebalance must conflict with it.
-                hold_and_flag(self.shared, self.id, session).await?;
+                },
             }
             let Err(error) = self.open(next, session.as_deref_mut()).await else {
                 continue;
             };
-            if self.is_element(&error) && !in_transaction {
-                self.is_there = true;
-            } else if session.is_none() && duplicate_key(&error).is_some() {
-                attempts.next(error).await?;
-            } else {
-                return Err(self.failed(error));
+            if rest.is_element(&error) && !in_transaction {
+                self.is_present = true;
+                continue;
             }
+            if session.is_some() || duplicate_key(&error).is_none() {
+                return Err(rest.failed(error));
+            }
+            attempts.next(error).await?;
         }
         if !self.opened.is_empty() {
-            self.flag_again(session.as_deref_mut()).await?;
+            self.set_flag_again(session.as_deref_mut()).await?;
         }
-        // A transaction reads one snapshot, in which the array did not have it.
-        if self.once && !self.is_there && !in_transaction {
-            self.check_once(session).await?;
+        // A transaction reads one snapshot, in which the array did not have the element.
+        if self.once && !self.is_present && !in_transaction {
+            self.remove_if_present(session).await?;
         }
         Ok(())
     }
 
-    /// Up to a document of elements to the newest of the extras. `None` when there are none yet.
-    async fn fill(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<Newest>> {
-        let Shared { overflow, settings, .. } = self.shared;
-        let offered = self.rest().iter().take(settings.max_extras_elements as usize);
-        let offered = within(offered, DOCUMENT_BYTES);
-        let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
-        let number = offered.len();
-        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
-        let projection = query::extras_before(settings, self.once()?.as_ref());
-        let filter = query::extras_of(settings, self.id);
-        let update = query::fill(settings, offered, self.once).to_vec();
-        let options = FindOneAndUpdateOptions::builder()
-            .sort(doc! { settings.seq.as_str(): -1 })
-            .projection(projection.clone())
-            .hint(Hint::Name(settings.seq_index.clone()))
-            .build();
-        let before = match send::find_one_and_update(session.as_deref_mut(), overflow, filter, update, options).await {
-            Ok(Some(before)) => before,
-            Ok(None) => return Ok(None),
-            Err(error) if self.is_element(&error) && !in_transaction => {
-                self.is_there = true;
-                return Ok(None);
-            }
-            Err(error) if session.is_none() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
-                return self.newest().await;
-            }
-            Err(error) if code(&error) == Some(NO_ARRAY) => {
-                return Err(Error::corrupt(
-                    self.id.clone(),
-                    settings.extras.as_str(),
-                    "the elements of the newest extras of the document are not an array, the rest was not stored: correct it by hand",
-                ));
-            }
-            Err(error) => return Err(self.failed(error)),
-        };
-        let extras = query::extras_of(settings, self.id);
-        let before = projected(overflow, extras, projection, settings.parent.as_str(), before).await;
-        let Some(before) = before.map_err(stored_or_not)? else {
-            return Ok(None);
-        };
-        if is_true(&before, "has") {
-            self.is_there = true;
+    /// Opens overflow documents in a transaction, with the document unlocked.
+    async fn open_in_transaction(&mut self, seq: i32) -> Result<Opened> {
+        let had_locked = self.locked.take().is_some();
+        let opened = self.rest().open_in_transaction(seq, had_locked).await?;
+        if had_locked {
+            self.locked = Some(self.shared.lock(self.id).await);
         }
-        let room =
-            integer(&before, settings.count.as_str()).map(|count| i64::from(settings.max_extras_elements) - count);
-        let room = room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0);
-        Ok(Some(Newest {
-            seq: self.place(&before)?,
-            taken: room.min(number),
-        }))
+        Ok(opened)
     }
 
-    /// The newest of the extras, to which nothing more fits.
-    async fn newest(&self) -> Result<Option<Newest>> {
-        let Shared { overflow, settings, .. } = self.shared;
-        let find = overflow
-            .find_one(query::extras_of(settings, self.id))
-            .sort(doc! { settings.seq.as_str(): -1 })
-            .projection(doc! { settings.seq.as_str(): 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        let Some(newest) = find.read_concern(ReadConcern::local()).await? else {
-            return Ok(None);
-        };
-        let seq = self.place(&newest)?;
-        Ok(Some(Newest { seq, taken: 0 }))
-    }
-
-    /// The place of an extras document. One of the manual's form has none, and comes before all others.
-    fn place(&self, extras: &RawDocument) -> Result<i32> {
-        match extras.get(self.shared.settings.seq.as_str()).ok().flatten() {
-            None | Some(RawBsonRef::Null) => Ok(-1),
-            Some(seq) => stored_integer(seq).and_then(|seq| seq.try_into().ok()).ok_or_else(|| {
-                Error::corrupt(
-                    id_of(extras),
-                    self.shared.settings.seq.as_str(),
-                    "the place of an extras document is not a number, the rest was not stored: repair it",
-                )
-            }),
-        }
-    }
-
-    /// Opens the extras at a place. One element goes by an upsert, so that it goes to the document of another writer who
-    /// opens it at the same moment.
+    /// Opens overflow documents without a transaction of the call.
     async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> mongodb::error::Result<()> {
-        let Shared { overflow, settings, .. } = self.shared;
-        if let [element] = self.rest() {
-            let element = element.to_bson()?;
-            let once = self.once.then_some(&element);
-            let filter = query::extras_at(settings, self.id, seq, once);
-            let update = query::push_extra(settings, element.clone());
-            let options = UpdateOptions::builder()
-                .upsert(true)
-                .hint(Hint::Name(settings.seq_index.clone()))
-                .build();
-            let updated = send::update_one(session, overflow, filter, update, options).await?;
-            self.opened.extend(updated.upserted_id);
-            self.overflow += 1;
-            return Ok(());
-        }
-        let (documents, elements) = extras_documents(self.shared, self.id, seq, self.rest())?;
-        let outcome = send::insert_many(session, overflow, &documents, None).await;
-        let inserted = match &outcome {
-            Ok(_) => documents.len(),
-            Err(error) => refused_document(error).unwrap_or(0),
-        };
-        self.overflow += elements[..inserted].iter().sum::<usize>();
-        self.opened
-            .extend(documents[..inserted].iter().map(|document| id_of(document)));
-        outcome.map(drop)
+        let inserted = self.rest().open(seq, session).await?;
+        self.overflow += inserted.elements;
+        self.opened.extend(inserted.ids);
+        inserted.outcome
     }
 
-    /// After extras were opened without a transaction of ours: the flag once more. A repair may have cleared it after we
-    /// saw it, and a delete may have taken the document.
-    async fn flag_again(&self, mut session: Option<&mut Session<'_>>) -> Result<()> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
-        let flag = doc! { "$set": { settings.flag.as_str(): true } };
+    /// Sets the flag again after overflow documents were opened without a transaction of the call. A repair may have
+    /// cleared it after the push had seen it, and a delete may have deleted the document.
+    async fn set_flag_again(&self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let Shared { main, settings, .. } = self.shared;
+        let flag = query::set_flag(settings);
         let flagged = send::update_one(session.as_deref_mut(), main, query::by_id(self.id), flag, None).await?;
         if flagged.matched_count > 0 {
             return Ok(());
         }
-        let mut orphaned = query::extras_of(settings, self.id);
-        orphaned.insert("_id", doc! { "$in": &self.opened });
-        send::delete_many(session, overflow, orphaned, None).await?;
+        let orphaned = query::overflow_some(settings, self.id, &self.opened);
+        send::delete_many(session, &self.shared.overflow, orphaned, None).await?;
         Err(not_found())
     }
 
-    /// Returns whether the one element is in the extras.
-    async fn is_in_extras(&self, session: Option<&mut Session<'_>>) -> Result<bool> {
-        let Shared { overflow, settings, .. } = self.shared;
-        let Some(element) = self.once()? else { return Ok(false) };
-        let options = FindOneOptions::builder()
-            .projection(doc! { "_id": 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
-            .build();
-        let filter = query::extras_with(settings, self.id, &element);
-        Ok(send::find_one(session, overflow, filter, options).await?.is_some())
-    }
-
-    /// After an element that must be there once went to the extras: a rebalance may have moved an equal one from the
-    /// extras to the main document after we looked there.
-    async fn check_once(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
-        let Some(element) = self.once()? else { return Ok(()) };
-        let mut filter = query::by_id(self.id);
-        filter.insert(settings.array.as_str(), query::has(&element));
-        let options = FindOneOptions::builder()
-            .projection(doc! { "_id": 1 })
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
-            .read_concern(session.is_none().then(ReadConcern::local))
-            .build();
-        let found = send::find_one(session.as_deref_mut(), main, filter, options).await?;
-        if found.is_none() {
+    /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have moved
+    /// an equal one there after the push had read the main document.
+    async fn remove_if_present(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let Shared { main, settings, .. } = self.shared;
+        let [element] = self.elements else { return Ok(()) };
+        let element = element.to_bson()?;
+        let filter = query::with_element(settings, self.id, &element);
+        if !exists(session.as_deref_mut(), main, filter).await? {
             return Ok(());
         }
-        let filter = query::extras_with(settings, self.id, &element);
-        let update = query::remove_extra(settings, &element).to_vec();
-        send::update_many(session, overflow, filter, update).await?;
-        self.is_there = true;
+        let filter = query::overflow_with(settings, self.id, &element);
+        let update = query::remove_from_overflow(settings, &element).to_vec();
+        send::update_many(session, &self.shared.overflow, filter, update).await?;
+        self.is_present = true;
         self.overflow = 0;
         Ok(())
     }
+}
 
-    /// Whether a duplicate key is that of an element.
-    pub(crate) fn is_element(&self, error: &DriverError) -> bool {
-        let Some(index) = self.shared.settings.element_index().filter(|_| self.once) else {
-            return false;
-        };
-        let Some(duplicate) = duplicate_key(error) else {
-            return false;
-        };
-        match duplicate.index {
-            Some(name) => name == index,
-            None => duplicate
-                .fields
-                .get(1)
-                .is_some_and(|field| *field == *self.shared.settings.extras.as_str()),
-        }
+/// Stores one element.
+pub(crate) async fn push_one(
+    shared: &Shared,
+    id: &Bson,
+    element: &Encoded,
+    once: bool,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Pushed> {
+    check_elements(shared, std::slice::from_ref(element))?;
+    let mut push = PushWrite::new(shared, id, std::slice::from_ref(element), once);
+    if let Err(error) = push.run_locked(session.as_deref_mut()).await {
+        return Err(match (error.kind(), push.stored()) {
+            (ErrorKind::NotFound, _) | (_, 0) => error,
+            (_, stored) => with_stored(error, stored, session.as_deref()),
+        });
     }
+    Ok(match (push.is_present, push.inline) {
+        (true, _) => Pushed::AlreadyPresent,
+        (false, 0) => Pushed::Overflow,
+        (false, _) => Pushed::Inline,
+    })
+}
 
-    fn failed(&self, error: DriverError) -> Error {
-        if is_bad_hint(&error) {
-            return index_missing(&self.shared.settings.seq_index).caused_by(error);
-        }
-        error.into()
+/// Stores several elements.
+pub(crate) async fn push_many(
+    shared: &Shared,
+    id: &Bson,
+    elements: &[Encoded],
+    mut session: Option<&mut Session<'_>>,
+) -> Result<PushedMany> {
+    let mut push = PushWrite::new(shared, id, elements, false);
+    if let Err(error) = push.run_locked(session.as_deref_mut()).await {
+        let stored = match error.kind() {
+            // The document was deleted meanwhile, with the elements that were stored.
+            ErrorKind::NotFound => 0,
+            _ => push.stored(),
+        };
+        return Err(with_stored(error, stored, session.as_deref()));
     }
+    Ok(PushedMany {
+        inline: push.inline as u64,
+        overflow: push.overflow as u64,
+    })
 }
 
-pub(crate) fn not_found() -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        "there is no document with this id, nothing was stored: insert it first",
-    )
+/// Checks elements before anything is sent.
+pub(crate) fn check_elements(shared: &Shared, elements: &[Encoded]) -> Result<()> {
+    for element in elements {
+        equality::check_element(&shared.settings, element.value())?;
+    }
+    array::check_sizes(1, elements.iter())
 }
 
-pub(crate) fn is_true(document: &RawDocument, field: &str) -> bool {
-    matches!(document.get(field), Ok(Some(RawBsonRef::Boolean(true))))
-}
-
-pub(crate) fn integer(document: &RawDocument, field: &str) -> Option<i64> {
-    stored_integer(document.get(field).ok().flatten()?)
+/// Refuses a push that does not look for an equal element, where elements are unique.
+pub(crate) fn refuse_unique(settings: &Settings) -> Result<()> {
+    if settings.unique {
+        return Err(configuration(
+            "the elements of this repository are unique, nothing was stored: call push_unique(..)",
+        ));
+    }
+    Ok(())
 }

@@ -1,53 +1,54 @@
-//! What the server answers when the driver sends a `findAndModify` again.
+//! The reply to a retried `findAndModify`.
+//!
+//! # Design
+//!
+//! ## Why is a projection evaluated again?
+//!
+//! The driver retries a command when its reply is lost, or reports that the server shuts down. The server recognizes the
+//! retry and replies with the document that it kept. But that is the whole document, without the projection, and a push
+//! needs the expressions of the projection. One more round trip evaluates them on the document.
 
+use mongo_patterns_core::send::primary;
 use mongo_patterns_core::{Error, ErrorKind};
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Result;
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::ReadConcern;
 
-/// What a projection makes of the document as it was before.
+use crate::query;
+
+/// Returns the projection of the document as it was before the command. `None` if no document matches the filter any
+/// more.
 ///
-/// When the answer to a command is lost, or says that the server shuts down, the driver sends the command again. The
-/// server knows that it has done it and answers with the document that it kept, but as a whole: it does not apply the
-/// projection, whose expressions are what we must know. So they are evaluated on that document by one more round trip.
-/// `None` when there is no document any more that the filter finds.
-///
-/// The answer is a whole document when it has this field, which the projection leaves out and each document has.
+/// The reply is a whole document if it has the field `left_out`, which every document has and the projection leaves out.
 pub(crate) async fn projected(
     collection: &Collection<RawDocumentBuf>,
     filter: Document,
     projection: Document,
     left_out: &str,
-    answer: RawDocumentBuf,
+    reply: RawDocumentBuf,
 ) -> Result<Option<RawDocumentBuf>> {
-    if !matches!(answer.get(left_out), Ok(Some(_))) {
-        return Ok(Some(answer));
+    if !matches!(reply.get(left_out), Ok(Some(_))) {
+        return Ok(Some(reply));
     }
-    let answer = Document::try_from(answer)?;
-    let pipeline = [
-        doc! { "$match": filter },
-        doc! { "$limit": 1 },
-        doc! { "$replaceWith": { "$literal": answer } },
-        doc! { "$project": projection },
-    ];
-    let evaluated = collection
-        .aggregate(pipeline)
-        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+    let before = Document::try_from(reply)?;
+    let mut evaluated = collection
+        .aggregate(query::evaluate(filter, before, projection))
+        .selection_criteria(primary())
         .read_concern(ReadConcern::local())
-        .with_type::<RawDocumentBuf>();
-    let mut evaluated = evaluated.await?;
+        .with_type::<RawDocumentBuf>()
+        .await?;
     match evaluated.advance().await? {
         true => Ok(Some(evaluated.current().to_owned())),
         false => Ok(None),
     }
 }
 
-/// Converts the error of a read without which it is unknown what the command before it stored.
-pub(crate) fn stored_or_not(error: mongodb::error::Error) -> Error {
+/// Converts the error of a read without which the outcome of the command before it is unknown.
+pub(crate) fn unknown_outcome(error: mongodb::error::Error) -> Error {
     Error::from_driver(
         ErrorKind::Network,
-        "the connection broke under a write, and what it did could not be found out: it may or may not have been done",
+        "the connection broke during a write, and a read of its outcome failed: the write may or may not have taken effect",
         error,
     )
 }
