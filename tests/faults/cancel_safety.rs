@@ -156,7 +156,7 @@ async fn a_delete_that_is_called_again_deletes_what_is_left_of_an_outlier() {
         let findings: Vec<_> = books.verify().stream().try_collect().await.unwrap();
         assert!(!findings.is_empty());
         let deleted = books.delete(1).await.unwrap();
-        assert!(!deleted.found && deleted.extras > 0, "{deleted:?}");
+        assert!(!deleted.found && deleted.overflow_documents > 0, "{deleted:?}");
         assert_eq!(all(&plain("extra_sales")).await, Vec::<Document>::new());
     })
     .await;

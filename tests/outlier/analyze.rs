@@ -77,7 +77,7 @@ fn assert_lengths(analysis: &Analysis, lengths: &[usize]) {
         let extras = beyond.sum::<usize>();
         let outliers = sorted.iter().filter(|length| **length > threshold as usize).count();
         assert_eq!(
-            (at.documents, at.extras),
+            (at.documents, at.overflow),
             (outliers as u64, extras as u64),
             "{threshold}"
         );
@@ -223,7 +223,7 @@ async fn a_collection_of_long_arrays_is_analyzed_before_there_are_extras() {
         let suggested = analysis.suggestions();
         assert!(!suggested.is_empty());
         for at in suggested {
-            assert!(at.documents >= 1 && at.documents <= 50 && at.extras >= 1, "{at:?}");
+            assert!(at.documents >= 1 && at.documents <= 50 && at.overflow >= 1, "{at:?}");
         }
     })
     .await;

@@ -188,7 +188,7 @@ async fn on_a_standalone_all_but_a_whole_split_works() {
     assert!(books.remove(1, &"user99".to_owned()).await.unwrap().found);
     assert_eq!(books.count(1).await.unwrap().total(), 99);
     let deleted = books.delete(1).await.unwrap();
-    assert!(deleted.found && deleted.extras == 10);
+    assert!(deleted.found && deleted.overflow_documents == 10);
 }
 
 /// A push waits for the lock that an insert of the same process has closed, and has what the insert would wait for.

@@ -240,10 +240,10 @@ async fn deleting_takes_the_extras_along() {
         books.insert(&book(3, 40)).await.unwrap();
         db.recorder().clear();
         let deleted = books.delete(1).await.unwrap();
-        assert_eq!((deleted.found, deleted.extras), (true, 0));
+        assert_eq!((deleted.found, deleted.overflow_documents), (true, 0));
         assert_eq!(db.recorder().round_trips(), 1);
         let deleted = books.delete(2).await.unwrap();
-        assert_eq!((deleted.found, deleted.extras), (true, 4));
+        assert_eq!((deleted.found, deleted.overflow_documents), (true, 4));
         assert!(!books.delete(2).await.unwrap().found);
         assert_eq!(stored(db, 3).await, users(0..40));
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());

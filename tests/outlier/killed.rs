@@ -186,7 +186,7 @@ async fn check(place: &Place<'_>, what: Call, before: usize, commands: usize) {
     for finding in findings(&books).await {
         let expected = match what {
             Call::Delete => Problem::Orphaned,
-            _ => Problem::FlagWithoutExtras,
+            _ => Problem::FlagWithoutOverflow,
         };
         assert_eq!(finding.problem, expected, "{at}");
     }

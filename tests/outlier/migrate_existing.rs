@@ -29,7 +29,7 @@ async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
             .unwrap();
-        assert_eq!((adopted.documents, adopted.extras), (4, 1 + 1 + 2 + 40));
+        assert_eq!((adopted.documents, adopted.overflow_documents), (4, 1 + 1 + 2 + 40));
         assert_eq!(progress, [(1, 4), (2, 4), (3, 4), (4, 4)]);
         println!("{} round trips", db.recorder().round_trips());
         for (id, number) in (0..).zip(numbers) {

@@ -295,7 +295,7 @@ async fn extras_that_are_opened_after_the_flag_is_gone_come_with_it() {
         fault.disable().await;
         assert_eq!(books.elements(1).await.unwrap(), users(0..6));
         // a place is empty, and nothing is lost
-        assert_eq!(findings(&books).await[0].problem, Problem::Gap { places: 1 });
+        assert_eq!(findings(&books).await[0].problem, Problem::Gap { positions: 1 });
         books.rebalance(1).await.unwrap();
         assert_eq!(findings(&books).await, []);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());

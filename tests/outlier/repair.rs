@@ -297,8 +297,8 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
                 problem,
                 Problem::FlagNotBoolean
                     | Problem::ArrayNull
-                    | Problem::FlagWithoutExtras
-                    | Problem::ExtrasWithoutFlag { .. }
+                    | Problem::FlagWithoutOverflow
+                    | Problem::OverflowWithoutFlag { .. }
                     | Problem::Count { .. }
             )
         };

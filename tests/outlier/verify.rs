@@ -210,7 +210,7 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
             let expected = [(
                 FoundIn::Main,
                 Bson::Int32(2),
-                Problem::ElementDoubled { elements: number },
+                Problem::DuplicateElements { elements: number },
             )];
             let found = findings(&lists).await;
             assert_eq!(problems(&found), expected, "{main}");

@@ -121,7 +121,7 @@ async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
     };
     let mut summary = Summary::new(command, lists.collection().namespace().to_string())
         .row("documents", adopted.documents)
-        .row("extras_written", adopted.extras);
+        .row("extras_written", adopted.overflow_documents);
     if !dry_run {
         let ensured = lists.ensure_indexes().await?;
         summary = summary.row("indexes_created", ensured.created.len());

@@ -78,7 +78,7 @@ async fn long_arrays_become_outliers() {
         let found = outlier(db, &["verify", "--json"]);
         assert_eq!(
             (found.code, &found.json()[0]["problem"]),
-            (Some(1), &"ExtrasWithoutFlag".into()),
+            (Some(1), &"OverflowWithoutFlag".into()),
             "{found:?}"
         );
         assert_eq!(outlier(db, &["repair", "--dry-run"]).code, Some(1));

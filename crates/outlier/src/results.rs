@@ -39,7 +39,7 @@ pub enum Pushed {
     Overflow,
     /// Nowhere, because the list has an equal element. Only [`push_unique`](crate::OutlierRepository::push_unique) returns
     /// this.
-    AlreadyPresent,
+    AlreadyThere,
 }
 
 /// Where a batch stored its elements.

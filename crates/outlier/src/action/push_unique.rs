@@ -17,7 +17,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # use mongodb::bson::Document;
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
     /// let pushed = books.push_unique(2, &"user00".to_owned()).await?;
-    /// if pushed == Pushed::AlreadyPresent {
+    /// if pushed == Pushed::AlreadyThere {
     ///     println!("user00 has bought the book before");
     /// }
     /// # Ok(())

@@ -71,14 +71,14 @@ pub enum Problem {
         positions: u64,
     },
     /// The count of the overflow document is not the number of its elements. The manual's form has no count.
-    CountMismatch {
+    Count {
         /// The count; `None` when it is missing, or not an integer.
         count: Option<i64>,
         /// The number of elements.
         elements: u64,
     },
     /// The overflow document has more elements than its bound.
-    OverLimit {
+    OverFull {
         /// The number of elements.
         elements: u64,
     },
@@ -123,14 +123,14 @@ impl fmt::Display for Problem {
             Self::Gap { positions } => {
                 write!(f, "there are no overflow documents at the {positions} positions before this one: repair it")
             }
-            Self::CountMismatch {
+            Self::Count {
                 count: Some(count),
                 elements,
             } => write!(f, "the count is {count}, and there are {elements} elements: repair it"),
-            Self::CountMismatch { count: None, elements } => {
+            Self::Count { count: None, elements } => {
                 write!(f, "the count is missing or not an integer, and there are {elements} elements: repair it")
             }
-            Self::OverLimit { elements } => {
+            Self::OverFull { elements } => {
                 write!(f, "the overflow document has {elements} elements, more than its bound: repair it")
             }
             Self::ElementsNotArray => f.write_str("the elements are not an array: correct them by hand"),
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_problem_says_what_to_do() {
-        let count = Problem::CountMismatch {
+        let count = Problem::Count {
             count: None,
             elements: 4,
         };

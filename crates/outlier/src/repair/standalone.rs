@@ -76,7 +76,7 @@ impl Repairs<'_> {
                 flag_if_overflow(&mut Steps::run(), self.shared, self.id).await?;
             }
             Problem::OverflowWithoutFlag { .. } => self.update_main(by_id, query::set_flag(settings)).await?,
-            Problem::CountMismatch { .. } => return self.recount(&finding.document_id).await,
+            Problem::Count { .. } => return self.recount(&finding.document_id).await,
             Problem::ArrayNull => {
                 let with_null = query::with_null(settings, self.id);
                 self.update_main(with_null, query::set_empty_array(settings)).await?;
@@ -85,7 +85,7 @@ impl Repairs<'_> {
             Problem::ElementsNotArray => return Ok(Some(Unrepaired::ElementsNotArray)),
             Problem::OverThreshold { .. }
             | Problem::DuplicateElements { .. }
-            | Problem::OverLimit { .. }
+            | Problem::OverFull { .. }
             | Problem::PositionMissing
             | Problem::DuplicatePosition
             | Problem::Gap { .. } => return Ok(Some(Unrepaired::NeedsTransaction)),

@@ -283,7 +283,7 @@ pub(crate) async fn push_one(
         });
     }
     Ok(match (push.is_present, push.inline) {
-        (true, _) => Pushed::AlreadyPresent,
+        (true, _) => Pushed::AlreadyThere,
         (false, 0) => Pushed::Overflow,
         (false, _) => Pushed::Inline,
     })
