@@ -127,7 +127,10 @@ impl Model<'_> {
                 let deleted = books.delete(id).await.unwrap();
                 let stored = self.stored[of].take();
                 assert_eq!(deleted.found, stored.is_some());
-                assert_eq!(deleted.overflow_documents, stored.map_or(0, |stored| stored.extras.len() as u64));
+                assert_eq!(
+                    deleted.overflow_documents,
+                    stored.map_or(0, |stored| stored.extras.len() as u64)
+                );
             }
             call => match self.stored[of].take() {
                 Some(mut stored) => {

@@ -60,6 +60,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Returns the collections of the main documents and of the overflow documents, and the settings.
+    pub(crate) fn parts(&self) -> (&Collection<RawDocumentBuf>, &Collection<RawDocumentBuf>, &Settings) {
+        (&self.main, &self.overflow, &self.settings)
+    }
+
     pub(crate) fn index_plan(&self) -> IndexPlan {
         self.settings.index_plan(self.overflow.name())
     }
@@ -138,41 +143,21 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// Returns the collection of the overflow documents.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let documents = books.extras_collection().estimated_document_count().await?;
-    /// println!("{documents} overflow documents");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn extras_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.overflow
     }
 
     /// Returns the most elements of a main document.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # fn f(books: OutlierRepository<Document, String>) {
-    /// println!("a list of 100 books has {} customers at most", 100 * books.threshold());
-    /// # }
-    /// ```
     pub fn threshold(&self) -> u32 {
         self.shared.settings.threshold
     }
 
-    /// Returns the indexes of the overflow documents that the repository relies on: a unique one on parent and position.
-    /// With [unique elements](crate::OutlierRepositoryBuilder::unique_elements) there is a second one, unique, on parent
-    /// and elements. The main documents need none except `_id`.
+    /// Returns the indexes of the overflow documents that the repository relies on: a unique one on parent and
+    /// position. With [unique elements](crate::OutlierRepositoryBuilder::unique_elements) there is a second one,
+    /// unique, on parent and elements. The main documents need none except `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// println!("{}", books.indexes()); // the createIndex calls, for a shell
     /// books.indexes().check(books.extras_collection()).await?; // an error if one does not exist
     /// # Ok(())
@@ -202,17 +187,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// Returns a validator for the overflow documents: their form, and a count that is the number of elements.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::{Database, bson::doc};
-    /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or an existing one.
-    /// database.create_collection("extra_sales").validator(books.extras_validator()).await?;
-    /// database.run_command(doc! { "collMod": "extra_sales", "validator": books.extras_validator() }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Use it as [`validator`](Self::validator).
     pub fn extras_validator(&self) -> Document {
         validator::overflow(&self.shared.settings)
     }

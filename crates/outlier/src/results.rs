@@ -37,8 +37,8 @@ pub enum Pushed {
     Inline,
     /// In an overflow document.
     Overflow,
-    /// Nowhere, because the list has an equal element. Only [`push_unique`](crate::OutlierRepository::push_unique) returns
-    /// this.
+    /// Nowhere, because the list has an equal element. Only [`push_unique`](crate::OutlierRepository::push_unique)
+    /// returns this.
     AlreadyThere,
 }
 

@@ -14,8 +14,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// documents with an array, before there are overflow documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # async fn f(books: OutlierRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let analysis = books.analyze().await?;
     /// println!("99 percent have up to {:?} elements", analysis.percentile(99.0));
     /// for outliers in analysis.suggestions() {
@@ -31,9 +30,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// The server does not read all documents at one moment. Concurrent pushes may count or not.
     ///
     /// # Cost
-    /// One aggregation, which needs no index. The server reads all main documents and all overflow documents, and keeps a
-    /// group for each outlier, on disk beyond 100 MB. It sends one row of about 100 bytes for each different length, in one
-    /// round trip, and one more for each 16 MB. [`sample`](Analyze::sample) reads only some documents.
+    /// One aggregation, which needs no index. The server reads all main documents and all overflow documents, and keeps
+    /// a group for each outlier, on disk beyond 100 MB. It sends one row of about 100 bytes for each different length,
+    /// in one round trip, and one more for each 16 MB. [`sample`](Analyze::sample) reads only some documents.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
@@ -63,8 +62,8 @@ impl Analyze<'_> {
     ///
     /// # Cost
     /// For up to a twentieth of the documents, the server reads only these. For a larger sample, it reads and sorts all
-    /// main documents. It finds the overflow documents of each by the [index](OutlierRepository::indexes): without it, it
-    /// reads all overflow documents for each. Where the overflow documents are sharded, it needs MongoDB 5.1.
+    /// main documents. It finds the overflow documents of each by the [index](OutlierRepository::indexes): without it,
+    /// it reads all overflow documents for each. Where the overflow documents are sharded, it needs MongoDB 5.1.
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for 0.
@@ -80,12 +79,7 @@ impl Analyze<'_> {
                 "the sample has 0 documents, nothing was read: set a larger one",
             ));
         }
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
+        let (main, overflow, settings) = self.shared.parts();
         let pipeline = query::analysis(settings, overflow.name(), self.sample);
         let aggregate = main.aggregate(pipeline).allow_disk_use(true).batch_size(ROWS);
         let mut rows = aggregate.with_type::<RawDocumentBuf>().await?;

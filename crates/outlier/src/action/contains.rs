@@ -10,9 +10,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// if books.contains(2, &"user00".to_owned()).await? {
     ///     println!("user00 has bought the book");
     /// }
@@ -21,8 +19,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// One round trip if the array has the element or there are no overflow documents, else two. The second one examines
-    /// all overflow documents of the list, or one where elements are
+    /// One round trip if the array has the element or there are no overflow documents, else two. The second one
+    /// examines all overflow documents of the list, or one where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), by their index. No element is sent.
     ///
     /// # Cancel safety

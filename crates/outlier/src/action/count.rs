@@ -1,6 +1,5 @@
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use mongodb::options::FindOneOptions;
 
 use crate::form::document::{is_true, number};
 use crate::query;
@@ -11,9 +10,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Counts the elements of a list.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let counts = books.count(2).await?;
     /// println!("{} customers, {} of them in overflow documents", counts.total(), counts.overflow);
     /// # Ok(())
@@ -21,8 +18,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier. The server examines the overflow documents; no element
-    /// is sent.
+    /// One round trip for a typical document, two for an outlier. The server examines the overflow documents; no
+    /// element is sent.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -51,15 +48,10 @@ mongo_patterns_core::action! {
 
 impl Count<'_> {
     async fn execute(self) -> Result<Counts> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
+        let (main, overflow, settings) = self.shared.parts();
         let mut session = Session::of_caller(self.session).await?;
         let id = self.id?.into_bson();
-        let size = FindOneOptions::builder().projection(query::main_size(settings)).build();
+        let size = query::project(query::main_size(settings));
         let found = send::find_one(session.as_mut(), main, query::by_id(&id), size).await?;
         let found = found.ok_or_else(not_found)?;
         let mut counts = Counts {

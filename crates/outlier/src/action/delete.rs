@@ -11,9 +11,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its overflow documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let deleted = books.delete(2).await?;
     /// if deleted.found {
     ///     println!("deleted the book, and {} overflow documents", deleted.overflow_documents);
@@ -57,12 +55,7 @@ mongo_patterns_core::action! {
 
 impl Delete<'_> {
     async fn execute(self) -> Result<Deleted> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
+        let (main, overflow, settings) = self.shared.parts();
         let mut session = Session::of_caller(self.session).await?;
         let id = self.id?.into_bson();
         // A push of this process may be between its two commands.

@@ -17,9 +17,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// returns a `Vec`. [`stream`](Elements::stream) returns a stream that holds a few overflow documents at a time.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// // The third page of 20 customers.
     /// let customers: Vec<String> = books.elements(2).skip(40).limit(20).await?;
     /// # Ok(())
@@ -28,8 +26,8 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip if the array has all of them, else one more for each 16 MB of overflow documents. With a
-    /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more reads the number of elements in
-    /// each overflow document. Then only those with requested elements are sent.
+    /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more reads the number of
+    /// elements in each overflow document. Then only those with requested elements are sent.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -78,14 +76,12 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         self
     }
 
-    /// Returns the elements as a stream, which sends nothing before it is polled, and ends after an error. A stream does
-    /// not use the session.
+    /// Returns the elements as a stream, which sends nothing before it is polled, and ends after an error. A stream
+    /// does not use the session.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut customers = books.elements(2).stream();
     /// while let Some(customer) = customers.try_next().await? {
     ///     println!("{customer}");

@@ -3,13 +3,11 @@ use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Creates the missing [indexes](Self::indexes) of the overflow documents. Idempotent: it drops and changes nothing,
-    /// and many services may call it concurrently at every start.
+    /// Creates the missing [indexes](Self::indexes) of the overflow documents. Idempotent: it drops and changes
+    /// nothing, and many services may call it concurrently at every start.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let ensured = books.ensure_indexes().await?; // once, at the start of the service
     /// for name in ensured.created {
     ///     println!("created the index {name}");
@@ -19,7 +17,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips, and a third one when it creates an index. To create one, the server reads all overflow documents.
+    /// Two round trips, and a third one when it creates an index. To create one, the server reads all overflow
+    /// documents.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -31,10 +30,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index
     /// conflicts, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of
-    /// either collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when one
-    /// is a view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when stored
-    /// documents violate an index, as several overflow documents of the manual's form for one main document do: call
-    /// [`migrate_existing`](Self::migrate_existing) first.
+    /// either collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
+    /// one is a view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when
+    /// stored documents violate an index, as several overflow documents of the manual's form for one main document do:
+    /// call [`migrate_existing`](Self::migrate_existing) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
         let Shared {

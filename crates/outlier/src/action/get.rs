@@ -10,8 +10,8 @@ use crate::repository::{OutlierRepository, Shared};
 use crate::results::StoredDocument;
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
-    /// Reads a document with at most the threshold of its elements, and whether there are more. `None` when the document
-    /// does not exist.
+    /// Reads a document with at most the threshold of its elements, and whether there are more. `None` when the
+    /// document does not exist.
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::OutlierRepository;

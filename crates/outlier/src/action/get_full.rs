@@ -24,10 +24,10 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// The document has every element whose push returned before the call. Main document and overflow documents are read
-    /// one after another. If a [`rebalance`](Self::rebalance) or [`migrate_existing`](Self::migrate_existing) moves
-    /// elements of this list concurrently, the result can have some of them twice, or not at all. Read in a transaction
-    /// where that matters.
+    /// The document has every element whose push returned before the call. Main document and overflow documents are
+    /// read one after another. If a [`rebalance`](Self::rebalance) or [`migrate_existing`](Self::migrate_existing)
+    /// moves elements of this list concurrently, the result can have some of them twice, or not at all. Read in a
+    /// transaction where that matters.
     ///
     /// # Cost
     /// One round trip for a typical document. For an outlier a second one, and one more for each 16 MB of overflow
@@ -62,12 +62,7 @@ mongo_patterns_core::action! {
 
 impl<D: DeserializeOwned> GetFull<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
+        let (main, overflow, settings) = self.shared.parts();
         let id = self.id?.into_bson();
         let mut session = Session::of_caller(self.session).await?;
         let Some(main) = send::find_one(session.as_mut(), main, query::by_id(&id), None).await? else {

@@ -8,8 +8,8 @@ use crate::results::Inserted;
 use crate::write::insert::insert;
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
-    /// Inserts a document. If it has more elements than the threshold, the first ones stay in its array, the others go to
-    /// overflow documents, and the flag is set. Otherwise the flag is not set.
+    /// Inserts a document. If it has more elements than the threshold, the first ones stay in its array, the others go
+    /// to overflow documents, and the flag is set. Otherwise the flag is not set.
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::OutlierRepository;
@@ -35,25 +35,20 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     ///
     /// # Cancel safety
     /// The document is stored or not, as a whole. On a standalone, and in a session without a transaction, a document
-    /// with overflow documents may be stored with a prefix of its elements: [`count`](Self::count) returns how many. Call
-    /// it again: `AlreadyExists` means that it is stored. Without an `_id`, a second call may store it twice. A [transaction
-    /// of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// with overflow documents may be stored with a prefix of its elements: [`count`](Self::count) returns how many.
+    /// Call it again: `AlreadyExists` means that it is stored. Without an `_id`, a second call may store it twice. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing stored: [`AlreadyExists`] when a document with its `_id` exists, [`DuplicateKey`] when a unique index of
-    /// your own refuses it, [`InvalidArgument`] when its array field is not an array, its `_id` is invalid, an element is
-    /// undefined, or an element is an array or a duplicate where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a document
-    /// with overflow documents before [`ensure_indexes`](Self::ensure_indexes), and [`Corrupt`] when its `_id` has orphaned
-    /// overflow documents: [`repair`](Self::repair) them.
-    ///
-    /// [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
+    /// With nothing stored: [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when a document with its
+    /// `_id` exists, [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) when a unique index of your own
+    /// refuses it, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when its array field is not an
+    /// array, its `_id` is invalid, an element is undefined, or an element is an array or a duplicate where elements
+    /// are [unique](crate::OutlierRepositoryBuilder::unique_elements),
+    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge),
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) for a document with overflow documents before
+    /// [`ensure_indexes`](Self::ensure_indexes), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when its
+    /// `_id` has orphaned overflow documents: [`repair`](Self::repair) them.
     pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared = self.shared();
         Insert {

@@ -6,14 +6,12 @@ use crate::repository::{OutlierRepository, Shared};
 use crate::results::MigratedExisting;
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are split.
-    /// Overflow documents of the manual's form, without position and count, get both. A changed threshold or
+    /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are
+    /// split. Overflow documents of the manual's form, without position and count, get both. A changed threshold or
     /// `max_extras_elements` takes effect, in either direction.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let migrated = books.migrate_existing().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// books.ensure_indexes().await?;
     /// # Ok(())
@@ -21,29 +19,25 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// Readers and writers of this crate may continue meanwhile, writers with either settings. Stop programs that write
-    /// without the repository. The migration needs no index: where [`ensure_indexes`](Self::ensure_indexes) fails because
-    /// a document has several overflow documents of the manual's form, call this first.
+    /// without the repository. The migration needs no index: where [`ensure_indexes`](Self::ensure_indexes) fails
+    /// because a document has several overflow documents of the manual's form, call this first.
     ///
-    /// It rewrites each document in one transaction, as [`rebalance`](Self::rebalance) does, and skips those in place. It
-    /// does not read a document twice. So when writers with other settings have stopped, call it once more, or
+    /// It rewrites each document in one transaction, as [`rebalance`](Self::rebalance) does, and skips those in place.
+    /// It does not read a document twice. So when writers with other settings have stopped, call it once more, or
     /// [`verify`](Self::verify). Orphaned overflow documents stay unchanged.
     ///
     /// # Cost
-    /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document that
-    /// is not in place. A [progress callback](MigrateExisting::on_progress) costs one more round trip, in which the server
-    /// reads the main documents: it counts those with overflow documents, a flag or a long array.
+    /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document
+    /// that is not in place. A [progress callback](MigrateExisting::on_progress) costs one more round trip, in which
+    /// the server reads the main documents: it counts those with overflow documents, a flag or a long array.
     ///
     /// # Cancel safety
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
-    /// databases, and [`Contention`]. After all other documents are rewritten, the error of [`rebalance`](Self::rebalance)
-    /// for one that cannot be.
-    ///
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
+    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
+    /// databases, and [`Contention`](mongo_patterns_core::ErrorKind::Contention). After all other documents are
+    /// rewritten, the error of [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting {
             shared: self.shared(),
@@ -84,9 +78,7 @@ impl<'a> MigrateExisting<'a> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut commands = books.migrate_existing().plan();
     /// while let Some(planned) = commands.try_next().await? {
     ///     println!("{}", planned.purpose);

@@ -8,12 +8,12 @@ use crate::results::Pushed;
 use crate::write::push::{push_one, refuse_unique};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
-    /// Pushes an element to a list: to the array of the main document, or, beyond the threshold, to an overflow document.
+    /// Pushes an element to a list: to the array of the main document, or, beyond the threshold, to an overflow
+    /// document.
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let pushed = books.push(2, &"user50".to_owned()).await?;
     /// if pushed == Pushed::Overflow {
     ///     println!("the book is an outlier");
@@ -23,8 +23,9 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate
-    /// sees it. After an error it is not stored, unless [`is_outcome_unknown`](mongo_patterns_core::Error::is_outcome_unknown). A process that
-    /// dies during a push can leave a flag without overflow documents, and never an element that no reader sees.
+    /// sees it. After an error it is not stored, unless
+    /// [`is_outcome_unknown`](mongo_patterns_core::Error::is_outcome_unknown). A process that dies during a push can
+    /// leave a flag without overflow documents, and never an element that no reader sees.
     ///
     /// Safe for concurrent writers: the array never exceeds the threshold, and an overflow document never exceeds its
     /// bound.
@@ -45,19 +46,15 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
-    /// element, [`Encode`], [`TooLarge`] for an element that does not fit, alone or with those of the array, [`Corrupt`]
-    /// when the array field is not an array, [`IndexMissing`] for an outlier before
-    /// [`ensure_indexes`](Self::ensure_indexes), and [`Configuration`] where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique).
-    ///
-    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
+    /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id` or element,
+    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) for
+    /// an element that does not fit, alone or with those of the array,
+    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when the array field is not an array,
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) for an outlier before
+    /// [`ensure_indexes`](Self::ensure_indexes), and [`Configuration`](mongo_patterns_core::ErrorKind::Configuration)
+    /// where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements): call
+    /// [`push_unique`](Self::push_unique).
     pub fn push(&self, id: impl IntoId, element: &E) -> Push<'_> {
         Push {
             shared: self.shared(),

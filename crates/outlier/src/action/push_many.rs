@@ -11,9 +11,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Pushes elements to a list, in order: to the array of the main document, then to overflow documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let customers = ["user49".to_owned(), "user50".to_owned()];
     /// let pushed = books.push_many(2, &customers).await?;
     /// println!("{} customers in the book, {} in overflow documents", pushed.inline, pushed.overflow);
@@ -25,8 +23,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// has [their number](mongo_patterns_core::Error::stored_count). Elements of other writers can be between them.
     ///
     /// # Cost
-    /// One round trip if the array has room for all, two if the newest overflow document has room for the rest. Else four
-    /// more for each 100 new overflow documents or 16 MiB.
+    /// One round trip if the array has room for all, two if the newest overflow document has room for the rest. Else
+    /// four more for each 100 new overflow documents or 16 MiB.
     ///
     /// # Cancel safety
     /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push).

@@ -14,8 +14,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let pushed = books.push_unique(2, &"user00".to_owned()).await?;
     /// if pushed == Pushed::AlreadyThere {
     ///     println!("user00 has bought the book before");
@@ -24,9 +23,9 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent: call
-    /// it again after an [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown). Elements are equal as MongoDB
-    /// compares values: 1 and 1.0 are, and documents with their fields in another order are not.
+    /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent:
+    /// call it again after an [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown). Elements are equal as
+    /// MongoDB compares values: 1 and 1.0 are, and documents with their fields in another order are not.
     ///
     /// If an error has a [number of stored elements](mongo_patterns_core::Error::stored_count), the last check failed:
     /// whether a rebalance moved an equal element meanwhile. Then call it again, too.
@@ -41,9 +40,9 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push). [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) where elements are
-    /// not unique, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an element that is an
-    /// array: the server would index its values one by one.
+    /// Those of [`push`](Self::push). [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) where elements
+    /// are not unique, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an element that is
+    /// an array: the server would index its values one by one.
     pub fn push_unique(&self, id: impl IntoId, element: &E) -> PushUnique<'_> {
         PushUnique {
             shared: self.shared(),

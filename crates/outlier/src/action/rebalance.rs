@@ -6,13 +6,11 @@ use crate::repository::{OutlierRepository, Shared};
 use crate::results::{Rebalanced, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Closes the gaps in a list that [removals](Self::remove) left. It fills the array from the overflow documents, and
-    /// all overflow documents except the last one. It clears the flag if no overflow documents are left.
+    /// Closes the gaps in a list that [removals](Self::remove) left. It fills the array from the overflow documents,
+    /// and all overflow documents except the last one. It clears the flag if no overflow documents are left.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// books.remove(2, &"user00".to_owned()).await?;
     /// let rebalanced = books.rebalance(2).await?; // moves user50 into the book
     /// println!("{} customers in the book, {} in overflow documents", rebalanced.inline, rebalanced.overflow);
@@ -26,8 +24,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// 8 MiB. If all elements are in place, it writes nothing.
     ///
     /// # Cost
-    /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read into
-    /// memory. Those that change are written in one transaction, which the server aborts after 60 seconds.
+    /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read
+    /// into memory. Those that change are written in one transaction, which the server aborts after 60 seconds.
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller, nothing is retried. See [sessions and
@@ -38,16 +36,12 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`,
-    /// [`Unsupported`] on a standalone, and when it would delete an overflow document with fields of your own, [`Corrupt`]
-    /// when elements are not an array, [`TooLarge`], and [`Contention`].
-    ///
-    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
+    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, and when it would delete an
+    /// overflow document with fields of your own, [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements
+    /// are not an array, [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge), and
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
     pub fn rebalance(&self, id: impl IntoId) -> Rebalance<'_> {
         Rebalance {
             shared: self.shared(),

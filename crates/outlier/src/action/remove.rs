@@ -12,9 +12,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// [was one](Removed::found).
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let removed = books.remove(2, &"user00".to_owned()).await?;
     /// if !removed.found {
     ///     println!("user00 has not bought the book");
@@ -23,14 +21,14 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// Afterwards, the array can have room although there are overflow documents. Pushes do not fill it, so that no element
-    /// moves while others read. [`rebalance`](Self::rebalance) fills it, and clears the flag if no overflow documents are
-    /// left. It is idempotent.
+    /// Afterwards, the array can have room although there are overflow documents. Pushes do not fill it, so that no
+    /// element moves while others read. [`rebalance`](Self::rebalance) fills it, and clears the flag if no overflow
+    /// documents are left. It is idempotent.
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier. Three more if an outlier has no such element: a read in
-    /// one snapshot, because a rebalance may move elements meanwhile. The server examines all overflow documents of the
-    /// list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
+    /// One round trip for a typical document, two for an outlier. Three more if an outlier has no such element: a read
+    /// in one snapshot, because a rebalance may move elements meanwhile. The server examines all overflow documents of
+    /// the list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Cancel safety
     /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes

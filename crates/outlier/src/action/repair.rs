@@ -21,9 +21,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut lists = books.repair().dry_run().stream();
     /// while let Some(repaired) = lists.try_next().await? {
     ///     println!("{}: would write {} overflow documents", repaired.id, repaired.written);
@@ -36,21 +34,21 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// - It rewrites a list with findings as [`rebalance`](Self::rebalance) does: an array up to the threshold, full
-    ///   overflow documents at positions from 0, correct counts, and a flag if there are overflow documents. Elements that
-    ///   were not read for lack of the flag are read again.
+    ///   overflow documents at positions from 0, correct counts, and a flag if there are overflow documents. Elements
+    /// that   were not read for lack of the flag are read again.
     /// - It leaves orphaned overflow documents, because they have elements, unless
     ///   [`delete_orphans`](Repair::delete_orphans) is set.
     /// - It keeps fields of your own.
     ///
-    /// It repairs each list in one transaction, so others may write meanwhile, and no reader sees half of a repair. If the
-    /// process dies, some lists are repaired and the others unchanged: run it again.
+    /// It repairs each list in one transaction, so others may write meanwhile, and no reader sees half of a repair. If
+    /// the process dies, some lists are repaired and the others unchanged: run it again.
     ///
-    /// A standalone server has no transactions. There it does what single commands can do safely: it sets and clears flags,
-    /// corrects counts, and deletes orphans. The rest is [left](crate::Unrepaired::NeedsTransaction).
+    /// A standalone server has no transactions. There it does what single commands can do safely: it sets and clears
+    /// flags, corrects counts, and deletes orphans. The rest is [left](crate::Unrepaired::NeedsTransaction).
     ///
-    /// A write of another client to a list waits on the server for the transaction, and holds its connection. If as many of
-    /// that client's tasks wait as it has connections, they block each other. The tasks of this repository wait before they
-    /// send anything.
+    /// A write of another client to a list waits on the server for the transaction, and holds its connection. If as
+    /// many of that client's tasks wait as it has connections, they block each other. The tasks of this repository wait
+    /// before they send anything.
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), and that of [`rebalance`](Self::rebalance) for each list with findings.
@@ -107,7 +105,8 @@ impl<'a> Repair<'a> {
         self
     }
 
-    /// Returns what a repair would do, and writes nothing. On a standalone, it returns what it would do on a replica set.
+    /// Returns what a repair would do, and writes nothing. On a standalone, it returns what it would do on a replica
+    /// set.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
@@ -135,9 +134,9 @@ impl<'a> Repair<'a> {
     /// document and runs no transaction.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
-    /// may have documents locked: poll it again, or drop it, before other calls of the same repository. What it leaves
-    /// when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
+    /// it may have documents locked: poll it again, or drop it, before other calls of the same repository. What it
+    /// leaves when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let Self { shared, options, .. } = self;
         let operation = shared.operation("repair");

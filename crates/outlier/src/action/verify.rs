@@ -18,9 +18,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut findings = books.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{:?} {}: {}", finding.collection, finding.document_id, finding.problem);
@@ -30,18 +28,18 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It writes nothing and needs no index. Others may write meanwhile: before it reports a finding, it reads the list
-    /// again, and once more 50 milliseconds later. Only a writer of another process, or in a session of a caller, that is
-    /// slower between two of its commands can be reported like one that died there.
+    /// again, and once more 50 milliseconds later. Only a writer of another process, or in a session of a caller, that
+    /// is slower between two of its commands can be reported like one that died there.
     ///
-    /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and overflow
-    /// documents that are not full, or empty. [`rebalance`](Self::rebalance) closes these gaps.
+    /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and
+    /// overflow documents that are not full, or empty. [`rebalance`](Self::rebalance) closes these gaps.
     ///
     /// # Cost
-    /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and of
-    /// each main document with a flag, on disk beyond 100 MB. It sends sizes and ids, and no element. Four more round trips
-    /// for each list with findings, for 16 of them concurrently. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists with a
-    /// flag or overflow documents, and it is two more round trips for each list.
+    /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and
+    /// of each main document with a flag, on disk beyond 100 MB. It sends sizes and ids, and no element. Four more
+    /// round trips for each list with findings, for 16 of them concurrently. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists
+    /// with a flag or overflow documents, and it is two more round trips for each list.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
@@ -79,8 +77,8 @@ impl<'a> Verify<'a> {
         self
     }
 
-    /// Sets a progress callback for a verify of all lists. It counts the lists with overflow documents, a flag or a long
-    /// array. Costs one more round trip, in which the server reads the main documents to count them.
+    /// Sets a progress callback for a verify of all lists. It counts the lists with overflow documents, a flag or a
+    /// long array. Costs one more round trip, in which the server reads the main documents to count them.
     pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
@@ -89,8 +87,8 @@ impl<'a> Verify<'a> {
     /// Returns the stream. It sends nothing before it is polled. While the caller has an item, it locks no document.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
-    /// may have documents locked: poll it again, or drop it, before other calls of the same repository.
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
+    /// it may have documents locked: poll it again, or drop it, before other calls of the same repository.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");

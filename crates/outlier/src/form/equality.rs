@@ -8,8 +8,8 @@ use crate::settings::Settings;
 /// Returns bytes that are the same for equal elements, and for no others. Numbers are equal by value, whatever their
 /// type. The fields of documents are compared in their order.
 ///
-/// The server compares in `push_unique`, by `$in`, `$eq` and the unique index of the elements. The client compares by these
-/// bytes.
+/// The server compares in `push_unique`, by `$in`, `$eq` and the unique index of the elements. The client compares by
+/// these bytes.
 pub(crate) fn form(element: RawBsonRef<'_>) -> Vec<u8> {
     let mut form = Vec::new();
     write(element, &mut form);
@@ -102,8 +102,8 @@ fn write_document(document: &RawDocument, form: &mut Vec<u8>) {
     form.push(0);
 }
 
-/// The value of a number. Every finite one except zero is `digits * 2^twos * 5^fives` in exactly one way, where neither 2
-/// nor 5 divides the digits.
+/// The value of a number. Every finite one except zero is `digits * 2^twos * 5^fives` in exactly one way, where neither
+/// 2 nor 5 divides the digits.
 enum Number {
     Nan,
     Infinite {

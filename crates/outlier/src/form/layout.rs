@@ -92,7 +92,8 @@ mod tests {
                 prop_assert!(bytes <= DOCUMENT_BYTES || *count == 1);
                 start += count;
             }
-            // Where all documents stay small, the array is full before there are overflow documents, and so are all but the last.
+            // Where all documents stay small, the array is full before there are overflow documents, and so are all of
+            // these but the last.
             if beside + sizes.iter().sum::<usize>() <= DOCUMENT_BYTES {
                 prop_assert_eq!(layout.inline, threshold.min(sizes.len()));
                 let last = layout.overflow.len().saturating_sub(1);

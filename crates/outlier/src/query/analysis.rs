@@ -4,8 +4,8 @@
 //!
 //! ## Why are only outliers grouped by `_id`?
 //!
-//! All other documents go straight to the group of their length. So the server keeps a group for each outlier, and not for
-//! each document.
+//! All other documents go straight to the group of their length. So the server keeps a group for each outlier, and not
+//! for each document.
 
 use mongodb::bson::{Bson, Document, doc};
 

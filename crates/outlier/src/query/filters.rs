@@ -7,6 +7,7 @@
 //! An `_id` or an element may be a document with operators, such as `{ $gt: "" }`. Under `$eq` it is a value.
 
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::FindOneOptions;
 
 use crate::settings::Settings;
 
@@ -128,6 +129,11 @@ pub(crate) fn newest_first(settings: &Settings) -> Document {
 /// Projects the position of an overflow document.
 pub(crate) fn position(settings: &Settings) -> Document {
     doc! { settings.seq.as_str(): 1 }
+}
+
+/// Returns the options of a find with a projection.
+pub(crate) fn project(projection: Document) -> FindOneOptions {
+    FindOneOptions::builder().projection(projection).build()
 }
 
 /// Projects the `_id` alone.

@@ -4,9 +4,9 @@
 //!
 //! ## Why does one command fill the array and set the flag?
 //!
-//! One `findAndModify` takes the elements for which the array has room, and sets the flag when elements remain. A process
-//! that dies before it stores the rest leaves a flag without overflow documents, and reads stay correct. In the other
-//! order there would be an element that readers of the flag do not see, and that a retry stores twice.
+//! One `findAndModify` takes the elements for which the array has room, and sets the flag when elements remain. A
+//! process that dies before it stores the rest leaves a flag without overflow documents, and reads stay correct. In the
+//! other order there would be an element that readers of the flag do not see, and that a retry stores twice.
 //!
 //! ## Why is the newest overflow document found by a sort, and not by a counter in the main document?
 //!
@@ -57,8 +57,8 @@ pub(crate) fn main_before(settings: &Settings, element: Option<&Bson>) -> Docume
     before
 }
 
-/// Adds the elements for which an overflow document has room by its count: none where it has no count, as in the manual's
-/// form. With `once`, adds nothing when it has the first element.
+/// Adds the elements for which an overflow document has room by its count: none where it has no count, as in the
+/// manual's form. With `once`, adds nothing when it has the first element.
 pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Document; 1] {
     let (extras, count) = (settings.extras.as_str(), settings.count.as_str());
     let max = settings.max_extras_bson();

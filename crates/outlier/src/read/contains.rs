@@ -3,7 +3,6 @@
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, send};
 use mongodb::bson::Bson;
-use mongodb::options::FindOneOptions;
 
 use crate::form::document::is_true;
 use crate::query;
@@ -29,16 +28,14 @@ pub(crate) async fn contains(
     mut session: Option<&mut Session<'_>>,
 ) -> Result<bool> {
     let settings = &shared.settings;
-    let has = FindOneOptions::builder()
-        .projection(query::has_element(settings, element))
-        .build();
+    let has = query::project(query::has_element(settings, element));
     let found = send::find_one(session.as_deref_mut(), &shared.main, query::by_id(id), has).await?;
     let found = found.ok_or_else(not_found)?;
     if is_true(&found, "has") || !is_true(&found, "flagged") {
         return Ok(is_true(&found, "has"));
     }
     let filter = query::overflow_with(settings, id, element);
-    let id_only = FindOneOptions::builder().projection(query::id_only()).build();
+    let id_only = query::project(query::id_only());
     let found = send::find_one(session, &shared.overflow, filter, id_only).await?;
     Ok(found.is_some())
 }

@@ -3,7 +3,7 @@
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Result, send};
 use mongodb::bson::{Bson, Document};
-use mongodb::options::{FindOneOptions, FindOptions};
+use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
 
 use crate::form::document::{decode_elements, elements_of, is_flagged, number};
@@ -44,9 +44,7 @@ pub(crate) async fn start<E: DeserializeOwned>(
     mut session: Option<&mut Session<'_>>,
 ) -> Result<Start<E>> {
     let settings = &shared.settings;
-    let parts = FindOneOptions::builder()
-        .projection(query::array_and_flag(settings))
-        .build();
+    let parts = query::project(query::array_and_flag(settings));
     let main = send::find_one(session.as_deref_mut(), &shared.main, query::by_id(id), parts).await?;
     let main = main.ok_or_else(not_found)?;
     let array = settings.array.as_str();

@@ -98,8 +98,8 @@ impl Overflow {
         }
     }
 
-    /// Returns the sort key among the overflow documents of a list. Those of the manual's form, without a position, come
-    /// first.
+    /// Returns the sort key among the overflow documents of a list. Those of the manual's form, without a position,
+    /// come first.
     pub(crate) fn order(&self) -> (Option<i64>, String) {
         (self.seq, self.id.to_string())
     }
@@ -154,8 +154,8 @@ impl Summary {
         overflow.fold(inline, u64::saturating_add)
     }
 
-    /// Returns whether a rewrite would change nothing: the array is full if there are overflow documents, and so are all
-    /// of them but the last. Lists with large elements can be laid out otherwise and correctly.
+    /// Returns whether a rewrite would change nothing: the array is full if there are overflow documents, and so are
+    /// all of them but the last. Lists with large elements can be laid out otherwise and correctly.
     pub(crate) fn is_laid_out(&self, settings: &Settings) -> bool {
         let Some(main) = &self.main else {
             return self.overflow.is_empty();
@@ -172,8 +172,8 @@ impl Summary {
     }
 }
 
-/// Returns the problems of a list. A removal leaves an array below the threshold beside overflow documents, and overflow
-/// documents that are not full; both are valid.
+/// Returns the problems of a list. A removal leaves an array below the threshold beside overflow documents, and
+/// overflow documents that are not full; both are valid.
 pub(crate) fn check(settings: &Settings, summary: &Summary) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut found = |document_id: &Bson, collection, problem| {

@@ -43,8 +43,8 @@ pub enum Problem {
     /// The array field of the main document is null. Calls read it as an empty array, but a document type with a list
     /// cannot decode it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
     ArrayNull,
-    /// Elements are unique, and some are equal to an earlier one of the same list, in the array or in overflow documents.
-    /// [`repair`](crate::OutlierRepository::repair) keeps the first of them.
+    /// Elements are unique, and some are equal to an earlier one of the same list, in the array or in overflow
+    /// documents. [`repair`](crate::OutlierRepository::repair) keeps the first of them.
     DuplicateElements {
         /// The number of elements that are equal to an earlier one.
         elements: u64,
@@ -64,8 +64,8 @@ pub enum Problem {
     PositionMissing,
     /// Another overflow document of the same main document has the same position.
     DuplicatePosition,
-    /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push of
-    /// another process coincided with a rebalance, which loses no element.
+    /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push
+    /// of another process coincided with a rebalance, which loses no element.
     Gap {
         /// The number of empty positions.
         positions: u64,
@@ -154,6 +154,20 @@ pub struct Repaired {
     pub removed: u64,
     /// Why something was not repaired.
     pub left: Option<Unrepaired>,
+}
+
+impl Repaired {
+    /// Creates the repair of a list of which nothing is repaired yet.
+    pub(crate) fn nothing(id: Bson) -> Self {
+        Self {
+            id,
+            findings: Vec::new(),
+            main_modified: false,
+            written: 0,
+            removed: 0,
+            left: None,
+        }
+    }
 }
 
 /// Why a repair left something unchanged. Its text says what to do, and has no user values.

@@ -4,21 +4,22 @@
 //!
 //! ## How does a rewrite coexist with pushes of other processes?
 //!
-//! A push can be between two of its commands at any moment. It opens overflow documents in one transaction with the flag,
-//! by a write that conflicts with a rewrite, so overflow documents always have a flag. Whatever the push read before:
+//! A push can be between two of its commands at any moment. It opens overflow documents in one transaction with the
+//! flag, by a write that conflicts with a rewrite, so overflow documents always have a flag. Whatever the push read
+//! before:
 //!
 //! - It looks for the newest overflow document. If the rewrite deleted them all, it opens a new one.
 //! - It found the newest overflow document full, and opens the position after it. The rewrite [claims](Fix::claim) that
 //!   position: if both happen at the same moment, one of them waits or runs again. If the push comes later, and the
 //!   rewrite deleted documents, positions between are empty. No element is lost, and the next rebalance closes the gap.
 //!
-//! A caller's session without a transaction may open overflow documents without the flag. So whoever clears the flag looks
-//! for overflow documents once more.
+//! A caller's session without a transaction may open overflow documents without the flag. So whoever clears the flag
+//! looks for overflow documents once more.
 //!
 //! ## Why does a second attempt lock documents first?
 //!
-//! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write its
-//! newest overflow document, and not its main document. So a second attempt locks both.
+//! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write
+//! its newest overflow document, and not its main document. So a second attempt locks both.
 
 use mongo_patterns_core::migration::{Step, Steps};
 use mongo_patterns_core::session::Session;
@@ -90,8 +91,8 @@ pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<Vec<PlannedComman
     Ok(commands)
 }
 
-/// Adds what makes the commands one transaction, and its end. The session's id and the number of the transaction are the
-/// driver's.
+/// Adds what makes the commands one transaction, and its end. The session's id and the number of the transaction are
+/// the driver's.
 fn in_transaction(mut commands: Vec<PlannedCommand>, writes: bool) -> Vec<PlannedCommand> {
     for (number, planned) in commands.iter_mut().enumerate() {
         planned.command.remove("readConcern");
@@ -112,12 +113,7 @@ fn in_transaction(mut commands: Vec<PlannedCommand>, writes: bool) -> Vec<Planne
 
 /// Sets the flag if there are overflow documents.
 pub(crate) async fn flag_if_overflow(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<()> {
-    let Shared {
-        main,
-        overflow,
-        settings,
-        ..
-    } = shared;
+    let (main, overflow, settings) = shared.parts();
     let options = FindOneOptions::builder()
         .projection(query::id_only())
         .read_concern(ReadConcern::local())
@@ -160,12 +156,7 @@ impl<'a> Rewrite<'a> {
 
     /// Reads the list, and returns what must be changed.
     async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Fix> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
+        let (main, overflow, settings) = self.shared.parts();
         let parts = Some(query::main_parts(settings));
         let read = find(steps, "read the main document", main, query::by_id(self.id), parts);
         let main = steps.read(read).await?.documents.pop();

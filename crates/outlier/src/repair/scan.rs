@@ -9,9 +9,9 @@
 //!
 //! ## Why does a verify wait for the pushes of its process?
 //!
-//! A push unlocks its document between the flag and the overflow documents, because it locks the document exclusively to
-//! open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its last,
-//! and a verify takes that one first.
+//! A push unlocks its document between the flag and the overflow documents, because it locks the document exclusively
+//! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
+//! last, and a verify takes that one first.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -73,8 +73,8 @@ pub(crate) fn names(shared: &Shared) -> Names<'_> {
     }
 }
 
-/// Reads the summary of one list from the primary. Where elements are unique, it has the number of duplicates. That takes
-/// an aggregation, which two databases do not allow.
+/// Reads the summary of one list from the primary. Where elements are unique, it has the number of duplicates. That
+/// takes an aggregation, which two databases do not allow.
 pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Result<Summary> {
     if !shared.settings.unique || check_databases(shared).is_err() {
         let summary = summary_in(&mut Steps::run(), shared, id).await?;
@@ -96,12 +96,7 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
 
 /// Reads the summary of one list. `None` in a plan, which only lists the reads.
 pub(crate) async fn summary_in(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<Option<Summary>> {
-    let Shared {
-        main,
-        overflow,
-        settings,
-        ..
-    } = shared;
+    let (main, overflow, settings) = shared.parts();
     let projection = Some(query::main_summary(settings));
     let read = find(steps, "check the main document", main, query::by_id(id), projection);
     let main = steps.read_written(read).await?;

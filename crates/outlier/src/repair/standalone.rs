@@ -14,11 +14,8 @@ use crate::repository::Shared;
 /// The repair of one list.
 struct Repairs<'a> {
     shared: &'a Shared,
-    id: &'a Bson,
     delete_orphans: bool,
-    main_modified: bool,
-    written: u64,
-    removed: u64,
+    repaired: Repaired,
 }
 
 /// Repairs the findings of one list, as far as that needs no transaction.
@@ -33,32 +30,23 @@ pub(crate) async fn repair(
     let _locked = shared.lock_after_pushes(&id).await;
     let mut repairs = Repairs {
         shared,
-        id: &id,
         delete_orphans,
-        main_modified: false,
-        written: 0,
-        removed: 0,
+        repaired: Repaired::nothing(id),
     };
     let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
-    let mut left = None;
     for finding in &findings {
         if is_orphaned && finding.problem != Problem::Orphaned {
             continue;
         }
-        let unrepaired = repairs.repair(finding).await?;
+        let left = repairs.repair(finding).await?;
         // What the user must do by hand comes first.
-        if matches!(left, None | Some(Unrepaired::NeedsTransaction)) {
-            left = unrepaired.or(left);
+        if matches!(repairs.repaired.left, None | Some(Unrepaired::NeedsTransaction)) {
+            repairs.repaired.left = left.or(repairs.repaired.left);
         }
     }
-    let (main_modified, written, removed) = (repairs.main_modified, repairs.written, repairs.removed);
     Ok(Repaired {
-        id,
         findings,
-        main_modified,
-        written,
-        removed,
-        left,
+        ..repairs.repaired
     })
 }
 
@@ -66,19 +54,19 @@ impl Repairs<'_> {
     /// Returns why the finding is left.
     async fn repair(&mut self, finding: &Finding) -> Result<Option<Unrepaired>> {
         let settings = &self.shared.settings;
-        let by_id = query::by_id(self.id);
+        let by_id = query::by_id(&self.repaired.id);
         match finding.problem {
             Problem::Orphaned if self.delete_orphans => self.delete_orphan(&finding.document_id).await?,
             Problem::Orphaned => return Ok(Some(Unrepaired::Orphaned)),
             Problem::FlagNotBoolean | Problem::FlagWithoutOverflow => {
                 self.update_main(by_id, query::clear_flag(settings)).await?;
                 // A push that set the flag first may have opened overflow documents after they were read.
-                flag_if_overflow(&mut Steps::run(), self.shared, self.id).await?;
+                flag_if_overflow(&mut Steps::run(), self.shared, &self.repaired.id).await?;
             }
             Problem::OverflowWithoutFlag { .. } => self.update_main(by_id, query::set_flag(settings)).await?,
             Problem::Count { .. } => return self.recount(&finding.document_id).await,
             Problem::ArrayNull => {
-                let with_null = query::with_null(settings, self.id);
+                let with_null = query::with_null(settings, &self.repaired.id);
                 self.update_main(with_null, query::set_empty_array(settings)).await?;
             }
             Problem::ArrayNotArray => return Ok(Some(Unrepaired::ArrayNotArray)),
@@ -95,15 +83,15 @@ impl Repairs<'_> {
 
     async fn update_main(&mut self, filter: Document, update: Document) -> Result<()> {
         let updated = self.shared.main.update_one(filter, update).await?;
-        self.main_modified |= updated.modified_count > 0;
+        self.repaired.main_modified |= updated.modified_count > 0;
         Ok(())
     }
 
     async fn recount(&mut self, document_id: &Bson) -> Result<Option<Unrepaired>> {
         let Shared { overflow, settings, .. } = self.shared;
-        let filter = query::overflow_one(settings, self.id, document_id);
+        let filter = query::overflow_one(settings, &self.repaired.id, document_id);
         match overflow.update_one(filter, query::recount(settings).to_vec()).await {
-            Ok(updated) => self.written += updated.modified_count,
+            Ok(updated) => self.repaired.written += updated.modified_count,
             // Elements are unique, and another overflow document has one of them.
             Err(error) if duplicate_key(&error).is_some() => return Ok(Some(Unrepaired::NeedsTransaction)),
             Err(error) => return Err(error.into()),
@@ -113,17 +101,14 @@ impl Repairs<'_> {
 
     /// Deletes an overflow document, unless a main document was inserted or elements were pushed meanwhile.
     async fn delete_orphan(&mut self, document_id: &Bson) -> Result<()> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
-        let filter = query::overflow_one(settings, self.id, document_id);
+        let (main, overflow, settings) = self.shared.parts();
+        let filter = query::overflow_one(settings, &self.repaired.id, document_id);
         let Some(orphan) = overflow.find_one(filter).await? else {
             return Ok(());
         };
-        let main = main.find_one(query::by_id(self.id)).projection(query::id_only());
+        let main = main
+            .find_one(query::by_id(&self.repaired.id))
+            .projection(query::id_only());
         if main.await?.is_some() {
             return Ok(());
         }
@@ -132,8 +117,8 @@ impl Repairs<'_> {
             _ => None,
         };
         // By its elements, because a push to a new document with this `_id` would fill it.
-        let unchanged = query::overflow_unchanged(settings, self.id, document_id, elements);
-        self.removed += overflow.delete_one(unchanged).await?.deleted_count;
+        let unchanged = query::overflow_unchanged(settings, &self.repaired.id, document_id, elements);
+        self.repaired.removed += overflow.delete_one(unchanged).await?.deleted_count;
         Ok(())
     }
 }

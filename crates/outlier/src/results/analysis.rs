@@ -88,12 +88,6 @@ pub struct ThresholdEstimate {
 
 impl ListLength {
     /// Creates the number of documents with lists of this length, for an [`Analysis`] of other data.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// let mut analysis = Analysis::default();
-    /// analysis.lengths.push(ListLength::new(3, 10));
-    /// ```
     pub fn new(length: u64, documents: u64) -> Self {
         Self { length, documents }
     }
@@ -121,8 +115,8 @@ impl Analysis {
         }
     }
 
-    /// Returns the smallest length that this percentage of the documents does not exceed. It is the length of one of them.
-    /// Takes from 0 to 100, to the thousandth. `None` when there are no documents.
+    /// Returns the smallest length that this percentage of the documents does not exceed. It is the length of one of
+    /// them. Takes from 0 to 100, to the thousandth. `None` when there are no documents.
     ///
     /// ```
     /// # use mongo_patterns_outlier::{Analysis, ListLength};
@@ -147,17 +141,6 @@ impl Analysis {
     }
 
     /// Returns the usual [percentiles](PERCENTILES), each with its length.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// for (percent, length) in analysis.percentiles() {
-    ///     println!("{percent} percent have up to {length}");
-    /// }
-    /// ```
     pub fn percentiles(&self) -> Vec<(f64, u64)> {
         let lengths = PERCENTILES.map(|percent| Some((percent, self.percentile(percent)?)));
         lengths.into_iter().flatten().collect()
@@ -223,20 +206,10 @@ impl Analysis {
         }
     }
 
-    /// Returns thresholds that would make some documents outliers, and at most a tenth of them: 1, 2, 5, 10, 20, 50 and so
-    /// on, the smallest first. Empty when the collection has no outliers: then it does not need the pattern.
+    /// Returns thresholds that would make some documents outliers, and at most a tenth of them: 1, 2, 5, 10, 20, 50 and
+    /// so on, the smallest first. Empty when the collection has no outliers: then it does not need the pattern.
     ///
     /// Choose by the number of elements that the application shows at once.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// let smallest = analysis.suggestions()[0].threshold;
-    /// assert_eq!(smallest, 1, "ten lists are longer");
-    /// ```
     pub fn suggestions(&self) -> Vec<ThresholdEstimate> {
         let thresholds = steps(&[1, 2, 5]).map_while(|step| u32::try_from(step).ok());
         thresholds
@@ -247,16 +220,6 @@ impl Analysis {
     }
 
     /// Returns the mean bytes of an element in its array, with its type and its index; 0 when there are none.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// analysis.element_bytes = 2900;
-    /// assert_eq!(analysis.bytes_per_element(), 10.0);
-    /// ```
     pub fn bytes_per_element(&self) -> f64 {
         share(self.element_bytes, self.elements)
     }

@@ -38,12 +38,7 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
 
 /// Inserts the main document first. After an error, a prefix of the elements is stored, with the flag.
 async fn insert_on_standalone(shared: &Shared, split: &Split) -> Result<()> {
-    let Shared {
-        main,
-        overflow,
-        settings,
-        ..
-    } = shared;
+    let (main, overflow, settings) = shared.parts();
     let _locked = shared.lock_exclusively(&split.id).await;
     let has_overflow = exists(None, overflow, query::overflow_of(settings, &split.id)).await?;
     if has_overflow && !exists(None, main, query::by_id(&split.id)).await? {

@@ -4,13 +4,13 @@
 //!
 //! ## Why are overflow documents opened in one transaction with the flag?
 //!
-//! A push sees the flag, and a rebalance may clear it before the push opens its overflow documents. If the flag were set
-//! after them, another push could fill them first, and no reader would see its element. The transaction costs four round
-//! trips for each overflow document, and nothing for other pushes. A standalone has no transactions and thus no
+//! A push sees the flag, and a rebalance may clear it before the push opens its overflow documents. If the flag were
+//! set after them, another push could fill them first, and no reader would see its element. The transaction costs four
+//! round trips for each overflow document, and nothing for other pushes. A standalone has no transactions and thus no
 //! rebalance, so there the flag is set afterwards.
 
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
+use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::key_locks::LockedKeys;
@@ -19,7 +19,7 @@ use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{FindOneAndUpdateOptions, Hint, ReadConcern, UpdateOptions};
+use mongodb::options::{FindOneAndUpdateOptions, Hint, ReadConcern};
 
 use crate::form::document::{id_of, integer, is_true};
 use crate::form::layout::DOCUMENT_BYTES;
@@ -30,7 +30,7 @@ use crate::results::not_found;
 use crate::write::retried::{projected, unknown_outcome};
 
 /// The server's code for an array expression on a value that is not an array.
-const NOT_AN_ARRAY: i32 = 28664;
+const ARRAY_EXPECTED: i32 = 28664;
 
 /// The elements of a push for which the main document has no room.
 #[derive(Clone, Copy)]
@@ -66,13 +66,6 @@ pub(crate) enum Opened {
     Standalone,
 }
 
-/// The result of opening overflow documents without a transaction of the call.
-pub(crate) struct Inserted {
-    pub(crate) elements: usize,
-    pub(crate) ids: Vec<Bson>,
-    pub(crate) outcome: mongodb::error::Result<()>,
-}
-
 impl Rest<'_> {
     /// Returns the one element of a unique push.
     pub(crate) fn once(&self) -> mongodb::error::Result<Option<Bson>> {
@@ -106,7 +99,7 @@ impl Rest<'_> {
             Err(error) if session.is_none() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
                 return self.newest().await;
             }
-            Err(error) if code(&error) == Some(NOT_AN_ARRAY) => {
+            Err(error) if code(&error) == Some(ARRAY_EXPECTED) => {
                 return Err(Error::corrupt(
                     self.id.clone(),
                     settings.extras.as_str(),
@@ -162,9 +155,9 @@ impl Rest<'_> {
         }
     }
 
-    /// Opens overflow documents from a position on, in a transaction with the flag. If the call had locked the document,
-    /// and has unlocked it, this locks it exclusively: other pushes of this process would wait for the transaction on the
-    /// server, and keep the connections that it needs.
+    /// Opens overflow documents from a position on, in a transaction with the flag. If the call had locked the
+    /// document, and has unlocked it, this locks it exclusively: other pushes of this process would wait for the
+    /// transaction on the server, and keep the connections that it needs.
     pub(crate) async fn open_in_transaction(&self, seq: i32, had_locked: bool) -> Result<Opened> {
         let Shared {
             main,
@@ -220,35 +213,6 @@ impl Rest<'_> {
         })
     }
 
-    /// Opens the overflow document at a position, and those after it, without a transaction of the call. A single
-    /// element is upserted: if another writer opens the document at the same moment, the element joins it.
-    pub(crate) async fn open(&self, seq: i32, session: Option<&mut Session<'_>>) -> mongodb::error::Result<Inserted> {
-        let Shared { overflow, settings, .. } = self.shared;
-        if let [element] = self.elements {
-            let element = element.to_bson()?;
-            let filter = query::overflow_at(settings, self.id, seq, self.once.then_some(&element));
-            let update = query::push_to_overflow(settings, element);
-            let options = UpdateOptions::builder().upsert(true).hint(self.seq_index()).build();
-            let updated = send::update_one(session, overflow, filter, update, options).await?;
-            return Ok(Inserted {
-                elements: 1,
-                ids: updated.upserted_id.into_iter().collect(),
-                outcome: Ok(()),
-            });
-        }
-        let (documents, counts) = new_documents(settings, self.id, seq, self.elements)?;
-        let outcome = send::insert_many(session, overflow, &documents, None).await;
-        let inserted = match &outcome {
-            Ok(_) => documents.len(),
-            Err(error) => refused_document(error).unwrap_or(0),
-        };
-        Ok(Inserted {
-            elements: counts[..inserted].iter().sum(),
-            ids: documents[..inserted].iter().map(|document| id_of(document)).collect(),
-            outcome: outcome.map(drop),
-        })
-    }
-
     /// Returns whether a duplicate key is that of an element.
     pub(crate) fn is_element(&self, error: &DriverError) -> bool {
         let settings = &self.shared.settings;
@@ -274,7 +238,7 @@ impl Rest<'_> {
         error.into()
     }
 
-    fn seq_index(&self) -> Hint {
+    pub(crate) fn seq_index(&self) -> Hint {
         Hint::Name(self.shared.settings.seq_index.clone())
     }
 }

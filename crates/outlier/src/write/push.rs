@@ -1,19 +1,19 @@
 //! Stores elements in a list: in the main document while it has room, then in overflow documents.
 
 use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::error::{duplicate_key, refused_document};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
 use mongodb::bson::Bson;
 use mongodb::error::Error as DriverError;
-use mongodb::options::FindOneAndUpdateOptions;
+use mongodb::options::{FindOneAndUpdateOptions, UpdateOptions};
 use tokio::sync::RwLockReadGuard;
 
-use crate::form::document::{integer, is_true};
+use crate::form::document::{id_of, integer, is_true};
 use crate::form::equality;
-use crate::form::overflow::next_position;
+use crate::form::overflow::{new_documents, next_position};
 use crate::query;
 use crate::read::primary::exists;
 use crate::repository::Shared;
@@ -225,12 +225,31 @@ impl<'a> PushWrite<'a> {
         Ok(opened)
     }
 
-    /// Opens overflow documents without a transaction of the call.
+    /// Opens overflow documents from a position on, without a transaction of the call. A single element is upserted: if
+    /// another writer opens the document at the same moment, the element joins it.
     async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> mongodb::error::Result<()> {
-        let inserted = self.rest().open(seq, session).await?;
-        self.overflow += inserted.elements;
-        self.opened.extend(inserted.ids);
-        inserted.outcome
+        let (_, overflow, settings) = self.shared.parts();
+        let rest = self.rest();
+        if let [element] = rest.elements {
+            let element = element.to_bson()?;
+            let filter = query::overflow_at(settings, self.id, seq, self.once.then_some(&element));
+            let update = query::push_to_overflow(settings, element);
+            let options = UpdateOptions::builder().upsert(true).hint(rest.seq_index()).build();
+            let updated = send::update_one(session, overflow, filter, update, options).await?;
+            self.opened.extend(updated.upserted_id);
+            self.overflow += 1;
+            return Ok(());
+        }
+        let (documents, counts) = new_documents(settings, self.id, seq, rest.elements)?;
+        let outcome = send::insert_many(session, overflow, &documents, None).await;
+        let inserted = match &outcome {
+            Ok(_) => documents.len(),
+            Err(error) => refused_document(error).unwrap_or(0),
+        };
+        self.overflow += counts[..inserted].iter().sum::<usize>();
+        self.opened
+            .extend(documents[..inserted].iter().map(|document| id_of(document)));
+        outcome.map(drop)
     }
 
     /// Sets the flag again after overflow documents were opened without a transaction of the call. A repair may have
@@ -247,8 +266,8 @@ impl<'a> PushWrite<'a> {
         Err(not_found())
     }
 
-    /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have moved
-    /// an equal one there after the push had read the main document.
+    /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have
+    /// moved an equal one there after the push had read the main document.
     async fn remove_if_present(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;
         let [element] = self.elements else { return Ok(()) };

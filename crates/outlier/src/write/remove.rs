@@ -43,8 +43,8 @@ pub(crate) async fn remove(
     }
 }
 
-/// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had read
-/// that, or between overflow documents. A standalone has no rebalances.
+/// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
+/// read that, or between overflow documents. A standalone has no rebalances.
 async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bool> {
     let is_present = transaction::run(
         &shared.main,
@@ -60,7 +60,8 @@ async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bo
     }
 }
 
-struct Main {
+/// The main document before the update.
+struct Before {
     is_flagged: bool,
     removed: bool,
 }
@@ -70,7 +71,7 @@ async fn remove_from_main(
     id: &Bson,
     element: &Bson,
     session: Option<&mut Session<'_>>,
-) -> Result<Main> {
+) -> Result<Before> {
     let Shared { main, settings, .. } = shared;
     let projection = query::has_element(settings, element);
     let (filter, update) = (query::by_id(id), query::remove(settings, element).to_vec());
@@ -81,7 +82,7 @@ async fn remove_from_main(
     let reply = reply.ok_or_else(not_found)?;
     let before = projected(main, query::by_id(id), projection, "_id", reply).await;
     let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;
-    Ok(Main {
+    Ok(Before {
         is_flagged: is_true(&before, "flagged"),
         removed: is_true(&before, "has"),
     })
