@@ -261,7 +261,7 @@ async fn settings_that_cannot_work_are_refused() {
             assert!(error.to_string().contains(text), "{error}");
         };
         refused(builder(db).threshold(0), "threshold");
-        refused(builder(db).max_extras_elements(0), "cap");
+        refused(builder(db).max_extras_elements(0), "max_extras_elements");
         refused(builder(db).threshold(u32::MAX), "threshold");
         refused(builder(db).flag_field("customers_purchased"), "two different");
         refused(builder(db).seq_field("count"), "four different");

@@ -164,22 +164,19 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             retry: self.retry,
         };
         if settings.array == settings.flag {
-            return Err(configuration("array and flag are one field: set two names"));
+            return Err(configuration("array and flag have one name: use two different names"));
         }
         let fields = settings.overflow_fields();
         if (1..4).any(|field| fields[..field].contains(&fields[field])) {
             return Err(configuration(
-                "two of the fields parent, extras, seq and count are one field: set four names",
+                "two of the fields parent, extras, seq and count have one name: use four different names",
             ));
         }
         check_bound("threshold", settings.threshold)?;
-        check_bound(
-            "number of elements of an overflow document",
-            settings.max_extras_elements,
-        )?;
+        check_bound("max_extras_elements", settings.max_extras_elements)?;
         if self.main.namespace() == self.overflow.namespace() {
             return Err(configuration(
-                "main documents and overflow documents are in one collection: use two",
+                "main documents and overflow documents are in one collection: use two collections",
             ));
         }
         check_acknowledged(&self.main)?;

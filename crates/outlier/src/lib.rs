@@ -1,9 +1,9 @@
-//! MongoDB's outlier pattern as a typed repository: an array up to a threshold in each document, and the elements
-//! beyond it, which few documents have, in a second collection.
+//! MongoDB's outlier pattern as a typed repository: an array up to a threshold in each document, and the elements beyond
+//! it, which few documents have, in a second collection.
 //!
 //! The pattern is that of MongoDB's manual, "Group Data with the Outlier Pattern". Most books are bought by a few
-//! customers, and one by a thousand. Up to fifty customers stay in the book. The others are in overflow documents, and
-//! a flag in the book says so:
+//! customers, and one by a thousand. Up to fifty customers stay in the book. The others are in overflow documents, and a
+//! flag in the book says so:
 //!
 //! ```text
 //! sales:       { _id: 1, title: "Invisible Cities", customers_purchased: [ "user00", "user01", "user02" ] }
@@ -13,14 +13,13 @@
 //! ```
 //!
 //! The book is the **main document**, and `sales` and `extra_sales` are the two collections. A main document and its
-//! overflow documents are a **list**. A list with overflow documents is an **outlier**. The field `seq` is the position
-//! of an overflow document.
+//! overflow documents are a **list**. A list with overflow documents is an **outlier**. The field `seq` is the position of
+//! an overflow document.
 //!
 //! A page that shows a hundred books reads a hundred small documents, whatever sells best. The names, the threshold and
-//! the bound of an overflow document are settings. The manual keeps all overflow elements of a book in one document,
-//! whose array is unbounded again, up to 16 MiB. Here they are in bounded documents, in order. The repository reads
-//! documents of the manual's form and pushes to them, and [`migrate_existing`](OutlierRepository::migrate_existing)
-//! migrates them.
+//! the bound of an overflow document are settings. The manual keeps all overflow elements of a book in one document, whose
+//! array is unbounded again, up to 16 MiB. Here they are in bounded documents, in order. The repository reads documents of
+//! the manual's form and pushes to them, and [`migrate_existing`](OutlierRepository::migrate_existing) migrates them.
 //!
 //! # Usage
 //!
@@ -66,8 +65,7 @@
 //!
 //! # Guarantees
 //!
-//! With any number of concurrent writers, in any number of processes, on a replica set, a sharded cluster or a
-//! standalone:
+//! With any number of concurrent writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
 //!
 //! - A push that returns has stored its element once, to the collections' write concern, and every later read has it. A
 //!   push that fails has not stored it, unless its
@@ -75,8 +73,8 @@
 //! - The array never exceeds the threshold, and an overflow document never exceeds its bound. Elements keep the order in
 //!   which they were pushed, those of a batch their order in the batch.
 //! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
-//!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that
-//! no   reader sees.
+//!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
+//!   reader sees.
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
 //!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
 //! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
@@ -85,9 +83,9 @@
 //!   its `_id`; it is never silently misread.
 //!
 //! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
-//! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements
-//! twice or not at all. In a transaction it does not. A delete that coincides with a push of another process can leave
-//! orphaned overflow documents.
+//! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice
+//! or not at all. In a transaction it does not. A delete that coincides with a push of another process can leave orphaned
+//! overflow documents.
 //!
 //! # Cost
 //!
@@ -114,31 +112,31 @@
 //!
 //! # Indexes
 //!
-//! One besides `_id`, on the overflow documents: unique, on parent and position. It keeps positions apart, finds the
-//! newest overflow document in one step, and returns them in order. [`indexes`](OutlierRepository::indexes) returns its
+//! One besides `_id`, on the overflow documents: unique, on parent and position. It keeps positions apart, finds the newest
+//! overflow document in one step, and returns them in order. [`indexes`](OutlierRepository::indexes) returns its
 //! definition. Pushes to overflow documents name it in a hint, so the server refuses them if it does not exist. Unique
-//! elements need a second index. A repository that has not called `ensure_indexes` checks the indexes once, with one
-//! more round trip, before it opens an overflow document.
+//! elements need a second index. A repository that has not called `ensure_indexes` checks the indexes once, with one more
+//! round trip, before it opens an overflow document.
 //!
 //! # Cookbook
 //!
-//! **Choose a threshold.** Call [`analyze`](OutlierRepository::analyze) on the existing collection. It needs no
-//! overflow documents and no index, and returns the number of outliers for each threshold.
+//! **Choose a threshold.** Call [`analyze`](OutlierRepository::analyze) on the existing collection. It needs no overflow
+//! documents and no index, and returns the number of outliers for each threshold.
 //!
-//! **Migrate an existing collection, or change the threshold or bound.** Build the repository with the new settings,
-//! call [`migrate_existing`](OutlierRepository::migrate_existing), then
+//! **Migrate an existing collection, or change the threshold or bound.** Build the repository with the new settings, call
+//! [`migrate_existing`](OutlierRepository::migrate_existing), then
 //! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue meanwhile. After an
 //! interruption, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it would send.
 //!
-//! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the overflow documents,
-//! and clears the flag if none are left.
+//! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the overflow documents, and
+//! clears the flag if none are left.
 //!
-//! **A damaged collection, or one that other programs wrote.** [`verify`](OutlierRepository::verify) reports every
-//! problem, with document ids, while others write. [`repair`](OutlierRepository::repair) repairs them, and never
-//! deletes an element automatically. Try its dry run first.
+//! **A damaged collection, or one that other programs wrote.** [`verify`](OutlierRepository::verify) reports every problem,
+//! with document ids, while others write. [`repair`](OutlierRepository::repair) repairs them, and never deletes an element
+//! automatically. Try its dry run first.
 //!
-//! **Push together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the driver
-//! retries the transaction after write conflicts:
+//! **Push together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the driver retries
+//! the transaction after write conflicts:
 //!
 //! ```no_run
 //! # use mongo_patterns_outlier::OutlierRepository;

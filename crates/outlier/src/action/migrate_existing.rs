@@ -35,9 +35,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
-    /// databases, and [`Contention`](mongo_patterns_core::ErrorKind::Contention). After all other documents are
-    /// rewritten, the error of [`rebalance`](Self::rebalance) for one that cannot be.
+    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, with nothing changed,
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases, and
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention). After all other documents are rewritten, the error of
+    /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting {
             shared: self.shared(),

@@ -34,8 +34,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// - It rewrites a list with findings as [`rebalance`](Self::rebalance) does: an array up to the threshold, full
-    ///   overflow documents at positions from 0, correct counts, and a flag if there are overflow documents. Elements
-    /// that   were not read for lack of the flag are read again.
+    ///   overflow documents at positions from 0, correct counts, and a flag if there are overflow documents. Elements that
+    ///   were not read for lack of the flag are read again.
     /// - It leaves orphaned overflow documents, because they have elements, unless
     ///   [`delete_orphans`](Repair::delete_orphans) is set.
     /// - It keeps fields of your own.
