@@ -228,7 +228,7 @@ fn allowed_lateness() -> Duration {
     Duration::from_millis(LATE_BY.unsigned_abs())
 }
 
-/// `MONGO_PATTERNS_LONG=1` for some thousand histories.
+/// `cargo xtask long ranges` checks some thousand histories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_and_queries() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");

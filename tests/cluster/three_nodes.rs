@@ -2,8 +2,7 @@
 //! once, with a follower and moves running. What was acknowledged is stored, once; what was refused is not; what is
 //! unknown is stored once at most. Histories of appends and reads are recorded and checked.
 //!
-//! `MONGO_PATTERNS_LONG=1 cargo test -p integration-tests -- three_nodes` is the long form: a hundred kills. It writes
-//! `docs/guarantees/three-nodes.md`.
+//! `cargo xtask long primary` is the long form: a hundred kills. It writes `docs/guarantees/three-nodes.md`.
 
 mod bucket_load;
 mod calls;

@@ -1,5 +1,5 @@
-//! What the fuzz targets check, without a fuzzer: on their seeds, on seeds that were changed, and on anything. More of it
-//! with `PROPTEST_CASES`.
+//! What the fuzz targets check, without a fuzzer: on their seeds, on seeds that were changed, and on anything.
+//! `cargo xtask long inputs` checks more of it.
 
 use std::fs;
 

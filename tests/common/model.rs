@@ -1,7 +1,7 @@
 //! Random sequences of calls against models in memory: each repository does what a few lines of code do, call by call.
 //!
-//! `MODEL_OPERATIONS=1000000 cargo test -p integration-tests -- model::` runs a million; without it 10,000 are run. What
-//! fails is shrunk to a short sequence, and printed with a seed: `MODEL_SEED` runs the same sequences again.
+//! `cargo test` runs 2,500, `cargo xtask ci` 10,000 more, and `cargo xtask long models` a million. What fails is shrunk to
+//! a short sequence, and printed with a seed: `cargo xtask long models --seed` runs the same sequences again.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tokio::runtime::Handle;
 
 /// How many operations all models run together.
-const OPERATIONS: usize = 10_000;
+const OPERATIONS: usize = 2_500;
 /// How many models there are.
 const MODELS: usize = 5;
 /// How long a sequence is, at most.
@@ -62,7 +62,9 @@ pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl 
                 }));
                 Ok(())
             });
-            ran.unwrap_or_else(|failure| panic!("{failure}\nrun it again with MODEL_SEED={seed}"));
+            ran.unwrap_or_else(|failure| {
+                panic!("{failure}\nrun it again with `cargo xtask long models --seed {seed}`")
+            });
             seed = seed.wrapping_add(1);
         }
     });

@@ -220,7 +220,7 @@ async fn a_plan_of_references_lists_what_is_sent_there_and_back() {
                 .chunk_children(0)
                 .await,
         ] {
-            assert!(refused.unwrap_err().to_string().contains("at least 1"));
+            assert!(refused.unwrap_err().to_string().contains("the chunk size is 0"));
         }
     })
     .await;

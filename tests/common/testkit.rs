@@ -160,10 +160,10 @@ async fn without_any_way_to_a_server_one_message_says_what_to_do() {
             .env("XDG_CACHE_HOME", &nothing),
     );
     for part in [
-        "no MongoDB server could be had",
+        "no MongoDB server was found or started",
         "MONGODB_URI and MONGOD: not set",
         "a mongod on the PATH: none",
-        "not there yet",
+        "does not exist yet",
         "there is no python3 on the PATH",
         "docker compose up -d --wait",
         "install a mongod",
@@ -175,7 +175,7 @@ async fn without_any_way_to_a_server_one_message_says_what_to_do() {
 #[tokio::test]
 async fn a_mongod_that_is_named_and_does_not_work_is_an_error() {
     let text = message(holder().env("MONGOD", "/no/such/mongod"));
-    assert!(text.contains("MONGOD=/no/such/mongod: cannot be run"), "{text}");
+    assert!(text.contains("MONGOD=/no/such/mongod: cannot be started"), "{text}");
     let text = message(holder().env("MONGOD", "false"));
     assert!(text.contains("MONGOD=false: does not run here"), "{text}");
 }

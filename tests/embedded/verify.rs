@@ -37,20 +37,23 @@ fn damages() -> Vec<(Document, Vec<Problem>)> {
         (with(Bson::Null), vec![Problem::ChildrenNotArray]),
         (with("none".into()), vec![Problem::ChildrenNotArray]),
         (with(doc! { "0": address(1) }.into()), vec![Problem::ChildrenNotArray]),
-        (patron(0, (0..6).map(address)), vec![Problem::OverFull { children: 6 }]),
+        (
+            patron(0, (0..6).map(address)),
+            vec![Problem::TooManyChildren { children: 6 }],
+        ),
         (
             with(vec![Bson::from(1), Bson::Array(vec![])].into()),
             vec![Problem::ChildNotDocument { children: 2 }],
         ),
         (with(without_ids.into()), vec![Problem::ChildIdMissing { children: 4 }]),
-        (patron(0, doubled), vec![Problem::ChildIdDoubled { children: 2 }]),
+        (patron(0, doubled), vec![Problem::DuplicateChildId { children: 2 }]),
         (
             with(everything.into()),
             vec![
-                Problem::OverFull { children: 8 },
+                Problem::TooManyChildren { children: 8 },
                 Problem::ChildNotDocument { children: 2 },
                 Problem::ChildIdMissing { children: 1 },
-                Problem::ChildIdDoubled { children: 1 },
+                Problem::DuplicateChildId { children: 1 },
             ],
         ),
     ]

@@ -44,7 +44,7 @@ impl Answer {
 impl Service {
     /// Starts one on a free port, and waits until it is ready.
     pub async fn start(uri: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_service"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_run-service"))
             .env("MONGODB_URI", uri)
             .env("ADDRESS", "127.0.0.1:0")
             .stdout(Stdio::piped())

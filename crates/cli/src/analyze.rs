@@ -1,4 +1,4 @@
-//! How arrays and groups are spread, what each pattern would make of them, and which one to take.
+//! The distribution of items over lists, estimates for each pattern, and a recommendation.
 
 mod advice;
 mod designs;
@@ -19,67 +19,67 @@ use crate::args::Sample;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 
-/// What is asked about.
-pub(crate) enum Question<'a> {
-    /// The documents of a collection, in groups of an equal field.
+/// The lists to analyze.
+pub(crate) enum Source<'a> {
+    /// The documents of a collection, grouped by a field.
     Groups { collection: &'a str, field: &'a str },
-    /// The arrays of documents, with their extras.
+    /// The arrays of documents, with their overflow documents.
     Lists(&'a OutlierRepository<Document, Bson>),
 }
 
-/// What is known of the lists, be they groups of documents or arrays.
-pub(crate) struct Spread {
-    /// Where they are.
+/// The distribution of items over lists, which are groups of documents or arrays.
+pub(crate) struct Distribution {
+    /// The namespace of the lists.
     pub(crate) namespace: String,
     pub(crate) analysis: Analysis,
-    /// Of how many documents this is, where not of all.
+    /// The size of the sample, if it is not all documents.
     pub(crate) sample: Option<u32>,
-    /// How many documents count nowhere, and why.
+    /// The number of excluded documents, and the reason.
     pub(crate) left_out: (u64, &'static str),
-    /// The bytes of an item in an array, on average.
+    /// The average size of an item in an array, in bytes.
     pub(crate) item_bytes: f64,
     pub(crate) stored: Stored,
 }
 
-/// What the collection takes now.
+/// The current size of the collection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) documents: u64,
     pub(crate) bytes: u64,
     pub(crate) index_bytes: u64,
-    /// The bytes of an entry of the `_id` index.
+    /// The size of an entry of the `_id` index, in bytes.
     pub(crate) entry_bytes: f64,
 }
 
-pub(crate) async fn run(context: &Context, pattern: &'static str, question: &Question<'_>, sample: Sample) -> Outcome {
-    let collection = match question {
-        Question::Groups { collection, .. } => collection,
-        Question::Lists(lists) => lists.collection().name(),
+pub(crate) async fn run(context: &Context, pattern: &'static str, source: &Source<'_>, sample: Sample) -> Outcome {
+    let collection = match source {
+        Source::Groups { collection, .. } => collection,
+        Source::Lists(lists) => lists.collection().name(),
     };
     context.must_exist(collection).await?;
     let progress = Progress::new(context.output, "analyze", "documents", None);
-    let spread = match question {
-        Question::Groups { collection, field } => {
+    let distribution = match source {
+        Source::Groups { collection, field } => {
             let field = FieldName::of_element(*field)?;
-            groups::spread(&context.database.collection(collection), &field, sample.sample).await?
+            groups::distribution(&context.database.collection(collection), &field, sample.sample).await?
         }
-        Question::Lists(lists) => of_lists(lists, sample.sample).await?,
+        Source::Lists(lists) => of_lists(lists, sample.sample).await?,
     };
     progress.end();
-    let recommended = advice::recommend(&spread);
-    report::print(context.output, pattern, &spread, &[], recommended.as_ref())?;
-    Ok(Exit::Well)
+    let recommended = advice::recommend(&distribution);
+    report::print(context.output, pattern, &distribution, &[], recommended.as_ref())?;
+    Ok(Exit::Success)
 }
 
-async fn of_lists(lists: &OutlierRepository<Document, Bson>, sample: Option<u32>) -> Result<Spread, Failure> {
+async fn of_lists(lists: &OutlierRepository<Document, Bson>, sample: Option<u32>) -> Result<Distribution, Failure> {
     let mut analyze = lists.analyze();
     if let Some(documents) = sample {
         analyze = analyze.sample(documents);
     }
     let analysis = analyze.await?;
-    Ok(Spread {
+    Ok(Distribution {
         namespace: lists.collection().namespace().to_string(),
-        left_out: (analysis.not_arrays, "have something else than an array"),
+        left_out: (analysis.not_arrays, "have a value that is not an array"),
         item_bytes: analysis.bytes_per_element(),
         sample,
         stored: stored(&lists.collection().clone_with_type()).await?,
@@ -87,9 +87,9 @@ async fn of_lists(lists: &OutlierRepository<Document, Bson>, sample: Option<u32>
     })
 }
 
-/// By `$collStats`, which a user who can read may ask for.
+/// Reads the size from `$collStats`, for which the role `read` suffices.
 async fn stored(collection: &Collection<Document>) -> Result<Stored, Failure> {
-    /// What an entry takes, where there are too few to tell.
+    /// The size of an index entry, if the collection is too small to measure it.
     const ENTRY_BYTES: f64 = 24.0;
     const ENOUGH: u64 = 10_000;
     let mut rows = collection

@@ -10,26 +10,26 @@ use crate::init::InitOptions;
 use crate::load::LoadOptions;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
 
-/// Looks at, moves, checks and mends MongoDB collections of the bucket, outlier, subset and embedded patterns.
+/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
 ///
-/// Exit codes: 0 all is well, 1 something was found in the data, 2 the command cannot be, 3 the server cannot do it,
-/// 130 stopped by Ctrl-C. A move or repair that was stopped goes on when the command is run again, and so does a load
-/// with --item-id.
+/// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
+/// stopped by Ctrl-C. A stopped migration or repair resumes when the command is run again, and so does a load with
+/// --item-id.
 #[derive(Debug, Parser)]
 #[command(name = "mongo-patterns", version, max_term_width = 80, args_override_self = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,
-    /// The database. By default that of the profile, or of the connection string.
+    /// The database. By default the one in the profile or in the connection string.
     #[arg(long, global = true, help_heading = "Options", value_name = "NAME")]
     pub(crate) db: Option<String>,
-    /// The file with the settings. [default: mongo-patterns.toml, if there is one]
+    /// The file with the settings. [default: mongo-patterns.toml, if it exists]
     #[arg(long, global = true, help_heading = "Options", value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// For machines: one JSON object a line for each finding, and one for the summary.
+    /// Prints one JSON object per line for each finding, and one for the summary.
     #[arg(long, global = true, help_heading = "Options")]
     pub(crate) json: bool,
-    /// No progress.
+    /// Prints no progress.
     #[arg(long, short, global = true, help_heading = "Options")]
     pub(crate) quiet: bool,
     #[command(subcommand)]
@@ -38,17 +38,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The history of a key in pages, one document a page
+    /// The history of a key in pages, one document per page
     Bucket(Bucket),
-    /// An array up to a threshold; the rest of the few long ones in a second collection
+    /// Arrays with a threshold; the rest of a few long ones in a second collection
     Outlier(Outlier),
-    /// The first few of a parent's children in it, all of them in a second collection
+    /// The first children in their parent, all of them in a second collection
     Subset(Subset),
-    /// The few children of a parent in its document
+    /// A few children in the document of their parent
     Embedded(Embedded),
-    /// Writes a profile by looking at a collection
+    /// Writes a profile from a sample of a collection
     Init(InitOptions),
-    /// Writes completions for a shell to standard output
+    /// Writes shell completions to standard output
     Completions {
         /// The shell.
         shell: Shell,
@@ -71,36 +71,36 @@ pub(crate) struct Bucket {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketVerb {
-    /// Says how the items of the flat collection are spread over keys, and what follows
+    /// Shows how the items of the flat collection are distributed over keys, and recommends a pattern
     Analyze(Sample),
     /// Prints every command that migrate would send
-    Plan(BucketMove),
-    /// Moves the flat collection into buckets, on the server
+    Plan(BucketMigration),
+    /// Migrates the flat collection to buckets, on the server
     Migrate {
         #[command(flatten)]
-        options: BucketMove,
+        options: BucketMigration,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Finds what is wrong with the buckets
+    /// Checks the buckets and prints findings
     Verify,
-    /// Mends what verify finds
+    /// Repairs the findings of verify
     Repair(DryRun),
-    /// Shows the indexes that the pattern relies on
+    /// Shows the indexes that the pattern needs
     Indexes(Create),
     /// Appends items from a CSV file or newline-delimited JSON
     Load(LoadOptions),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct BucketMove {
-    /// Moves from the buckets to the flat collection.
+pub(crate) struct BucketMigration {
+    /// Migrates from the buckets to the flat collection.
     #[arg(long)]
     pub(crate) back: bool,
-    /// Moves also where the target has documents, which must be of other keys.
+    /// Accepts a target with documents, which must belong to other keys.
     #[arg(long)]
     pub(crate) allow_non_empty_target: bool,
-    /// About how many items go at a time.
+    /// The approximate number of items in a chunk.
     #[arg(long, value_name = "ITEMS", default_value_t = 100_000)]
     pub(crate) chunk_items: u64,
 }
@@ -115,23 +115,23 @@ pub(crate) struct Outlier {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OutlierVerb {
-    /// Says how long the lists are, and what each threshold would make of them
+    /// Shows the lengths of the lists, and the effect of each threshold
     Analyze(Sample),
     /// Prints every command that migrate would send
     Plan,
-    /// Brings all documents into form: splits long arrays, for any threshold and cap
+    /// Splits long arrays, and applies a new threshold and cap to all documents
     Migrate(DryRun),
-    /// Finds what is wrong with documents and extras
+    /// Checks documents and overflow documents, and prints findings
     Verify,
-    /// Mends what verify finds
+    /// Repairs the findings of verify
     Repair {
         #[command(flatten)]
         dry_run: DryRun,
-        /// Deletes extras that belong to no document, with their elements.
+        /// Deletes overflow documents that belong to no document, with their elements.
         #[arg(long)]
         delete_orphans: bool,
     },
-    /// Shows the indexes that the pattern relies on
+    /// Shows the indexes that the pattern needs
     Indexes(Create),
 }
 
@@ -145,46 +145,47 @@ pub(crate) struct Subset {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SubsetVerb {
-    /// Says how many children parents have, and what subsets of each size would give
+    /// Shows how many children parents have, and the effect of each subset size
     Analyze(Sample),
     /// Prints every command that migrate would send
-    Plan(SubsetMove),
-    /// Brings parents and children into form, on the server
+    Plan(SubsetMigration),
+    /// Migrates parents and children to the pattern, on the server
     Migrate {
         #[command(flatten)]
-        options: SubsetMove,
+        options: SubsetMigration,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Finds subsets that are not the first of the children, and children without a parent
+    /// Finds subsets that are not the first children, and children without a parent
     Verify,
-    /// Mends what verify finds
+    /// Repairs the findings of verify
     Repair(DryRun),
-    /// Shows the indexes that the pattern relies on
+    /// Shows the indexes that the pattern needs
     Indexes(Create),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct SubsetMove {
-    /// What there is now.
+pub(crate) struct SubsetMigration {
+    /// The current form of the data.
     #[arg(long, value_enum, value_name = "FORM")]
     pub(crate) from: SubsetForm,
-    /// Of embedded children: moves also where their collection has some already.
+    /// With --from embedded: accepts a collection of children that has documents.
     #[arg(long)]
     pub(crate) allow_non_empty_target: bool,
-    /// Of embedded children: about how many go at a time. [default: 100000]
+    /// With --from embedded: the approximate number of children in a chunk. [default: 100000]
     #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk_children: Option<u64>,
-    /// Of a collection: gives up embedded children that are not in it, where no repository embedded them.
+    /// With --from collection: discards embedded children that are not in the collection and that no repository
+    /// embedded.
     #[arg(long)]
     pub(crate) discard_embedded: bool,
-    /// Of settings: the order until now, where it changes.
+    /// With --from settings: the old order, if it changes.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) old_order: Option<Vec<String>>,
-    /// Of settings: the size until now, where it changes.
+    /// With --from settings: the old size, if it changes.
     #[arg(long, value_name = "CHILDREN")]
     pub(crate) old_size: Option<u32>,
-    /// Of settings: the embedded fields until now, where they change; * for all but _id and the parent's.
+    /// With --from settings: the old embedded fields, if they change; * for all but _id and the parent's.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) old_embed: Option<Vec<String>>,
 }
@@ -193,9 +194,9 @@ pub(crate) struct SubsetMove {
 pub(crate) enum SubsetForm {
     /// All children are embedded in their parents
     Embedded,
-    /// All children are in their collection, and subsets are missing or were kept by hand
+    /// All children are in their collection; subsets are missing or maintained by another program
     Collection,
-    /// Another order, other embedded fields or another size than now
+    /// The order, the embedded fields or the size changes
     Settings,
 }
 
@@ -209,7 +210,7 @@ impl SubsetForm {
     }
 }
 
-impl SubsetMove {
+impl SubsetMigration {
     pub(crate) fn chunk_children(&self) -> u64 {
         self.chunk_children.unwrap_or(100_000)
     }
@@ -225,90 +226,90 @@ pub(crate) struct Embedded {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EmbeddedVerb {
-    /// Says how the children are spread over parents, and what follows
+    /// Shows how the children are distributed over parents, and recommends a pattern
     Analyze(Sample),
     /// Prints every command that migrate would send
-    Plan(EmbeddedMove),
-    /// Moves children that are documents of their own into their parents, on the server
+    Plan(EmbeddedMigration),
+    /// Migrates referencing documents into their parents, on the server
     Migrate {
         #[command(flatten)]
-        options: EmbeddedMove,
+        options: EmbeddedMigration,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Finds what is wrong with the parents, and documents that refer to none
+    /// Checks the parents, finds documents that refer to no parent, and prints findings
     Verify,
-    /// Says what must be mended by hand: nothing in this pattern can be mended without a guess
+    /// Prints what to correct by hand: this pattern has no automatic repair
     Repair(DryRun),
-    /// Shows the indexes that the pattern relies on: none
+    /// Shows the indexes that the pattern needs: none
     Indexes(Create),
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct EmbeddedMove {
-    /// Makes documents of their own of the children instead.
+pub(crate) struct EmbeddedMigration {
+    /// Migrates the children to documents that refer to their parents.
     #[arg(long)]
     pub(crate) back: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct DryRun {
-    /// Says what it would do, and writes nothing.
+    /// Prints what it would do, and writes nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Create {
-    /// Creates those that are missing. None is ever dropped.
+    /// Creates the missing indexes. Never drops an index.
     #[arg(long)]
     pub(crate) create: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Sample {
-    /// Looks at so many documents, taken at random.
+    /// Reads this number of documents, chosen at random.
     #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: Option<u32>,
 }
 
 impl Command {
-    /// What to do after the command was stopped.
+    /// Returns what to do after the command was stopped.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
             Self::Bucket(Bucket {
                 verb: BucketVerb::Load(options),
                 ..
             }) if !options.is_dry_run() => {
-                "items may be stored up to here: run it again only where --item-id is set, by which none is stored twice"
+                "some items may be stored: run the command again only with --item-id, which prevents duplicates"
             }
-            _ if self.writes() => "what is done stays, and the same command goes on from there",
+            _ if self.writes() => "completed work is kept: run the command again to resume",
             _ => "nothing was changed",
         }
     }
 
-    /// Whether it writes to the database.
+    /// Returns whether it writes to the database.
     fn writes(&self) -> bool {
-        let wet = |dry_run: &DryRun| !dry_run.dry_run;
+        let is_live = |dry_run: &DryRun| !dry_run.dry_run;
         match self {
             Self::Bucket(Bucket { verb, .. }) => match verb {
-                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => wet(dry_run),
+                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => is_live(dry_run),
                 BucketVerb::Indexes(create) => create.create,
                 BucketVerb::Load(options) => !options.is_dry_run(),
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate(dry_run) | OutlierVerb::Repair { dry_run, .. } => wet(dry_run),
+                OutlierVerb::Migrate(dry_run) | OutlierVerb::Repair { dry_run, .. } => is_live(dry_run),
                 OutlierVerb::Indexes(create) => create.create,
                 OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
-                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => wet(dry_run),
+                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => is_live(dry_run),
                 SubsetVerb::Indexes(create) => create.create,
                 SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
             },
             Self::Embedded(Embedded { verb, .. }) => match verb {
-                EmbeddedVerb::Migrate { dry_run, .. } => wet(dry_run),
+                EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
                 EmbeddedVerb::Analyze(_)
                 | EmbeddedVerb::Plan(_)
                 | EmbeddedVerb::Verify
@@ -327,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         Args::command().debug_assert();
     }
 }

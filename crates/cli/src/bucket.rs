@@ -1,7 +1,7 @@
 //! The commands of the bucket pattern.
 
 mod check;
-mod moving;
+mod migrate;
 
 use futures::TryStreamExt;
 use mongo_patterns_bucket::BucketRepository;
@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, Document, Uuid, doc};
 use mongodb::{Collection, Database};
 
 use crate::Context;
-use crate::analyze::{self, Question};
+use crate::analyze::{self, Source};
 use crate::args::{Bucket, BucketVerb};
 use crate::failure::{Failure, Outcome};
 use crate::load::{self, FromText};
@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
     check(&settings)?;
     if let BucketVerb::Analyze(sample) = &pattern.verb {
-        let source = Question::Groups {
+        let source = Source::Groups {
             collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
             field: flat_key(&settings)?,
         };
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     }
 }
 
-/// A command on buckets of one type of key.
+/// The bucket commands, for one type of key.
 struct Work<'a, K> {
     context: &'a Context,
     settings: &'a BucketSettings,
@@ -93,11 +93,11 @@ impl<'a, K: Key + FromText> Work<'a, K> {
                 indexes::show(output, "bucket indexes", &plan, collection).await
             }
             BucketVerb::Load(options) => load::run(self.context, &self.buckets, self.settings, options).await,
-            BucketVerb::Analyze(_) => unreachable!("it needs no type of key"),
+            BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
     }
 
-    /// What is read must be there.
+    /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
         let buckets = self.buckets.collection().name();
         match verb {
@@ -147,28 +147,28 @@ fn flat_key(settings: &BucketSettings) -> Result<&str, Failure> {
     }
 }
 
-/// The one that is set, or that of the first document of the buckets, or of the flat collection.
+/// Returns the type that is set, or that of the first bucket or flat document.
 async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyType, Failure> {
     if let Some(key_type) = settings.key_type {
         return Ok(key_type);
     }
     let key = need(settings.key.as_ref(), PATTERN, "key")?;
     let database = &context.database;
-    let places = [(&settings.collection, key), (&settings.flat, flat_key(settings)?)];
-    for (collection, field) in places {
+    let candidates = [(&settings.collection, key), (&settings.flat, flat_key(settings)?)];
+    for (collection, field) in candidates {
         if let Some(collection) = collection
             && let Some(value) = first_value(database, collection, field).await?
         {
             return type_of(&value).ok_or_else(|| {
                 Failure::usage(format!(
-                    "the field `{field}` of {}.{collection} holds no integer, string, ObjectId or UUID, so it is no key: see --key",
+                    "the field `{field}` of {}.{collection} is not an integer, string, ObjectId or UUID and cannot be a key: check --key",
                     database.name()
                 ))
             });
         }
     }
     Err(Failure::usage(
-        "--key-type is missing, and there is no document to tell it: pass int, string, objectid or uuid",
+        "--key-type is missing, and no document shows the type: pass int, string, objectid or uuid",
     ))
 }
 
@@ -181,7 +181,7 @@ async fn first_value(database: &Database, collection: &str, field: &str) -> Resu
 pub(crate) fn type_of(value: &Bson) -> Option<KeyType> {
     match value {
         Bson::Int32(_) | Bson::Int64(_) => Some(KeyType::Int),
-        // Shells write integers as doubles.
+        // The legacy shell writes integers as doubles.
         Bson::Double(number) if number.fract() == 0.0 => Some(KeyType::Int),
         Bson::String(_) => Some(KeyType::String),
         Bson::ObjectId(_) => Some(KeyType::ObjectId),

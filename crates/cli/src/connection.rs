@@ -1,4 +1,4 @@
-//! The way to the server. Nothing here prints a password, or a connection string that may hold one.
+//! The connection to the server. Nothing here prints a password, or a connection string that can contain one.
 
 use std::fmt;
 use std::fs;
@@ -14,12 +14,12 @@ use crate::profile::Profile;
 
 const LOCAL: &str = "mongodb://127.0.0.1:27017/";
 
-/// How to connect, as with MongoDB's own tools.
+/// The connection options, like those of MongoDB's own tools.
 #[derive(Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// The connection string, mongodb:// or mongodb+srv://, with its options, such as tls=true. Other users of this
-    /// machine can see it among the processes: better set MONGODB_URI. [default: mongodb://127.0.0.1:27017/]
+    /// machine can see it in the list of processes; prefer MONGODB_URI. [default: mongodb://127.0.0.1:27017/]
     #[arg(
         long,
         global = true,
@@ -29,22 +29,22 @@ pub(crate) struct Connection {
         hide_default_value = true
     )]
     uri: Option<String>,
-    /// The user, if the connection string names none.
+    /// The user, if the connection string does not contain one.
     #[arg(long, global = true, value_name = "NAME")]
     username: Option<String>,
-    /// The file whose first line is the password. Or set MONGODB_PASSWORD.
+    /// The file whose first line is the password. Alternatively, set MONGODB_PASSWORD.
     #[arg(long, global = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// The database that knows the user. [default: admin]
+    /// The database in which the user is defined. [default: admin]
     #[arg(long, global = true, value_name = "NAME")]
     auth_source: Option<String>,
-    /// Connects by TLS.
+    /// Connects with TLS.
     #[arg(long, global = true)]
     tls: bool,
-    /// The certificates of the authorities that are trusted, a PEM file.
+    /// The PEM file with the trusted certificate authorities.
     #[arg(long, global = true, value_name = "FILE")]
     tls_ca_file: Option<PathBuf>,
-    /// The client's certificate and key, a PEM file.
+    /// The PEM file with the client's certificate and key.
     #[arg(long, global = true, value_name = "FILE")]
     tls_certificate_key_file: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ impl Connection {
         self.set_tls(&mut options)?;
         Client::with_options(options).map_err(|error| match *error.kind {
             ErrorKind::InvalidTlsConfig { .. } => Failure::usage(format!(
-                "a file of --tls-ca-file, --tls-certificate-key-file or the connection string cannot be used: {}",
+                "a file of --tls-ca-file, --tls-certificate-key-file or the connection string is invalid: {}",
                 error.kind
             )),
             _ => refused(uri, &error),
@@ -68,7 +68,7 @@ impl Connection {
     fn set_user(&self, options: &mut ClientOptions) -> Result<(), Failure> {
         let Some(user) = &self.username else {
             if self.password_file.is_some() || self.auth_source.is_some() {
-                return Err(Failure::usage("--password-file and --auth-source go with --username"));
+                return Err(Failure::usage("--password-file and --auth-source require --username"));
             }
             return Ok(());
         };
@@ -97,7 +97,7 @@ impl Connection {
             ("--tls-ca-file", &self.tls_ca_file),
             ("--tls-certificate-key-file", &self.tls_certificate_key_file),
         ];
-        // The driver would say neither the option nor the file.
+        // The driver's error names neither the option nor the file.
         for (option, file) in files {
             if let Some(file) = file {
                 let failed = |error| Failure::usage(format!("{option} {}: {error}", file.display()));
@@ -127,7 +127,7 @@ fn with_source(mut credential: Credential) -> Credential {
     credential
 }
 
-/// Does not show the connection string.
+/// Omits the connection string.
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
@@ -136,19 +136,19 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// The database that an option names, or the profile, or the connection string.
+/// Returns the database of the option, else of the profile, else of the connection string.
 pub(crate) fn database(client: &Client, option: Option<&str>, profile: &Profile) -> Result<Database, Failure> {
     match option.or(profile.database.as_deref()) {
         Some(name) => Ok(client.database(name)),
         None => client.default_database().ok_or_else(|| {
             Failure::usage(
-                "--db is missing: pass it, set `database` in the profile, or name it in the connection string",
+                "--db is missing: pass it, set `database` in the profile, or add it to the connection string",
             )
         }),
     }
 }
 
-/// The driver's text quotes parts of the connection string, so it is shown only where that holds no password.
+/// Hides the driver's text if the connection string can contain a password, because the text quotes parts of it.
 fn refused(uri: &str, error: &mongodb::error::Error) -> Failure {
     const WHERE: &str = "the connection string (--uri or MONGODB_URI)";
     if !uri.starts_with("mongodb://") && !uri.starts_with("mongodb+srv://") {
@@ -157,15 +157,15 @@ fn refused(uri: &str, error: &mongodb::error::Error) -> Failure {
     if matches!(*error.kind, ErrorKind::DnsResolve { .. }) {
         return Failure::new(
             Exit::Server,
-            format!("the host of {WHERE} cannot be found by DNS: check its name, and the network"),
+            format!("DNS cannot resolve the host of {WHERE}: check its name and the network"),
         );
     }
     if uri.contains('@') {
         return Failure::usage(format!(
-            "{WHERE} cannot be used: check hosts and options; in user and password the characters : / ? # [ ] @ % must be percent-encoded, such as %40 for @"
+            "{WHERE} is invalid: check hosts and options; in user and password the characters : / ? # [ ] @ % must be percent-encoded, such as %40 for @"
         ));
     }
-    Failure::usage(format!("{WHERE} cannot be used: {}", error.kind))
+    Failure::usage(format!("{WHERE} is invalid: {}", error.kind))
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_bad_connection_string_keeps_its_password() {
+    async fn the_error_for_an_invalid_connection_string_hides_the_password() {
         for uri in [
             "mongodb://joe:s3cret/word@host/",
             "mongodb://joe:s3cret@host:port/",

@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::Document;
 use serde_json::json;
 
-use crate::analyze::{self, Question};
+use crate::analyze::{self, Source};
 use crate::args::{Embedded, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Record, Summary, to_json, variant};
@@ -24,7 +24,7 @@ type Parents = EmbeddedRepository<Document, Document>;
 pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     let settings = overlay(context.profile.embedded.as_ref(), &pattern.settings)?;
     if let EmbeddedVerb::Analyze(sample) = &pattern.verb {
-        let source = Question::Groups {
+        let source = Source::Groups {
             collection: need(settings.source.as_ref(), PATTERN, "source")?,
             field: need(settings.reference.as_ref(), PATTERN, "reference")?,
         };
@@ -81,7 +81,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What is read must be there.
+    /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &EmbeddedVerb) -> Result<(), Failure> {
         if matches!(verb, EmbeddedVerb::Indexes(_)) {
             return Ok(());
@@ -90,12 +90,12 @@ impl Work<'_> {
             self.source()?;
         }
         self.context.must_exist(self.parents.collection().name()).await?;
-        let makes_source = match verb {
+        let writes_source = match verb {
             EmbeddedVerb::Plan(options) | EmbeddedVerb::Migrate { options, .. } => options.back,
             _ => false,
         };
         match &self.settings.source {
-            Some(source) if !makes_source => self.context.must_exist(source).await,
+            Some(source) if !writes_source => self.context.must_exist(source).await,
             _ => Ok(()),
         }
     }
@@ -111,7 +111,7 @@ impl Work<'_> {
         let planned = if back {
             self.parents.migrate_to_references(&source, reference).plan().await
         } else {
-            self.moving(&source, reference).plan().await
+            self.migrate_from_references(&source, reference).plan().await
         };
         let planned = planned.map_err(|error| self.at_fault(error))?;
         if !summary_only {
@@ -124,52 +124,52 @@ impl Work<'_> {
         .row("children", planned.children)
         .row("orphans", planned.orphans)
         .row("commands", planned.commands.len());
-        self.context.output.summary(&summary, Exit::Well)?;
-        Ok(Exit::Well)
+        self.context.output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
     }
 
     async fn migrate(&self, back: bool) -> Outcome {
         let (source, reference) = self.source()?;
         let unit = if back { "children" } else { "parents" };
         let progress = SharedProgress::new(self.context.output, "migrate", unit, None);
-        progress.say("checks before anything is written");
-        let moved = if back {
-            let moving = self.parents.migrate_to_references(&source, reference);
-            moving.on_progress(progress.told()).await
+        progress.show("checking before the first write");
+        let migrated = if back {
+            let migration = self.parents.migrate_to_references(&source, reference);
+            migration.on_progress(progress.callback()).await
         } else {
-            let moving = self.moving(&source, reference);
-            moving.on_progress(progress.told()).await
+            let migration = self.migrate_from_references(&source, reference);
+            migration.on_progress(progress.callback()).await
         };
         progress.end();
-        let moved = moved.map_err(|error| self.at_fault(error))?;
-        let exit = Exit::of_findings(moved.orphans);
+        let migrated = migrated.map_err(|error| self.at_fault(error))?;
+        let exit = Exit::of_findings(migrated.orphans);
         let summary = Summary::new("embedded migrate", self.parents.collection().namespace().to_string())
-            .row("parents", moved.parents)
-            .row("children", moved.children)
-            .row("orphans", moved.orphans);
+            .row("parents", migrated.parents)
+            .row("children", migrated.children)
+            .row("orphans", migrated.orphans);
         self.context.output.summary(&summary, exit)?;
-        if moved.orphans > 0 {
+        if migrated.orphans > 0 {
             self.context
                 .output
-                .text("`embedded verify` lists the orphans, which stay where they are")?;
+                .text("`embedded verify` lists the orphans, which are not migrated")?;
         }
         Ok(exit)
     }
 
-    fn moving(&self, source: &Collection<Document>, reference: &str) -> MigrateFromReferences<'_> {
-        let moving = self.parents.migrate_from_references(source, reference);
+    fn migrate_from_references(&self, source: &Collection<Document>, reference: &str) -> MigrateFromReferences<'_> {
+        let migration = self.parents.migrate_from_references(source, reference);
         match &self.settings.sort {
-            Some(field) => moving.sort_by(field),
-            None => moving,
+            Some(field) => migration.sort_by(field),
+            None => migration,
         }
     }
 
-    /// The parents, and where a source is set, the documents that refer to none.
+    /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
     async fn verify(&self, command: &'static str) -> Outcome {
         let output = self.context.output;
         let progress = SharedProgress::new(output, "verify", "parents", None);
         let mut found = 0;
-        let mut findings = self.parents.verify().on_progress(progress.told()).stream();
+        let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
         while let Some(finding) = findings.try_next().await? {
             found += 1;
             progress.suspend(|| {
@@ -200,7 +200,7 @@ impl Work<'_> {
         let progress = SharedProgress::new(self.context.output, "verify", "references", None);
         let mut found = 0;
         let orphans = self.parents.orphans(&source, reference);
-        let mut orphans = orphans.on_progress(progress.told()).stream();
+        let mut orphans = orphans.on_progress(progress.callback()).stream();
         while let Some(orphan) = orphans.try_next().await? {
             found += 1;
             progress.suspend(|| {
@@ -208,7 +208,8 @@ impl Work<'_> {
                     kind: "finding",
                     collection: source.name(),
                     id: Some(orphan.document_id.clone()),
-                    text: "it refers to no parent: insert the parent, or correct or delete it".to_owned(),
+                    text: "the document refers to no parent: insert the parent, or correct or delete the document"
+                        .to_owned(),
                     fields: vec![
                         ("problem", json!("Orphan")),
                         ("reference", orphan.reference.as_ref().map_or(json!(null), to_json)),
@@ -220,7 +221,7 @@ impl Work<'_> {
         Ok(found)
     }
 
-    /// A child at fault is one of the source, a parent one of the parents.
+    /// A child at fault is in the source, a parent in the parents' collection.
     fn at_fault(&self, error: Error) -> Failure {
         let mut failure = Failure::from(error);
         if let (Some(document), Some(source)) = (&mut failure.document, &self.settings.source)

@@ -1,4 +1,4 @@
-//! How a command ends.
+//! The outcome of a command.
 
 use std::fmt::Write;
 use std::io;
@@ -7,28 +7,28 @@ use mongo_patterns_core::{Error, ErrorKind, error};
 use mongodb::bson::Bson;
 use mongodb::error::ErrorKind as DriverKind;
 
-/// The exit code, or why there is another one.
+/// The exit code, or the failure that determines another one.
 pub(crate) type Outcome = Result<Exit, Failure>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Well,
-    /// Something was found in the data.
+    Success,
+    /// Findings in the data.
     Findings,
-    /// The command cannot be as it was given.
+    /// The command is invalid.
     Usage,
-    /// The server cannot be reached, or cannot do it.
+    /// The server is unreachable, or refuses the command.
     Server,
-    /// By Ctrl-C.
+    /// Stopped by Ctrl-C.
     Stopped,
-    /// Nobody reads the output any more.
+    /// The reader of the output has closed it.
     BrokenPipe,
 }
 
 impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
-            Self::Well => 0,
+            Self::Success => 0,
             Self::Findings => 1,
             Self::Usage => 2,
             Self::Server => 3,
@@ -37,18 +37,18 @@ impl Exit {
         }
     }
 
-    /// Of a command that looks for something.
+    /// Returns the exit code of a command with this number of findings.
     pub(crate) fn of_findings(found: u64) -> Self {
-        if found == 0 { Self::Well } else { Self::Findings }
+        if found == 0 { Self::Success } else { Self::Findings }
     }
 }
 
-/// Why a command did not do what it was asked for. Its text says what to do, and holds no user value.
+/// The reason for a failure, with what to do. The text contains no user values.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) text: String,
-    /// The document at fault, which goes to standard output, as findings do.
+    /// The document at fault. It is printed to standard output like a finding.
     pub(crate) document: Option<Box<Faulty>>,
 }
 
@@ -72,7 +72,7 @@ impl Failure {
         Self::new(Exit::Usage, text)
     }
 
-    /// Names what it is about, where the driver was called without a repository.
+    /// Prefixes the namespace, for calls of the driver that do not go through a repository.
     pub(crate) fn on(namespace: impl std::fmt::Display) -> impl FnOnce(mongodb::error::Error) -> Self {
         move |error| {
             let failure = Self::from(error);
@@ -83,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do, in words of the command line.
+    /// Appends what to do, as options of the command line.
     pub(crate) fn advise(mut self, advice: &str) -> Self {
         self.text.push_str("; ");
         self.text.push_str(advice);
@@ -126,7 +126,7 @@ impl From<mongodb::error::Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::new(Exit::BrokenPipe, "nobody reads the output any more"),
+            io::ErrorKind::BrokenPipe => Self::new(Exit::BrokenPipe, "the reader of the output has closed it"),
             _ => Self::usage(error.to_string()),
         }
     }
@@ -144,32 +144,34 @@ fn exit_of(kind: ErrorKind) -> Exit {
     }
 }
 
-/// The same in words of the command line, where the library speaks of calls.
+/// Returns what to do as options of the command line, because the library's text names methods.
 fn advice(error: &Error) -> Option<&'static str> {
     const UNAUTHORIZED: i32 = 13;
     const INVALID_NAMESPACE: i32 = 73;
     let of_driver = error.as_driver_error();
     if of_driver.is_some_and(|error| matches!(*error.kind, DriverKind::Authentication { .. })) {
-        return Some("check user, password and --auth-source, or what the connection string has of them");
+        return Some("check user, password and --auth-source, or those in the connection string");
     }
     if of_driver.and_then(error::code) == Some(INVALID_NAMESPACE) {
-        return Some("this cannot be the name of a database or a collection: check --db, and the names in the options");
+        return Some(
+            "this is not a valid name of a database or a collection: check --db, and the names in the options",
+        );
     }
     if of_driver.and_then(error::code) == Some(UNAUTHORIZED) {
         return Some(
-            "the user lacks a privilege, or there is no --username: analyze, plan, verify, indexes and all dry runs need `read` on the database, and the others `readWrite`",
+            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`",
         );
     }
     match error.kind() {
         ErrorKind::TargetNotEmpty if error.pattern() == Some("bucket") => {
-            Some("allow_non_empty_target() is the option --allow-non-empty-target")
+            Some("pass --allow-non-empty-target for allow_non_empty_target()")
         }
         ErrorKind::IndexMissing if error.operation() != Some("migrate_from_references") => {
-            Some("ensure_indexes() is the command `indexes --create`")
+            Some("run `indexes --create` for ensure_indexes()")
         }
         ErrorKind::Contention => Some("run the command again"),
         ErrorKind::ServerSelection => Some(
-            "check the hosts of --uri or MONGODB_URI, and whether the server asks for --tls, --tls-ca-file or --tls-certificate-key-file",
+            "check the hosts of --uri or MONGODB_URI, and whether the server requires --tls, --tls-ca-file or --tls-certificate-key-file",
         ),
         _ => None,
     }
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_keeps_the_document_out_of_its_text() {
+    fn the_text_of_an_error_does_not_contain_the_id_of_the_document() {
         let error = Error::new(ErrorKind::InvalidTime, "2 documents have no time").at("alice".into(), "date");
         let failure = Failure::from(error);
         assert_eq!(failure.exit.code(), 1);

@@ -1,4 +1,4 @@
-//! The indexes that a pattern relies on.
+//! The indexes that a pattern needs.
 
 use mongo_patterns_core::index::{EnsuredIndexes, IndexPlan};
 use mongodb::Collection;
@@ -8,7 +8,7 @@ use crate::failure::{Exit, Outcome};
 use crate::output::{Output, Summary, to_json};
 use crate::shell;
 
-/// Shows each, and whether it is there.
+/// Prints each index, and whether it exists.
 pub(crate) async fn show<T: Send + Sync>(
     output: Output,
     command: &'static str,
@@ -36,18 +36,18 @@ pub(crate) async fn show<T: Send + Sync>(
         .row("missing", missing.len());
     output.summary(&summary, exit)?;
     if !missing.is_empty() {
-        output.text("create the missing ones with `indexes --create`")?;
+        output.text("create the missing indexes with `indexes --create`")?;
     }
     Ok(exit)
 }
 
-/// Says which were created.
+/// Prints the names of the created indexes.
 pub(crate) fn created(output: Output, command: &'static str, namespace: String, ensured: &EnsuredIndexes) -> Outcome {
     let mut summary = Summary::new(command, namespace).row("created", ensured.created.len());
     summary = summary.row("present_before", ensured.existing.len());
     if !ensured.created.is_empty() {
         summary = summary.row("names", ensured.created.join(", "));
     }
-    output.summary(&summary, Exit::Well)?;
-    Ok(Exit::Well)
+    output.summary(&summary, Exit::Success)?;
+    Ok(Exit::Success)
 }

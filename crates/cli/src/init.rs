@@ -1,7 +1,7 @@
-//! Writes a profile by looking at a collection.
+//! Writes a profile from a sample of a collection.
 
 mod children;
-mod look;
+mod inspect;
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -16,19 +16,19 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::profile::{FILE, Profile};
 
-/// How many documents are looked at.
+/// The number of sampled documents.
 const SAMPLE: i64 = 200;
 
-/// Which collection, and where the profile goes.
+/// The collection to inspect, and the file to write.
 #[derive(Args, Debug)]
 pub(crate) struct InitOptions {
-    /// The collection to look at.
+    /// The collection to inspect.
     #[arg(value_name = "COLLECTION")]
     collection: String,
-    /// The file that is written; - is standard output.
+    /// The file to write; - is standard output.
     #[arg(long, value_name = "FILE", default_value = FILE)]
     out: PathBuf,
-    /// Replaces the file, if there is one.
+    /// Replaces the file, if it exists.
     #[arg(long)]
     force: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
             "{namespace} is empty or does not exist: name a collection with documents"
         )));
     }
-    let mut seen = look::look(&options.collection, &documents);
+    let mut seen = inspect::inspect(&options.collection, &documents);
     if let Some(array) = seen.array.clone() {
         children::of_array(&mut seen, &options.collection, &array, &documents);
     }
@@ -59,24 +59,24 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     };
     let settings = toml::to_string(&profile).map_err(|error| Failure::usage(error.to_string()))?;
     let mut text = format!(
-        "# What `mongo-patterns init` saw in {} documents of {namespace}:\n",
+        "# Written by `mongo-patterns init` from {} documents of {namespace}:\n",
         documents.len()
     );
     for line in &seen.notes {
         text.push_str(&format!("# - {line}\n"));
     }
-    text.push_str("# Look it over. Options on the command line go over it.\n\n");
+    text.push_str("# Check these settings. Options on the command line override them.\n\n");
     text.push_str(&settings);
     if options.out.as_os_str() == "-" {
         crate::output::line(text.trim_end())?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     write(options, &text)?;
     let summary = Summary::new("init", namespace.to_string())
         .row("file", options.out.display().to_string())
         .row("patterns", seen.patterns.join(", "));
-    context.output.summary(&summary, Exit::Well)?;
-    Ok(Exit::Well)
+    context.output.summary(&summary, Exit::Success)?;
+    Ok(Exit::Success)
 }
 
 fn write(options: &InitOptions, text: &str) -> Result<(), Failure> {
@@ -88,9 +88,9 @@ fn write(options: &InitOptions, text: &str) -> Result<(), Failure> {
     }
     let name = options.out.display();
     let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            Failure::usage(format!("{name} is there already: pass --force to replace it, or --out"))
-        }
+        ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{name} exists: pass --force to replace it, or another name with --out"
+        )),
         _ => Failure::usage(format!("--out {name}: {error}")),
     };
     let mut file = open.open(&options.out).map_err(failed)?;

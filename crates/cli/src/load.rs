@@ -1,4 +1,4 @@
-//! Items from a file or standard input into buckets.
+//! Loads items from a file or standard input into buckets.
 
 mod csv_rows;
 mod json_rows;
@@ -22,22 +22,23 @@ use crate::output::Summary;
 use crate::progress::Progress;
 use crate::settings::{BucketSettings, need};
 
-/// How much is held at a time. With more, fewer commands do, and little is stored and seen to be before the end.
+/// The greatest size of the buffered items. A larger buffer needs fewer commands, but delays the first stored items and
+/// their progress.
 const BUFFER_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is loaded, and how it is read.
+/// The file to load, and its format.
 #[derive(Args, Debug)]
 pub(crate) struct LoadOptions {
     /// The file; - is standard input.
     file: PathBuf,
-    /// What is in it. By default by the file's name: .csv, or .json, .ndjson, .jsonl.
+    /// The format. By default from the file's extension: .csv, or .json, .ndjson, .jsonl.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The type of a column of CSV, as COLUMN=TYPE, with commas: string, int, double, bool, date or objectid. The key and
-    /// the time have theirs already, and all others are strings.
+    /// The types of CSV columns, as COLUMN=TYPE, separated by commas: string, int, double, bool, date or objectid. The
+    /// key and the time have their types, all other columns are strings by default.
     #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = csv_rows::column_type)]
     types: Vec<(String, csv_rows::Type)>,
-    /// Reads and checks everything, and stores nothing.
+    /// Reads and checks all items, and stores nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -50,13 +51,13 @@ impl LoadOptions {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// Comma-separated values, with the names of the columns in the first line. Empty ones are left out.
+    /// Comma-separated values, with the column names in the first line. Empty cells are omitted.
     Csv,
-    /// A document a line, as MongoDB's extended JSON.
+    /// One document per line, as MongoDB extended JSON.
     Ndjson,
 }
 
-/// A document, and the line that it begins at.
+/// A document, with the line at which it begins.
 struct Row {
     line: u64,
     document: Document,
@@ -64,7 +65,7 @@ struct Row {
 
 type Rows = Box<dyn Iterator<Item = Result<Row, Failure>> + Send>;
 
-/// Keys as text has them.
+/// A key that is parsed from text.
 pub(crate) trait FromText: Sized {
     fn from_text(text: &str) -> Option<Self>;
 }
@@ -109,7 +110,7 @@ pub(crate) async fn run<K: Key + FromText>(
     };
     let output = context.output;
     let namespace = buckets.collection().namespace().to_string();
-    // A file is read twice, so that nothing is stored of one with a bad line.
+    // A file is read twice, so that a file with an invalid line stores nothing.
     let mut total = None;
     if loading.is_file() || options.dry_run {
         let mut progress = Progress::new(output, "check", "items", None);
@@ -125,8 +126,8 @@ pub(crate) async fn run<K: Key + FromText>(
         }
         if options.dry_run {
             let summary = Summary::new("bucket load --dry-run", namespace).row("items", checked);
-            output.summary(&summary, Exit::Well)?;
-            return Ok(Exit::Well);
+            output.summary(&summary, Exit::Success)?;
+            return Ok(Exit::Success);
         }
         total = Some(checked);
     }
@@ -141,7 +142,7 @@ pub(crate) async fn run<K: Key + FromText>(
     progress.end();
     let appended = appended.map_err(|error| interrupted(error, settings))?;
     let failure = ended(failure).await;
-    let exit = failure.as_ref().map_or(Exit::Well, |failure| failure.exit);
+    let exit = failure.as_ref().map_or(Exit::Success, |failure| failure.exit);
     let summary = Summary::new("bucket load", namespace)
         .row("items", appended.items)
         .row("stored_before", appended.already_there)
@@ -149,19 +150,19 @@ pub(crate) async fn run<K: Key + FromText>(
     output.summary(&summary, exit)?;
     match failure {
         None => Ok(exit),
-        Some(failure) => Err(failure.advise("the lines before it are stored")),
+        Some(failure) => Err(failure.advise("the lines before it were stored")),
     }
 }
 
-/// What can be done after a load that broke off.
+/// Adds what to do after an interrupted load.
 fn interrupted(error: mongo_patterns_core::Error, settings: &BucketSettings) -> Failure {
     let nothing = error.is_setup_error() || error.kind() == ErrorKind::ServerSelection;
     let failure = Failure::from(error);
     match (&settings.item_id, nothing) {
         (_, true) => failure,
-        (Some(_), _) => failure.advise("run it again: what is stored is not stored again"),
+        (Some(_), _) => failure.advise("run the command again: stored items are not stored twice"),
         (None, _) => failure.advise(
-            "items were stored up to here, and running it again would store them twice: set --item-id before a load that may break off",
+            "some items were stored, and running the command again would store them twice: pass --item-id to make a load safe to retry",
         ),
     }
 }
@@ -173,16 +174,16 @@ fn format(options: &LoadOptions) -> Result<Format, Failure> {
         (None, Some("csv")) => Ok(Format::Csv),
         (None, Some("json" | "ndjson" | "jsonl")) => Ok(Format::Ndjson),
         _ => Err(Failure::usage(
-            "--format is missing, and the file's name does not tell: pass csv or ndjson",
+            "--format is missing, and the file has no known extension: pass csv or ndjson",
         )),
     }
 }
 
-/// How the reading ended.
+/// Returns the failure that ended the reading, if any.
 async fn ended(failure: oneshot::Receiver<Option<Failure>>) -> Option<Failure> {
     let unknown = |_| {
         Some(Failure::usage(
-            "reading broke off for a reason that it did not tell: report it",
+            "reading ended for an unknown reason: report this as a bug",
         ))
     };
     failure.await.unwrap_or_else(unknown)
@@ -192,7 +193,7 @@ fn streamed<T: Send>(items: mpsc::Receiver<T>) -> impl Stream<Item = T> + Send {
     stream::unfold(items, async |mut items| Some((items.recv().await?, items)))
 }
 
-/// How a file becomes items.
+/// How the lines of a file become items.
 #[derive(Clone)]
 struct Loading {
     file: PathBuf,
@@ -208,14 +209,14 @@ impl Loading {
         self.file != Path::new("-")
     }
 
-    /// Reads in a thread of its own, which nobody waits for: reading standard input can take for ever. The items end at
-    /// the first row that is none, and then comes the failure, if there is one.
+    /// Reads in a separate thread that is never joined, because reading standard input can block forever. The items end
+    /// at the first invalid line, and the second channel then returns the failure, if any.
     fn start<K: Key + FromText>(self) -> (mpsc::Receiver<(K, Document)>, oneshot::Receiver<Option<Failure>>) {
         const AHEAD: usize = 1000;
         let (items, receiver) = mpsc::channel(AHEAD);
         let (failure, failed) = oneshot::channel();
         thread::spawn(move || {
-            // Where nobody asks any more, the program is about to end.
+            // The receiver is dropped only when the program is about to end.
             let _ = failure.send(self.send(&items).err());
         });
         (receiver, failed)
@@ -245,20 +246,21 @@ impl Loading {
         }
     }
 
-    /// Key and item of a row.
+    /// Returns the key and the item of a row.
     fn item<K: Key + FromText>(&self, row: Row) -> Result<(K, Document), Failure> {
         let Row { line, mut document } = row;
         let bad = |field: &str, what: &str| bad_line(line, &format!("the field `{field}` {what}"));
         let key = document
             .remove(&self.key)
-            .ok_or_else(|| bad(&self.key, "is missing: it holds the key"))?;
-        let key: K = key_of(&key).ok_or_else(|| bad(&self.key, "is no key of the type: see --key-type"))?;
+            .ok_or_else(|| bad(&self.key, "is missing: it is the key"))?;
+        let key: K =
+            key_of(&key).ok_or_else(|| bad(&self.key, "is not a key of the expected type: check --key-type"))?;
         let time = match document.get(&self.time) {
             Some(Bson::DateTime(time)) => Some(*time),
             Some(Bson::String(text)) => time(text),
             _ => None,
         };
-        let time = time.ok_or_else(|| bad(&self.time, "is no date, such as 2023-10-26T15:47:03Z"))?;
+        let time = time.ok_or_else(|| bad(&self.time, "is not a date, such as 2023-10-26T15:47:03Z"))?;
         document.insert(&self.time, time);
         if let Some(field) = self.item_id.as_ref().filter(|field| !document.contains_key(field)) {
             return Err(bad(field, "is missing: it identifies the item"));
@@ -280,7 +282,7 @@ fn bad_line(line: u64, what: &str) -> Failure {
     Failure::new(Exit::Findings, format!("line {line}: {what}"))
 }
 
-/// RFC 3339, or a day, or a day and a time, in UTC.
+/// Parses RFC 3339, a date, or a date and a time in UTC.
 fn time(text: &str) -> Option<DateTime> {
     let text = text.trim();
     let full = match text.len() {
@@ -296,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn times_are_parsed_in_several_formats() {
         let second = DateTime::from_millis(1_698_335_223_000);
         for text in [
             "2023-10-26T15:47:03Z",
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_from_text_and_from_values() {
+    fn a_key_is_parsed_from_text_and_from_values() {
         assert_eq!(key_of::<i64>(&"12".into()), Some(12));
         assert_eq!(key_of::<i64>(&Bson::Double(12.0)), Some(12));
         assert_eq!(key_of::<i64>(&"twelve".into()), None);

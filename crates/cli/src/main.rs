@@ -1,16 +1,16 @@
-//! `mongo-patterns`: what an operator does with collections of the patterns, from a terminal or a script.
+//! `mongo-patterns`: analyzes, migrates, verifies and repairs collections of the patterns, from a terminal or a script.
 //!
-//! Standard output has what was asked for, standard error the progress and what went wrong. The exit code is 0 when all
-//! is well, 1 when something was found in the data, 2 when the command cannot be, 3 when the server cannot do it, and 130
-//! when it was stopped by Ctrl-C.
+//! Standard output contains the results, standard error the progress and the errors. The exit code is 0 for success, 1
+//! for findings in the data, 2 for an invalid command, 3 for a server that is unreachable or refuses, and 130 for
+//! Ctrl-C.
 
 mod analyze;
 mod args;
 mod bucket;
 mod connection;
 mod embedded;
-mod extras;
 mod failure;
+mod generate;
 mod indexes;
 mod init;
 mod load;
@@ -35,10 +35,10 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::profile::Profile;
 
-/// How long a stopped command may take to end its transactions and cursors at the server.
-const GOOD_BYE: Duration = Duration::from_secs(5);
+/// The longest time that a stopped command waits for its transactions and cursors to end on the server.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a command works with.
+/// The context in which a command runs.
 pub(crate) struct Context {
     pub(crate) database: Database,
     pub(crate) output: Output,
@@ -46,7 +46,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Refuses a collection that is not there: in an empty one all would seem well, and a name is easily mistyped.
+    /// Returns an error for a collection that does not exist. Names are easily mistyped, and an empty collection has no
+    /// findings.
     pub(crate) async fn must_exist(&self, collection: &str) -> Result<(), Failure> {
         if !self.exists(collection).await? {
             let database = self.database.name();
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(args, output));
-        // A thread that reads a file or standard input is not waited for.
+        // The runtime does not wait for a thread that reads a file or standard input.
         runtime.shutdown_background();
         outcome
     });
@@ -86,8 +87,8 @@ fn main() -> ExitCode {
 
 async fn run(args: Args, output: Output) -> Outcome {
     match &args.command {
-        Command::Completions { shell } => return extras::completions(*shell),
-        Command::Man { directory } => return extras::man(directory.as_deref()),
+        Command::Completions { shell } => return generate::completions(*shell),
+        Command::Man { directory } => return generate::man(directory.as_deref()),
         _ => {}
     }
     let profile = Profile::read(args.profile.as_deref())?;
@@ -104,7 +105,7 @@ async fn run(args: Args, output: Output) -> Outcome {
         () = stop() => Err(Failure::new(Exit::Stopped, format!("stopped; {advice}"))),
     };
     drop(context);
-    good_bye(client).await;
+    shut_down(client).await;
     outcome
 }
 
@@ -115,21 +116,22 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Subset(pattern) => subset::run(context, pattern).await,
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::Init(options) => init::run(context, options).await,
-        Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Well),
+        Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
     }
 }
 
-/// Ctrl-C. Where there is no such signal, it never comes.
+/// Completes on Ctrl-C. Never completes where this signal does not exist.
 async fn stop() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Lets the driver abort transactions and close cursors that a stopped command left, unless Ctrl-C comes once more.
-async fn good_bye(client: Client) {
+/// Waits until the driver has aborted the transactions and closed the cursors of a stopped command. A second Ctrl-C
+/// ends the wait.
+async fn shut_down(client: Client) {
     tokio::select! {
-        _ = tokio::time::timeout(GOOD_BYE, client.shutdown()) => {}
+        _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, client.shutdown()) => {}
         () = stop() => {}
     }
 }

@@ -5,7 +5,7 @@ use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
-use crate::analyze::{self, Question};
+use crate::analyze::{self, Source};
 use crate::args::{Outlier, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, to_json, variant};
@@ -26,7 +26,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
-        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Question::Lists(&lists), *sample).await,
+        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample).await,
         OutlierVerb::Plan => print_plan(context, &lists).await,
         OutlierVerb::Migrate(dry_run) => migrate(output, &lists, dry_run.dry_run).await,
         OutlierVerb::Verify => verify(output, &lists).await,
@@ -90,7 +90,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
     Ok(builder.build()?)
 }
 
-/// One document after the other, as only one is held at a time.
+/// Prints one document at a time, so that only one is in memory.
 async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     let output = context.output;
     plan::print_database(output, &context.database)?;
@@ -102,17 +102,17 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     for planned in lists.indexes().ensure_commands_with(extras, main).await? {
         plan::print_one(output, &planned)?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
     let progress = SharedProgress::new(output, "migrate", "long lists", None);
-    progress.say("the server looks for long lists, and groups all extras");
-    let mut adopting = lists.migrate_existing().on_progress(progress.told());
+    progress.show("the server finds long lists, and groups the overflow documents");
+    let mut migration = lists.migrate_existing().on_progress(progress.callback());
     if dry_run {
-        adopting = adopting.dry_run();
+        migration = migration.dry_run();
     }
-    let adopted = adopting.await?;
+    let migrated = migration.await?;
     progress.end();
     let command = if dry_run {
         "outlier migrate --dry-run"
@@ -120,20 +120,20 @@ async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
         "outlier migrate"
     };
     let mut summary = Summary::new(command, lists.collection().namespace().to_string())
-        .row("documents", adopted.documents)
-        .row("extras_written", adopted.overflow_documents);
+        .row("documents", migrated.documents)
+        .row("overflow_documents_written", migrated.overflow_documents);
     if !dry_run {
         let ensured = lists.ensure_indexes().await?;
         summary = summary.row("indexes_created", ensured.created.len());
     }
-    output.summary(&summary, Exit::Well)?;
-    Ok(Exit::Well)
+    output.summary(&summary, Exit::Success)?;
+    Ok(Exit::Success)
 }
 
 async fn verify(output: Output, lists: &Lists) -> Outcome {
     let progress = SharedProgress::new(output, "verify", "long lists", None);
-    progress.say("the server looks for long lists, and groups all extras");
-    let mut findings = lists.verify().on_progress(progress.told()).stream();
+    progress.show("the server finds long lists, and groups the overflow documents");
+    let mut findings = lists.verify().on_progress(progress.callback()).stream();
     let mut found = 0;
     while let Some(finding) = findings.try_next().await? {
         found += 1;
@@ -148,8 +148,8 @@ async fn verify(output: Output, lists: &Lists) -> Outcome {
 
 async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bool) -> Outcome {
     let progress = SharedProgress::new(output, "repair", "long lists", None);
-    progress.say("the server looks for long lists, and groups all extras");
-    let mut repair = lists.repair().on_progress(progress.told());
+    progress.show("the server finds long lists, and groups the overflow documents");
+    let mut repair = lists.repair().on_progress(progress.callback());
     if dry_run {
         repair = repair.dry_run();
     }
@@ -164,11 +164,11 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
         let (written, removed) = (document.written, document.removed);
         let text = match (&document.left, dry_run) {
             (Some(Unrepaired::Orphaned), _) => {
-                "left: the extras belong to no document: `outlier repair --delete-orphans` deletes them, or insert it again without its array, and repair it".to_owned()
+                "not repaired: the overflow documents belong to no document: delete them with `outlier repair --delete-orphans`, or insert the document again without its array, and repair it".to_owned()
             }
-            (Some(left), _) => format!("left: {left}"),
-            (None, true) => format!("would write {written} extras documents, and remove {removed}"),
-            (None, false) => format!("{written} extras documents were written, and {removed} removed"),
+            (Some(left), _) => format!("not repaired: {left}"),
+            (None, true) => format!("would write {written} overflow documents, and remove {removed}"),
+            (None, false) => format!("{written} overflow documents were written, and {removed} removed"),
         };
         progress.suspend(|| {
             for finding in &document.findings {
@@ -183,7 +183,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
                     ("main_changed", json!(document.main_modified)),
                     ("written", json!(written)),
                     ("removed", json!(removed)),
-                    ("left", json!(document.left.as_ref().map(variant))),
+                    ("unrepaired", json!(document.left.as_ref().map(variant))),
                 ],
             })
         })?;
@@ -195,10 +195,10 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
     } else {
         "outlier repair"
     };
-    let name = if dry_run { "documents_to_mend" } else { "documents" };
+    let name = if dry_run { "documents_to_repair" } else { "documents" };
     let summary = Summary::new(command, lists.collection().namespace().to_string())
         .row(name, documents)
-        .row("left", left);
+        .row("unrepaired", left);
     output.summary(&summary, exit)?;
     Ok(exit)
 }

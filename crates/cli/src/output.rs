@@ -1,4 +1,4 @@
-//! What goes to standard output: findings, one at a time, and a summary; for people, or with `--json` for machines.
+//! Standard output: findings as they are found, and a summary; as text, or with `--json` as JSON.
 
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
 
-/// The width that output is made for, where the terminal is no narrower.
+/// The width of the output, unless the terminal is narrower.
 pub(crate) const WIDTH: usize = 80;
 
-/// Where the output goes, and in which form.
+/// The format and destination of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -19,20 +19,20 @@ pub(crate) struct Output {
     is_terminal: bool,
 }
 
-/// Something that was found, or done, about one document or key.
+/// A finding or a repair of one document or key.
 pub(crate) struct Record<'a> {
-    /// What it is, such as `finding`.
+    /// The type of the record, such as `finding`.
     pub(crate) kind: &'static str,
-    /// Where the document is.
+    /// The collection of the document.
     pub(crate) collection: &'a str,
     pub(crate) id: Option<Bson>,
-    /// What it is about, in one sentence.
+    /// The text, in one sentence.
     pub(crate) text: String,
-    /// For machines.
+    /// Further fields for `--json`.
     pub(crate) fields: Vec<(&'static str, Value)>,
 }
 
-/// What a command has come to.
+/// The result of a command.
 pub(crate) struct Summary {
     command: &'static str,
     namespace: String,
@@ -76,11 +76,11 @@ impl Output {
             return line(&Value::Object(object).to_string());
         }
         let id = record.id.map(|id| format!(" {}", printable(&id.to_string())));
-        let place = format!("{}{}", style(record.collection).cyan(), id.unwrap_or_default());
+        let subject = format!("{}{}", style(record.collection).cyan(), id.unwrap_or_default());
         if self.is_terminal {
-            line(&format!("{place}\n{}", wrapped(&record.text, 4)))
+            line(&format!("{subject}\n{}", wrapped(&record.text, 4)))
         } else {
-            line(&format!("{place}: {}", record.text))
+            line(&format!("{subject}: {}", record.text))
         }
     }
 
@@ -96,7 +96,7 @@ impl Output {
             return line(&Value::Object(object).to_string());
         }
         let verdict = match exit {
-            Exit::Well => style("well").green(),
+            Exit::Success => style("ok").green(),
             _ => style("see above").yellow(),
         };
         let title = format!("{} {}", summary.command, summary.namespace);
@@ -114,34 +114,35 @@ impl Output {
         Ok(())
     }
 
-    /// Text for people. With `--json` it is left out.
+    /// Prints text. With `--json` it prints nothing.
     pub(crate) fn text(self, text: &str) -> io::Result<()> {
         if self.json { Ok(()) } else { line(text) }
     }
 
-    /// An object for machines. Without `--json` it is left out.
+    /// Prints a JSON object. Without `--json` it prints nothing.
     pub(crate) fn object(self, object: &Value) -> io::Result<()> {
         if self.json { line(&object.to_string()) } else { Ok(()) }
     }
 
-    /// A heading for people.
+    /// Prints a heading. With `--json` it prints nothing.
     pub(crate) fn heading(self, text: &str) -> io::Result<()> {
         self.text(&format!("\n{}", style(text).bold()))
     }
 
-    /// What went wrong, to standard error; and the document at fault, to standard output, as it is a user value.
+    /// Prints the error to standard error, and the document at fault to standard output, because its id is a user
+    /// value.
     pub(crate) fn failure(self, failure: &Failure) {
         if failure.exit == Exit::BrokenPipe {
             return;
         }
         if let Some(document) = &failure.document {
             let at = document.field.as_ref().map(|field| format!(", in its field `{field}`"));
-            // The error comes after it, so what cannot be printed here is no other error.
+            // The error itself follows, so an output error here is ignored.
             let _ = self.record(Record {
                 kind: "document",
                 collection: &document.collection,
                 id: Some(document.id.clone()),
-                text: format!("this is a document at fault{}", at.unwrap_or_default()),
+                text: format!("this document is at fault{}", at.unwrap_or_default()),
                 fields: vec![("field", json!(document.field))],
             });
         }
@@ -152,17 +153,17 @@ impl Output {
     }
 }
 
-/// One line, or several. Ends the program's output with an error when nobody reads it.
+/// Prints one or several lines. Returns an error if the reader of the output has closed it.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     writeln!(stdout().lock(), "{text}")
 }
 
-/// As MongoDB's extended JSON.
+/// Converts to MongoDB extended JSON.
 pub(crate) fn to_json(value: &Bson) -> Value {
     serde_json::to_value(value).unwrap_or(Value::Null)
 }
 
-/// Without characters that a terminal would obey.
+/// Escapes control characters, which a terminal would interpret.
 pub(crate) fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
@@ -177,12 +178,12 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// A number with commas: `1,234,567`.
+/// Formats a number with commas: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -190,7 +191,7 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// Lines of at most [`WIDTH`] characters, indented.
+/// Wraps at [`WIDTH`] characters, and indents each line.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -214,7 +215,7 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
         .join("\n")
 }
 
-/// The name of a variant: `Count { .. }` is `Count`.
+/// Returns the name of a variant: `Count` for `Count { .. }`.
 pub(crate) fn variant(value: &impl std::fmt::Debug) -> String {
     let text = format!("{value:?}");
     let end = text.find(|character: char| !character.is_alphanumeric());
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_is_not_commanded_by_values() {
+    fn control_characters_in_values_are_escaped() {
         assert_eq!(printable("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(printable("größe"), "größe");
     }

@@ -14,7 +14,7 @@ pub(crate) fn print(output: Output, database: &Database, commands: &[PlannedComm
     for planned in commands {
         print_one(output, planned)?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 pub(crate) fn print_database(output: Output, database: &Database) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! The profile: a TOML file that names database, collections, fields and sizes, so that commands are short.
+//! The profile: a TOML file with the database, collections, fields and sizes, so that commands are short.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use toml::Table;
 use crate::failure::{Exit, Failure};
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
 
-/// Where a profile is looked for when no option names one.
+/// The profile that is read if no option names one.
 pub(crate) const FILE: &str = "mongo-patterns.toml";
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// The one at this path; or the one of the working directory, if there is one.
+    /// Reads the profile at this path, or the one in the working directory if it exists.
     pub(crate) fn read(path: Option<&Path>) -> Result<Self, Failure> {
         let file = path.map_or_else(|| PathBuf::from(FILE), Path::to_owned);
         if path.is_none() && !file.exists() {
@@ -36,7 +36,7 @@ impl Profile {
     }
 }
 
-/// Options over the settings of a profile.
+/// Overrides the settings of a profile with options.
 pub(crate) fn overlay<T>(profile: Option<&T>, options: &T) -> Result<T, Failure>
 where
     T: Clone + Serialize + DeserializeOwned,
@@ -52,28 +52,28 @@ where
     merged().map_err(|error| {
         Failure::new(
             Exit::Usage,
-            format!("the profile and the options do not go together: {error}"),
+            format!("the profile and the options cannot be combined: {error}"),
         )
     })
 }
 
-/// Any bytes as a profile: it is refused, or it comes back as it was, and options that say nothing change nothing. For
-/// the test, and the fuzz target.
+/// Checks any bytes as a profile: they are refused, or they survive a round trip and empty options change nothing. Used
+/// by the test and the fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn check(input: &[u8]) {
     fn unchanged<T: Clone + Default + Serialize + DeserializeOwned>(profile: Option<&T>) {
         let Some(settings) = profile else { return };
-        let merged = overlay(profile, &T::default()).expect("a profile without options");
+        let merged = overlay(profile, &T::default()).expect("a profile merges with empty options");
         assert_eq!(written(&merged), written(settings));
     }
     fn written<T: Serialize>(value: &T) -> String {
-        toml::to_string(value).expect("what was read can be written")
+        toml::to_string(value).expect("a parsed profile can be written")
     }
     let Ok(profile) = toml::from_str::<Profile>(&String::from_utf8_lossy(input)) else {
         return;
     };
     let text = written(&profile);
-    let again: Profile = toml::from_str(&text).expect("what was written can be read");
+    let again: Profile = toml::from_str(&text).expect("a written profile can be parsed");
     assert_eq!(written(&again), text);
     unchanged(profile.bucket.as_ref());
     unchanged(profile.outlier.as_ref());
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_go_over_the_profile() {
+    fn options_override_the_profile() {
         let profile: Profile = toml::from_str("[bucket]\nkey = \"a\"\npage_size = 20\nkeep_ids = true").unwrap();
         let options = BucketSettings {
             key: Some("b".into()),
@@ -104,11 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn any_file_is_a_profile_or_is_refused() {
+    fn any_file_is_parsed_or_refused() {
         let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/profile");
         for seed in fs::read_dir(seeds).unwrap() {
             let text = fs::read_to_string(seed.unwrap().path()).unwrap();
-            assert!(toml::from_str::<Profile>(&text).is_ok(), "a seed is a profile");
+            assert!(
+                toml::from_str::<Profile>(&text).is_ok(),
+                "a seed must be a valid profile"
+            );
             let seed = text.into_bytes();
             check(&seed);
             for _ in 0..500 {

@@ -1,32 +1,32 @@
-//! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Progress on standard error: a bar on a terminal, otherwise a line every few seconds.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mongo_patterns_core::Progress as Told;
+use mongo_patterns_core::Progress as CallProgress;
 
 use crate::output::{Output, grouped};
 
-/// How long a log stays silent, at least.
+/// The shortest time between two lines of a log.
 const BETWEEN_LINES: Duration = Duration::from_secs(2);
-/// How long a bar stays as it is, at least.
+/// The shortest time between two updates of the bar.
 const BETWEEN_DRAWS: Duration = Duration::from_millis(100);
 
 const BAR: &str = "{prefix} {wide_bar} {percent:>3}%  {msg}";
 const SPINNER: &str = "{prefix} {spinner} {elapsed}  {msg}";
 
-/// How far a command is.
+/// The progress of a command.
 pub(crate) struct Progress {
     what: &'static str,
     unit: &'static str,
     total: Option<u64>,
-    /// When it was first said how far it is, and how far it was: what comes before are checks, or an earlier run.
+    /// The time and position of the first report. The work before it is checks, or an earlier run.
     began: Option<(Instant, u64)>,
     bar: ProgressBar,
     drawn: Option<Instant>,
-    /// Where no bar can be drawn.
+    /// The log, if no bar can be drawn.
     log: Option<Log>,
 }
 
@@ -35,7 +35,7 @@ struct Log {
 }
 
 impl Progress {
-    /// For so many of something, if that is known.
+    /// Creates the progress of a command, with its total if it is known.
     pub(crate) fn new(output: Output, what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
         let is_terminal = stderr().is_terminal();
         let bar = match total {
@@ -56,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Now it is known how many there are.
+    /// Sets the total once it is known.
     pub(crate) fn set_total(&mut self, total: u64) {
         let before = self.total.replace(total);
         if before.is_none() {
@@ -67,12 +67,12 @@ impl Progress {
         }
     }
 
-    /// What it does before there is anything to count.
-    pub(crate) fn say(&self, what: &'static str) {
+    /// Shows what the command does before the first count.
+    pub(crate) fn show(&self, what: &'static str) {
         self.bar.set_message(what);
     }
 
-    /// It is so far.
+    /// Reports the position.
     pub(crate) fn at(&mut self, position: u64) {
         let (now, is_end) = (Instant::now(), self.total == Some(position));
         let (began, before) = *self.began.get_or_insert((now, position));
@@ -92,18 +92,18 @@ impl Progress {
             && (is_end || log.last.is_none_or(|last| now.duration_since(last) >= BETWEEN_LINES))
         {
             log.last = Some(now);
-            // A log that cannot be written is no reason to stop.
+            // A failed write to the log is no reason to stop.
             let _ = writeln!(stderr(), "{what}: {text}");
         }
     }
 
-    /// It is so far, as a call says.
-    pub(crate) fn told(&mut self, at: Told) {
+    /// Reports the progress of a call.
+    pub(crate) fn report(&mut self, at: CallProgress) {
         self.set_total(at.total);
         self.at(at.done);
     }
 
-    /// Prints something while the bar is away.
+    /// Hides the bar while it prints.
     pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
@@ -130,7 +130,7 @@ impl Progress {
     }
 }
 
-/// The progress of a call that streams its findings: it says how far it is while these are printed.
+/// The progress of a call that streams its findings. It continues while findings are printed.
 #[derive(Clone)]
 pub(crate) struct SharedProgress(Arc<Mutex<Progress>>);
 
@@ -139,15 +139,15 @@ impl SharedProgress {
         Self(Arc::new(Mutex::new(Progress::new(output, what, unit, total))))
     }
 
-    /// What it does before there is anything to count.
-    pub(crate) fn say(&self, what: &'static str) {
-        self.lock().say(what);
+    /// Shows what the command does before the first count.
+    pub(crate) fn show(&self, what: &'static str) {
+        self.lock().show(what);
     }
 
-    /// For the `on_progress` of a call.
-    pub(crate) fn told(&self) -> impl FnMut(Told) + Send + use<> {
+    /// Returns the progress callback of a call.
+    pub(crate) fn callback(&self) -> impl FnMut(CallProgress) + Send + use<> {
         let progress = self.clone();
-        move |at| progress.lock().told(at)
+        move |at| progress.lock().report(at)
     }
 
     pub(crate) fn at(&self, position: u64) {
@@ -162,7 +162,7 @@ impl SharedProgress {
         self.lock().end();
     }
 
-    /// It is held for no longer than a line takes.
+    /// The lock is held only while a line is printed.
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,7 +174,7 @@ impl Drop for Progress {
     }
 }
 
-/// So many a second, at least one; `None` before anything is done.
+/// Returns the rate per second, at least one. Returns `None` if nothing is done yet.
 fn rate(done: u64, elapsed: Duration) -> Option<u64> {
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     (done > 0).then(|| (done.saturating_mul(1000) / millis).max(1))
@@ -189,7 +189,7 @@ fn duration(duration: Duration) -> String {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are constants, and a test draws them.
+    // The templates are constants, which a test checks.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_what_was_done_since_it_began() {
+    fn the_rate_counts_from_the_first_report() {
         let output = Output::new(false, true);
         let progress = Progress::new(output, "migrate", "items", Some(1000));
         let text = progress.text(600, 100, Duration::from_secs(10));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_such() {
+    fn templates_are_valid() {
         for template in [
             "{prefix} {wide_bar} {percent:>3}%  {msg}",
             "{prefix} {spinner} {elapsed}  {msg}",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_short() {
+    fn durations_are_formatted_with_a_unit() {
         let text = [59, 119, 120, 7199, 7200].map(|seconds| duration(Duration::from_secs(seconds)));
         assert_eq!(text, ["59 s", "119 s", "2 min", "119 min", "2 h 0 min"]);
     }

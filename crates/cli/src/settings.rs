@@ -21,7 +21,7 @@ pub(crate) enum KeyType {
     Uuid,
 }
 
-/// How items are spread over buckets.
+/// The fields of buckets and their flat collection.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[command(next_help_heading = "Settings of the pattern")]
 #[serde(deny_unknown_fields)]
@@ -29,16 +29,16 @@ pub(crate) struct BucketSettings {
     /// The collection of the buckets.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) collection: Option<String>,
-    /// The flat collection, one document an item: what is analyzed, and moved from.
+    /// The flat collection, one document per item: the source of analyze and migrate.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) flat: Option<String>,
     /// The field that holds the key, such as customerId.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) key: Option<String>,
-    /// The key field of the flat documents, where it has another name.
+    /// The key field of the flat documents, if its name differs.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) flat_key: Option<String>,
-    /// The type of the keys. By default that of the first document.
+    /// The type of the keys. By default the type in the first document.
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) key_type: Option<KeyType>,
     /// The array field of a bucket that holds its items, such as history.
@@ -50,10 +50,10 @@ pub(crate) struct BucketSettings {
     /// The field of an item that holds its time, a date.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) time: Option<String>,
-    /// The field of an item that identifies it among those of its key.
+    /// The field of an item that identifies it within its key.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) item_id: Option<String>,
-    /// How many items a full bucket has. [default: 10]
+    /// The number of items in a full bucket. [default: 10]
     #[arg(long, global = true, value_name = "ITEMS")]
     pub(crate) page_size: Option<u32>,
     /// Keeps the _id of each flat document in its item.
@@ -61,7 +61,7 @@ pub(crate) struct BucketSettings {
     pub(crate) keep_ids: Option<bool>,
 }
 
-/// Where the long lists of a few documents go.
+/// The fields and limits of documents with overflow documents.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[command(next_help_heading = "Settings of the pattern")]
 #[serde(deny_unknown_fields)]
@@ -69,39 +69,39 @@ pub(crate) struct OutlierSettings {
     /// The collection of the documents.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) collection: Option<String>,
-    /// The collection of the extras. [default: that of the documents with _extras after it]
+    /// The collection of the overflow documents. [default: that of the documents with _extras appended]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) extras_collection: Option<String>,
     /// The array field of a document.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) array: Option<String>,
-    /// The field of extras that holds the _id of their document. [default: parent_id]
+    /// The field of an overflow document that holds the _id of its document. [default: parent_id]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) parent: Option<String>,
-    /// The field of a document that says that it has extras. [default: has_extras]
+    /// The field that marks a document with overflow documents. [default: has_extras]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) flag: Option<String>,
-    /// The array field of extras. [default: that of the documents with _extra after it]
+    /// The array field of an overflow document. [default: that of the documents with _extra appended]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) extras: Option<String>,
-    /// The field of extras that holds their place. [default: seq]
+    /// The field of an overflow document that holds its position. [default: seq]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) seq: Option<String>,
-    /// The field of extras that holds the number of their elements. [default: count]
+    /// The field of an overflow document that holds the number of its elements. [default: count]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) count: Option<String>,
-    /// How many elements stay in a document. [default: 50]
+    /// The number of elements that stay in a document. [default: 50]
     #[arg(long, global = true, value_name = "ELEMENTS")]
     pub(crate) threshold: Option<u32>,
-    /// How many elements extras have. [default: 500]
+    /// The greatest number of elements in an overflow document. [default: 500]
     #[arg(long, global = true, value_name = "ELEMENTS")]
     pub(crate) cap: Option<u32>,
-    /// Every element is in its list once.
+    /// Every element is unique in its list.
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) unique: Option<bool>,
 }
 
-/// Which children stand in their parents, too.
+/// The fields of parents and children, and the size of a subset.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[command(next_help_heading = "Settings of the pattern")]
 #[serde(deny_unknown_fields)]
@@ -118,10 +118,10 @@ pub(crate) struct SubsetSettings {
     /// The field of a child that holds the _id of its parent.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) parent: Option<String>,
-    /// The field of a child that tells it from the others of its parent.
+    /// The field of a child that identifies it within its parent.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) child_id: Option<String>,
-    /// The order of the children: a field, or -field for the greatest first; several with commas.
+    /// The order of the children: a field, or -field for descending order; separate several by commas.
     #[arg(
         long,
         global = true,
@@ -130,13 +130,13 @@ pub(crate) struct SubsetSettings {
         allow_hyphen_values = true
     )]
     pub(crate) order: Option<Vec<String>>,
-    /// How many children stand in their parent. [default: 10]
+    /// The number of children in a subset. [default: 10]
     #[arg(long, global = true, value_name = "CHILDREN")]
     pub(crate) size: Option<u32>,
-    /// The fields of a child that stand in the parent, with commas. [default: all but _id and the parent's]
+    /// The fields of a child that are embedded, separated by commas. [default: all but _id and the parent's]
     #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) embed: Option<Vec<String>>,
-    /// The field of a parent that counts the writes to its subset. [default: the subset's with _version after it]
+    /// The field of a parent that counts the writes to its subset. [default: the subset's with _version appended]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) version: Option<String>,
     /// The field of a parent that holds the number of its children. [default: none]
@@ -144,7 +144,7 @@ pub(crate) struct SubsetSettings {
     pub(crate) total: Option<String>,
 }
 
-/// How children stand in their parents.
+/// The fields of parents with embedded children.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[command(next_help_heading = "Settings of the pattern")]
 #[serde(deny_unknown_fields)]
@@ -158,10 +158,10 @@ pub(crate) struct EmbeddedSettings {
     /// The field of a child that identifies it. [default: _id]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) child_id: Option<String>,
-    /// How many children a parent may have. [default: 100]
+    /// The greatest number of children of a parent. [default: 100]
     #[arg(long, global = true, value_name = "CHILDREN")]
     pub(crate) max_children: Option<u32>,
-    /// The collection of the children, one document each: what is analyzed, and moved from.
+    /// The collection of the children, one document each: the source of analyze and migrate.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) source: Option<String>,
     /// The field of such a document that holds the _id of its parent.
@@ -172,7 +172,7 @@ pub(crate) struct EmbeddedSettings {
     pub(crate) sort: Option<String>,
 }
 
-/// A setting that must be there.
+/// Returns a required setting, or an error that names its option.
 pub(crate) fn need<'s>(value: Option<&'s String>, pattern: &str, name: &str) -> Result<&'s str, Failure> {
     value.map(String::as_str).ok_or_else(|| {
         let option = name.replace('_', "-");
@@ -182,7 +182,7 @@ pub(crate) fn need<'s>(value: Option<&'s String>, pattern: &str, name: &str) -> 
     })
 }
 
-/// Names that can be those of fields, by their options: the error of a repository would not say which option it was.
+/// Checks field names by their options, because the error of a repository does not name the option.
 pub(crate) fn check_fields<'s>(names: impl IntoIterator<Item = (&'static str, &'s String)>) -> Result<(), Failure> {
     for (option, name) in names {
         if let Err(error) = FieldName::of_element(name.as_str()) {
@@ -192,13 +192,13 @@ pub(crate) fn check_fields<'s>(names: impl IntoIterator<Item = (&'static str, &'
     Ok(())
 }
 
-/// Two collections that must not be one.
+/// Checks that two options name different collections.
 pub(crate) fn check_different(options: [&str; 2], names: [&str; 2]) -> Result<(), Failure> {
     if names[0] != names[1] {
         return Ok(());
     }
     let [one, other] = options;
     Err(Failure::usage(format!(
-        "{one} and {other} name the same collection, and need two"
+        "{one} and {other} name the same collection: use two collections"
     )))
 }

@@ -1,21 +1,22 @@
-//! Values as mongosh reads them.
+//! Formats values in mongosh syntax.
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Bson, Document};
 
 use crate::output::{WIDTH, grouped};
 
-/// How many elements of a long array are shown. What is left out makes a command that no shell takes.
+/// The number of elements that are shown of a long array. The rest is replaced by a text that the shell refuses, so a
+/// shortened command cannot run.
 const SHOWN: usize = 20;
 
-/// On one line where it fits, and else with a line for each field or element. Of a long array the first ones.
+/// Formats a value on one line if it fits, otherwise with one line per field or element. A long array is shortened.
 pub(crate) fn pretty(value: &Bson) -> String {
     let mut text = String::new();
     write(&mut text, value, 0);
     text
 }
 
-/// A name as a command of the shell takes it.
+/// Formats a name for a shell command, with quotes if necessary.
 pub(crate) fn name(name: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "_-".contains(character);
     if name.chars().all(is_plain) {
@@ -74,7 +75,7 @@ fn close(text: &mut String, depth: usize, bracket: char) {
     text.push(bracket);
 }
 
-/// On one line.
+/// Formats a value on one line.
 fn inline(value: &Bson) -> String {
     match value {
         Bson::Document(document) => inline_document(document),
@@ -105,7 +106,7 @@ fn inline(value: &Bson) -> String {
     }
 }
 
-/// What has no constructor of its own here.
+/// Formats a value that has no constructor here.
 fn ejson(value: &Bson) -> String {
     let json = serde_json::to_string(value).unwrap_or_default();
     format!("EJSON.parse({})", quoted(&json))
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_the_shell() {
+    fn values_are_formatted_in_shell_syntax() {
         let value = doc! { "_id": 5_i64, "a.b": "x\"y", "$set": { "t": DateTime::from_millis(0) }, "e": [1, null, {}] };
         let expected =
             r#"{ _id: Long("5"), "a.b": "x\"y", $set: { t: ISODate("1970-01-01T00:00:00Z") }, e: [1, null, {}] }"#;
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_array_is_shown_by_its_first_elements() {
+    fn a_long_array_is_shortened() {
         let ids: Vec<i32> = (0..1030).collect();
         let text = pretty(&Bson::from(doc! { "$in": ids }));
         assert_eq!(
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_broken_into_lines() {
+    fn a_long_document_has_one_line_per_field() {
         let long = "x".repeat(50);
         let value = doc! { "a": { "b": &long, "c": &long }, "d": 1 };
         let text = pretty(&value.into());

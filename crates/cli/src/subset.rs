@@ -1,7 +1,7 @@
 //! The commands of the subset pattern.
 
 mod check;
-mod moving;
+mod migrate;
 
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::Document;
@@ -50,7 +50,7 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     }
 }
 
-/// A command on parents and children.
+/// The subset commands.
 struct Work<'a> {
     context: &'a Context,
     settings: &'a SubsetSettings,
@@ -58,17 +58,17 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What is read must be there.
+    /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &SubsetVerb) -> Result<(), Failure> {
         if matches!(verb, SubsetVerb::Indexes(_)) {
             return Ok(());
         }
         self.context.must_exist(self.parents.collection().name()).await?;
-        let makes_children = match verb {
+        let writes_children = match verb {
             SubsetVerb::Plan(options) | SubsetVerb::Migrate { options, .. } => options.from == SubsetForm::Embedded,
             _ => false,
         };
-        if makes_children {
+        if writes_children {
             return Ok(());
         }
         self.context.must_exist(self.parents.children_collection().name()).await

@@ -1,4 +1,4 @@
-//! What an analysis says.
+//! Tests of the analysis.
 
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
@@ -9,7 +9,7 @@ use crate::support::*;
 #[tokio::test]
 async fn groups_are_counted_and_fit_80_columns() {
     testkit::run(async |db| {
-        // 95 customers of 2 trades, 5 of 60.
+        // 95 customers with 2 trades, 5 with 60.
         let mut documents = Vec::new();
         for key in 0..100 {
             for n in 0..if key < 95 { 2 } else { 60 } {
@@ -62,11 +62,11 @@ async fn groups_are_counted_and_fit_80_columns() {
     .await;
 }
 
-/// What the analysis says of buckets is what a move makes of the same items.
+/// The estimate for buckets agrees with a migration of the same items.
 #[tokio::test]
-async fn estimates_are_near_what_is_stored() {
+async fn estimates_are_close_to_the_stored_sizes() {
     testkit::run(async |db| {
-        if !can_move(db).await {
+        if !can_migrate(db).await {
             return;
         }
         fill(db, 20, 5000).await;

@@ -1,4 +1,4 @@
-//! Errors name what is at fault and what to do, and carry no user values.
+//! Errors name the cause and what to do, and contain no user values.
 
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{DateTime, Document, doc};
@@ -6,7 +6,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use crate::support::*;
 
 #[tokio::test]
-async fn a_missing_setting_is_named_with_its_option_and_its_place_in_the_profile() {
+async fn the_error_for_a_missing_setting_names_its_option_and_its_profile_key() {
     testkit::run(async |db| {
         for (arguments, option) in [
             (vec!["bucket", "verify"], "--key "),
@@ -41,7 +41,7 @@ async fn a_missing_setting_is_named_with_its_option_and_its_place_in_the_profile
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_is_said_with_its_option() {
+async fn the_error_for_an_invalid_name_names_its_option() {
     testkit::run(async |db| {
         let subset = || [vec!["subset"], REVIEWS[..10].to_vec()].concat();
         let outlier = || vec!["outlier", "--collection", "a"];
@@ -89,9 +89,9 @@ async fn a_name_that_cannot_be_is_said_with_its_option() {
     .await;
 }
 
-/// In a collection that is not there, all would seem well.
+/// A missing collection has no findings, so it must not be reported as correct.
 #[tokio::test]
-async fn a_collection_that_is_not_there_is_no_healthy_one() {
+async fn a_missing_collection_is_an_error() {
     testkit::run(async |db| {
         for arguments in [
             vec!["verify"],
@@ -128,7 +128,7 @@ async fn a_collection_that_is_not_there_is_no_healthy_one() {
 }
 
 #[tokio::test]
-async fn a_profile_that_is_wrong_is_named_with_the_line() {
+async fn the_error_for_an_invalid_profile_names_file_and_line() {
     testkit::run(async |db| {
         let folder = tempfile::tempdir().unwrap();
         let profile = write(folder.path(), "p.toml", "database = \"x\"\n[bucket]\npagesize = 3\n");
@@ -144,9 +144,9 @@ async fn a_profile_that_is_wrong_is_named_with_the_line() {
 }
 
 #[tokio::test]
-async fn the_document_at_fault_is_printed_and_not_logged() {
+async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
     testkit::run(async |db| {
-        if !can_move(db).await {
+        if !can_migrate(db).await {
             return;
         }
         let good = doc! { "_id": "good", "customerId": 1, "date": DateTime::now() };
@@ -174,9 +174,9 @@ async fn the_document_at_fault_is_printed_and_not_logged() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_not_empty_tells_the_option() {
+async fn the_error_for_a_non_empty_target_names_the_option() {
     testkit::run(async |db| {
-        if !can_move(db).await {
+        if !can_migrate(db).await {
             return;
         }
         fill(db, 1, 5).await;
@@ -192,7 +192,7 @@ async fn a_target_that_is_not_empty_tells_the_option() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_another_exit_code_and_no_password_is_printed() {
+fn an_unreachable_server_has_its_own_exit_code_and_no_password_is_printed() {
     let uri = "mongodb://joe:s3cret@127.0.0.1:1/?serverSelectionTimeoutMS=200";
     for connection in [
         vec!["--uri", uri],
@@ -252,7 +252,7 @@ fn help_fits_80_columns() {
 }
 
 #[test]
-fn nobody_reads_on_and_nothing_panics() {
+fn a_closed_output_does_not_panic() {
     use std::process::Stdio;
     let mut child = program()
         .args(["completions", "bash"])

@@ -1,4 +1,4 @@
-//! Moves of the outlier and subset patterns that are killed, and started again, come out as one that is not disturbed.
+//! Migrations of all patterns that are killed and resumed have the same result as one that is not.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::support::*;
 
-/// How many commands of a run are done when it is killed: while it finds out what there is to do, and ever later after.
+/// The number of commands after which a run is killed: during its checks, and later in each further run.
 const MOMENTS: [u32; 10] = [0, 2, 5, 8, 11, 14, 17, 21, 34, 55];
 const COMMANDS: [&str; 13] = [
     "abortTransaction",
@@ -27,7 +27,7 @@ const COMMANDS: [&str; 13] = [
     "update",
 ];
 
-/// A name for the program among the clients of the server, and the connection string that has it.
+/// Returns an application name for the program, and a connection string with it.
 fn named(db: &TestDatabase) -> (String, String) {
     let name = format!("killed-{}", db.app_name());
     let uri = db.server().uri();
@@ -36,8 +36,8 @@ fn named(db: &TestDatabase) -> (String, String) {
     (name, uri)
 }
 
-/// Kills runs of the program, each when the server has one more of its commands than [`MOMENTS`] says, whatever it is.
-/// Ends with a run that is done before.
+/// Kills runs of the program, each after one of the numbers of commands in [`MOMENTS`]. Ends with a run that finishes
+/// first.
 async fn kill(db: &TestDatabase, arguments: &[&str]) {
     let (name, uri) = named(db);
     let mut kills = 0;
@@ -67,7 +67,8 @@ async fn kill(db: &TestDatabase, arguments: &[&str]) {
     assert!(kills >= 5, "{kills} kills");
 }
 
-/// What the server does by itself when a client has been silent for 60 seconds. Until then others wait.
+/// Aborts the transactions of a killed client at once. The server itself does it after 60 seconds, and other clients
+/// wait until then.
 async fn end_transactions(db: &TestDatabase, app_name: &str) {
     let of_program = [
         doc! { "$currentOp": { "allUsers": true, "idleSessions": true } },
@@ -78,12 +79,12 @@ async fn end_transactions(db: &TestDatabase, app_name: &str) {
     let found = admin.aggregate(of_program).await.unwrap();
     let sessions: Vec<Document> = found.try_collect().await.unwrap();
     if sessions.is_empty() {
-        return; // it would mean all sessions of all tests
+        return; // an empty list would kill the sessions of all tests
     }
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
 }
 
-/// Documents without the fields that differ from run to run.
+/// Returns the documents without the fields that differ from run to run.
 async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: &[&str]) -> Vec<Document> {
     let collection = db.plain_collection::<Document>(collection);
     let documents = collection.find(doc! {}).sort(sort).await.unwrap();
@@ -97,9 +98,9 @@ async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: 
 }
 
 #[tokio::test]
-async fn buckets_that_are_killed_on_their_way_come_out_the_same() {
+async fn a_killed_bucket_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
-        if !can_move(db).await {
+        if !can_migrate(db).await {
             return;
         }
         fill(db, 100, 6000).await;
@@ -115,11 +116,11 @@ async fn buckets_that_are_killed_on_their_way_come_out_the_same() {
         let undisturbed = ran(on(db).args(migrate("expected")));
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
         kill(db, &migrate("trades")).await;
-        let moved = ran(on(db).args(migrate("trades")).arg("--json"));
+        let migrated = ran(on(db).args(migrate("trades")).arg("--json"));
         assert_eq!(
-            (moved.code, &moved.summary()["items"]),
+            (migrated.code, &migrated.summary()["items"]),
             (Some(0), &6000.into()),
-            "{moved:?}"
+            "{migrated:?}"
         );
         assert!(all(db, "trades").await == all(db, "expected").await);
         assert_eq!(bucket(db, &["verify"]).code, Some(0));
@@ -128,7 +129,7 @@ async fn buckets_that_are_killed_on_their_way_come_out_the_same() {
 }
 
 #[tokio::test]
-async fn a_subset_that_is_killed_on_its_way_comes_out_the_same() {
+async fn a_killed_subset_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
         let product = |id: i32| {
             let reviews: Vec<Document> = (0..id % 9)
@@ -147,8 +148,8 @@ async fn a_subset_that_is_killed_on_its_way_comes_out_the_same() {
         let undisturbed = ran(on(db).args(&arguments).args(expected));
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
         kill(db, &arguments).await;
-        let moved = ran(on(db).args(&arguments));
-        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let migrated = ran(on(db).args(&arguments));
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
         let by_id = || doc! { "_id": 1 };
         let version = ["reviews_version"];
         let (parents, children) = ("product", "review");
@@ -160,7 +161,7 @@ async fn a_subset_that_is_killed_on_its_way_comes_out_the_same() {
 }
 
 #[tokio::test]
-async fn outliers_that_are_killed_on_their_way_come_out_the_same() {
+async fn a_killed_outlier_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
         let book = |id: i32| doc! { "_id": id, "customers": (0..id % 30).collect::<Vec<i32>>() };
         let books: Vec<Document> = (0..90).map(book).collect();
@@ -176,23 +177,26 @@ async fn outliers_that_are_killed_on_their_way_come_out_the_same() {
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
         let migrate: Vec<&str> = arguments("sales").chain(["migrate"]).collect();
         kill(db, &migrate).await;
-        let moved = ran(on(db).args(&migrate));
-        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let migrated = ran(on(db).args(&migrate));
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
         let by_id = || doc! { "_id": 1 };
         assert!(contents(db, "sales", by_id(), &[]).await == contents(db, "expected", by_id(), &[]).await);
-        let by_place = || doc! { "parent_id": 1, "seq": 1 };
+        let by_position = || doc! { "parent_id": 1, "seq": 1 };
         let (extras, expected) = ("sales_extras", "expected_extras");
-        assert!(contents(db, extras, by_place(), &["_id"]).await == contents(db, expected, by_place(), &["_id"]).await);
+        assert!(
+            contents(db, extras, by_position(), &["_id"]).await
+                == contents(db, expected, by_position(), &["_id"]).await
+        );
         assert_eq!(ran(on(db).args(arguments("sales")).arg("verify")).code, Some(0));
     })
     .await;
 }
 
-/// Documents are under way when it stops. The driver aborts their transactions, unless their first command was still on
-/// its way then: those the server ends by itself, as where the program is killed.
+/// Documents are in flight when the program stops. The driver aborts their transactions, unless their first command was
+/// still in flight. The server ends those after a timeout, as for a killed program.
 #[cfg(unix)]
 #[tokio::test]
-async fn what_is_stopped_by_ctrl_c_goes_on_when_it_is_started_again() {
+async fn an_outlier_migration_stops_at_ctrl_c_and_resumes() {
     use std::io::{BufRead, BufReader};
 
     testkit::run(async |db| {
@@ -215,10 +219,10 @@ async fn what_is_stopped_by_ctrl_c_goes_on_when_it_is_started_again() {
         assert!(stop.unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(130));
         let last = lines.last().unwrap().unwrap();
-        assert!(last.contains("goes on from there"), "{last}");
+        assert!(last.contains("again to resume"), "{last}");
         end_transactions(db, &name).await;
         let flagged = sales.count_documents(doc! { "has_extras": true }).await.unwrap();
-        assert!(flagged < 1000, "it was stopped, and all are done");
+        assert!(flagged < 1000, "the migration was stopped, but all documents are done");
         let rest = ran(on(db).arg("outlier").args(settings).args(["migrate", "--json"]));
         assert_eq!(
             (rest.code, rest.summary()["documents"].as_u64()),

@@ -1,4 +1,4 @@
-//! Loading files into buckets.
+//! Tests of loading files into buckets.
 
 use std::process::Stdio;
 
@@ -20,7 +20,7 @@ fn csv(rows: i64) -> String {
 }
 
 #[tokio::test]
-async fn a_csv_file_becomes_buckets_and_again_changes_nothing() {
+async fn loading_a_csv_file_is_idempotent() {
     testkit::run(async |db| {
         let folder = tempfile::tempdir().unwrap();
         let file = write(folder.path(), "trades.csv", &csv(50));
@@ -52,7 +52,7 @@ async fn a_csv_file_becomes_buckets_and_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_bad_line_is_named_and_nothing_is_stored() {
+async fn the_error_for_an_invalid_line_names_it_and_nothing_is_stored() {
     testkit::run(async |db| {
         let folder = tempfile::tempdir().unwrap();
         for (name, text, line, what) in [
@@ -89,7 +89,7 @@ async fn a_bad_line_is_named_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn standard_input_is_loaded_up_to_a_bad_line() {
+async fn standard_input_is_loaded_up_to_an_invalid_line() {
     testkit::run(async |db| {
         let line = |n: i64| format!("{{\"customerId\": 7, \"n\": {n}, \"date\": \"2023-10-26T15:47:03Z\"}}\n");
         let text: String = (0..25).map(line).chain(["nonsense\n".to_owned()]).collect();

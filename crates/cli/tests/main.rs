@@ -1,4 +1,4 @@
-//! Tests of the program `mongo-patterns` against a real MongoDB: its files, output and exit codes.
+//! Tests of the program `mongo-patterns` with a real MongoDB: its files, output and exit codes.
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! The commands of the outlier and embedded patterns.
+//! Tests of the outlier and embedded commands.
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -21,7 +21,7 @@ fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
 }
 
 #[tokio::test]
-async fn long_arrays_become_outliers() {
+async fn long_arrays_are_migrated_to_overflow_documents() {
     testkit::run(async |db| {
         let book = |id: i32, customers: i32| doc! { "_id": id, "customers": (0..customers).collect::<Vec<_>>() };
         let books: Vec<Document> = (0..9).map(|id| book(id, 3)).chain([book(9, 40)]).collect();
@@ -32,7 +32,10 @@ async fn long_arrays_become_outliers() {
         assert_eq!(outlier(db, &["verify"]).code, Some(1));
         let dry = outlier(db, &["migrate", "--dry-run", "--json"]);
         assert_eq!(
-            (&dry.summary()["documents"], &dry.summary()["extras_written"]),
+            (
+                &dry.summary()["documents"],
+                &dry.summary()["overflow_documents_written"]
+            ),
             (&1.into(), &4.into()),
             "{dry:?}"
         );
@@ -55,11 +58,11 @@ async fn long_arrays_become_outliers() {
         let documents = extras.unwrap()["command"]["documents"].clone();
         assert_eq!(documents.as_array().unwrap().len(), 4);
 
-        let moved = outlier(db, &["migrate", "--json"]);
+        let migrated = outlier(db, &["migrate", "--json"]);
         assert_eq!(
-            (moved.code, &moved.summary()["documents"]),
+            (migrated.code, &migrated.summary()["documents"]),
             (Some(0), &1.into()),
-            "{moved:?}"
+            "{migrated:?}"
         );
         let counts: Vec<i32> = all(db, "sales_extras")
             .await
@@ -103,7 +106,7 @@ fn embedded(db: &TestDatabase, arguments: &[&str]) -> Ran {
 }
 
 #[tokio::test]
-async fn references_become_embedded_children() {
+async fn references_are_migrated_to_embedded_children() {
     testkit::run(async |db| {
         db.plain_collection::<Document>("patron")
             .insert_many([doc! { "_id": "joe" }, doc! { "_id": "ann" }])
@@ -142,13 +145,13 @@ async fn references_become_embedded_children() {
         );
         assert!(!all(db, "patron").await[0].contains_key("addresses"));
 
-        let moved = embedded(db, &["migrate", "--json"]);
+        let migrated = embedded(db, &["migrate", "--json"]);
         assert_eq!(
-            (moved.code, &moved.summary()["children"]),
+            (migrated.code, &migrated.summary()["children"]),
             (Some(1), &2.into()),
-            "{moved:?}"
+            "{migrated:?}"
         );
-        assert!(moved.err.contains("2 of 2 parents"), "{}", moved.err);
+        assert!(migrated.err.contains("2 of 2 parents"), "{}", migrated.err);
         let joe = all(db, "patron").await.remove(1);
         let addresses = [1, 2].map(|id| Bson::Document(doc! { "_id": id, "zip": "12345" }));
         assert_eq!(joe.get_array("addresses").unwrap(), &addresses);
@@ -168,15 +171,18 @@ async fn references_become_embedded_children() {
             embedded(db, &arguments)
         };
         let planned = back(&["plan", "--back"]);
-        assert!(planned.out.contains("make documents of the children"), "{planned:?}");
+        assert!(
+            planned.out.contains("write the children of a chunk as documents"),
+            "{planned:?}"
+        );
         let dry = back(&["migrate", "--back", "--dry-run", "--json"]);
         assert_eq!((dry.code, &dry.summary()["children"]), (Some(0), &2.into()), "{dry:?}");
         assert!(all(db, "back").await.is_empty());
-        let moved = back(&["migrate", "--back", "--json"]);
+        let migrated = back(&["migrate", "--back", "--json"]);
         assert_eq!(
-            (moved.code, &moved.summary()["children"]),
+            (migrated.code, &migrated.summary()["children"]),
             (Some(0), &2.into()),
-            "{moved:?}"
+            "{migrated:?}"
         );
         let two: Vec<Document> = [1, 2].map(|id| refers(id, "joe")).to_vec();
         assert_eq!(all(db, "back").await, two);

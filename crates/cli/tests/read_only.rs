@@ -1,4 +1,4 @@
-//! A user who can only read can run every command that only reads, and none of these sends a write.
+//! A user with the role `read` can run every command that only reads, and no such command sends a write.
 
 use futures::TryStreamExt;
 use mongo_patterns_testkit::{Mongod, MongodOptions};
@@ -8,7 +8,7 @@ use mongodb::{Client, Database, IndexModel};
 
 use crate::support::*;
 
-/// A server that knows `root`, who can do all, and `reader`, who can read `shop`.
+/// A server with `root`, who has all privileges, and `reader`, who can read `shop`.
 async fn server() -> (Mongod, Database) {
     let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
         .await
@@ -50,7 +50,7 @@ async fn fill_shop(shop: &Database) {
         .await
         .unwrap();
     let product = doc! { "_id": 1, "reviews": [{ "review_id": 1, "date": 1 }, { "review_id": 2, "date": 2 }] };
-    for collection in ["product", "unmoved"] {
+    for collection in ["product", "unmigrated"] {
         let products = shop.collection::<Document>(collection);
         products.insert_one(product.clone()).await.unwrap();
     }
@@ -75,7 +75,7 @@ async fn read_only_commands_send_no_write() {
         .replace("//", "//reader:s3cret@")
         .replace("/?", "/shop?authSource=admin&");
     let run = |arguments: &[&str]| ran(program().env("MONGODB_URI", &uri).args(arguments));
-    let can_move = shop
+    let can_migrate = shop
         .run_command(doc! { "buildInfo": 1 })
         .await
         .unwrap()
@@ -94,7 +94,7 @@ async fn read_only_commands_send_no_write() {
         "--flat",
         "flat",
     ];
-    let moved = [
+    let migrated = [
         "--collection",
         "trades",
         "--key",
@@ -117,8 +117,8 @@ async fn read_only_commands_send_no_write() {
         "--reference",
         "customerId",
     ];
-    let mut unmoved = REVIEWS;
-    (unmoved[1], unmoved[3]) = ("unmoved", "not_yet");
+    let mut unmigrated = REVIEWS;
+    (unmigrated[1], unmigrated[3]) = ("unmigrated", "not_yet");
     let mut runs: Vec<(&str, &[&str], Vec<&str>, i32)> = vec![
         ("bucket", &old, vec!["verify"], 1),
         ("bucket", &old, vec!["repair", "--dry-run"], 1),
@@ -146,11 +146,11 @@ async fn read_only_commands_send_no_write() {
             vec!["migrate", "--from", "collection", "--dry-run"],
             0,
         ),
-        ("subset", &unmoved, vec!["analyze"], 0),
-        ("subset", &unmoved, vec!["plan", "--from", "embedded"], 0),
+        ("subset", &unmigrated, vec!["analyze"], 0),
+        ("subset", &unmigrated, vec!["plan", "--from", "embedded"], 0),
         (
             "subset",
-            &unmoved,
+            &unmigrated,
             vec!["migrate", "--from", "embedded", "--dry-run"],
             0,
         ),
@@ -169,12 +169,12 @@ async fn read_only_commands_send_no_write() {
             0,
         ),
         ("init", &[], vec!["review", "--out", "-"], 0),
-        ("init", &[], vec!["unmoved", "--out", "-"], 0),
+        ("init", &[], vec!["unmigrated", "--out", "-"], 0),
         ("init", &[], vec!["flat", "--out", "-"], 0),
     ];
-    if can_move {
-        runs.push(("bucket", &moved, vec!["plan"], 0));
-        runs.push(("bucket", &moved, vec!["migrate", "--dry-run"], 0));
+    if can_migrate {
+        runs.push(("bucket", &migrated, vec!["plan"], 0));
+        runs.push(("bucket", &migrated, vec!["migrate", "--dry-run"], 0));
         runs.push(("embedded", &parents, vec!["plan"], 0));
         runs.push(("embedded", &parents, vec!["migrate", "--dry-run"], 0));
     }
@@ -212,14 +212,14 @@ async fn read_only_commands_send_no_write() {
     assert!(wrong.code == Some(3) && !wrong.err.contains("wr0ng"), "{wrong:?}");
 }
 
-/// What the server saw of the program: it noted every command that reached the database.
+/// Checks the commands of the program in the server's profiler, which records every command on the database.
 async fn only_reads(shop: &Database) {
-    let noted = shop.collection::<Document>("system.profile");
-    let of_program = noted.find(doc! { "appName": "mongo-patterns" }).await.unwrap();
-    let noted: Vec<Document> = of_program.try_collect().await.unwrap();
-    assert!(noted.len() > 60, "{}", noted.len());
-    for noted in noted {
-        let command = noted.get_document("command").unwrap();
+    let recorded = shop.collection::<Document>("system.profile");
+    let of_program = recorded.find(doc! { "appName": "mongo-patterns" }).await.unwrap();
+    let recorded: Vec<Document> = of_program.try_collect().await.unwrap();
+    assert!(recorded.len() > 60, "{}", recorded.len());
+    for recorded in recorded {
+        let command = recorded.get_document("command").unwrap();
         let name = command.keys().next().unwrap().as_str();
         let reads = [
             "find",

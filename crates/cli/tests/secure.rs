@@ -1,4 +1,4 @@
-//! Deployments that ask for a certificate or a password, and addresses that lead nowhere. No password is ever printed.
+//! Deployments with certificates or passwords, and unreachable addresses. No password is ever printed.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use crate::support::*;
 
 const PASSWORD: &str = "s3cret/:@%";
-const PATIENCE: &str = "serverSelectionTimeoutMS=2000";
+const SHORT_TIMEOUT: &str = "serverSelectionTimeoutMS=2000";
 
 async fn fill_shop(shop: &Database) {
     let item = |n: i64| doc! { "_id": n, "customerId": n % 3, "date": DateTime::from_millis(SECOND * 1000) };
@@ -19,7 +19,7 @@ async fn fill_shop(shop: &Database) {
     flat.insert_many((0..9).map(item)).await.unwrap();
 }
 
-/// Runs a command that reads, by a connection string and options for the connection.
+/// Runs a command that reads, with a connection string and connection options.
 fn analyze(uri: &str, connection: &[&str], password: Option<&str>) -> Ran {
     let mut program = program();
     program.env("MONGODB_URI", uri);
@@ -56,7 +56,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for this machine, with its key.
+    /// Returns a certificate for this machine, with its key.
     fn sign(&self) -> String {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut parameters = CertificateParams::new(names).unwrap();
@@ -67,7 +67,7 @@ impl Authority {
     }
 }
 
-/// A server that listens by TLS alone, and asks for a certificate of the same authority.
+/// Starts a server that accepts only TLS, and requires a certificate of the same authority.
 async fn tls_server(ca: &str, key: &str) -> Mongod {
     let options = MongodOptions::new()
         .standalone()
@@ -83,7 +83,7 @@ async fn tls_server(ca: &str, key: &str) -> Mongod {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_certificates_gets_them_from_options_or_the_connection_string() {
+async fn certificates_come_from_options_or_the_connection_string() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| write(folder.path(), name, text);
     let authority = Authority::new();
@@ -91,7 +91,7 @@ async fn a_server_that_asks_for_certificates_gets_them_from_options_or_the_conne
     let other = file("other.pem", &Authority::new().certificate);
     let client = file("client.pem", &authority.sign());
     let mongod = tls_server(&ca, &file("server.pem", &authority.sign())).await;
-    let uri = format!("{}&{PATIENCE}", mongod.uri());
+    let uri = format!("{}&{SHORT_TIMEOUT}", mongod.uri());
 
     let options = [
         "--tls-ca-file",
@@ -136,7 +136,7 @@ async fn a_server_that_asks_for_certificates_gets_them_from_options_or_the_conne
     );
 }
 
-/// A server that knows `joe`, who can read and write `shop`.
+/// Starts a server with the user `joe`, who can read and write `shop`.
 async fn auth_server() -> Mongod {
     let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
         .await
@@ -166,7 +166,7 @@ async fn client(mongod: &Mongod, user: &str) -> Client {
 async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_and_is_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let mongod = auth_server().await;
-    let uri = format!("{}&{PATIENCE}", mongod.uri());
+    let uri = format!("{}&{SHORT_TIMEOUT}", mongod.uri());
     let with_user = |password: &str| uri.replace("//", &format!("//joe:{password}@"));
     let encoded = with_user("s3cret%2F%3A%40%25");
     let right = write(folder.path(), "right.txt", &format!("{PASSWORD}\n"));
@@ -179,7 +179,7 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
         analyze(&encoded, &[], None),
         analyze(&uri, &joe, Some(PASSWORD)),
         analyze(&uri, &by_file(right), None),
-        // No option names a user, so this is not asked for.
+        // No option names a user, so the password of the environment is not used.
         analyze(&encoded, &["--json"], Some("wr0ng")),
     ] {
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -207,10 +207,10 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
         other_source.code == Some(3) && other_source.err.contains("--auth-source"),
         "{other_source:?}"
     );
-    let nobody = analyze(&uri, &[], None);
+    let no_user = analyze(&uri, &[], None);
     assert!(
-        nobody.code == Some(3) && nobody.err.contains("--username"),
-        "{nobody:?}"
+        no_user.code == Some(3) && no_user.err.contains("--username"),
+        "{no_user:?}"
     );
     let no_password = analyze(&uri, &joe, None);
     assert!(
@@ -222,7 +222,7 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
         no_file.code == Some(2) && no_file.err.contains("--password-file none.txt"),
         "{no_file:?}"
     );
-    // Who can read and write may do all that writes, also where it looks for operations of the server.
+    // The role `readWrite` suffices for all commands that write, including those that inspect operations of the server.
     let product = |id: i32| doc! { "_id": id, "reviews": [{ "review_id": 1, "date": id }] };
     let shop = client(&mongod, "joe").await.database("shop");
     let products = shop.collection::<Document>("product");
@@ -231,7 +231,7 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
     migrate.env("MONGODB_URI", &encoded).args(["--db", "shop", "subset"]);
     let ran = ran(migrate.args(REVIEWS).args(["migrate", "--from", "embedded"]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    // What a slip of the keyboard makes of a connection string.
+    // Typical mistakes in a connection string.
     for uri in [
         with_user(PASSWORD),
         with_user("s3cret@"),
@@ -246,13 +246,17 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
 }
 
 #[test]
-fn an_address_that_leads_nowhere_is_said_with_the_option() {
-    let nobody = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{PATIENCE}"), &[], None);
+fn the_error_for_an_unreachable_address_names_the_option() {
+    let unreachable = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{SHORT_TIMEOUT}"), &[], None);
     assert!(
-        nobody.code == Some(3) && nobody.err.contains("--uri or MONGODB_URI"),
-        "{nobody:?}"
+        unreachable.code == Some(3) && unreachable.err.contains("--uri or MONGODB_URI"),
+        "{unreachable:?}"
     );
-    let no_name = analyze(&format!("mongodb://joe:s3cret@host.invalid/?{PATIENCE}"), &[], None);
+    let no_name = analyze(
+        &format!("mongodb://joe:s3cret@host.invalid/?{SHORT_TIMEOUT}"),
+        &[],
+        None,
+    );
     assert!(
         no_name.code == Some(3) && no_name.err.contains("--uri or MONGODB_URI"),
         "{no_name:?}"
@@ -260,7 +264,7 @@ fn an_address_that_leads_nowhere_is_said_with_the_option() {
 }
 
 #[test]
-fn a_seed_list_that_dns_does_not_know_is_said_with_the_option() {
+fn the_error_for_an_unknown_seed_list_names_the_option() {
     let no_records = analyze("mongodb+srv://joe:s3cret@cluster.mongo-patterns.invalid/", &[], None);
     assert_eq!(no_records.code, Some(3), "{no_records:?}");
     assert!(

@@ -1,4 +1,4 @@
-//! Runs that are stopped, and started again.
+//! Runs that are stopped and resumed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -22,9 +22,9 @@ fn start(db: &TestDatabase, collection: &str) -> Child {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn it_stops_at_ctrl_c_and_goes_on_when_it_is_started_again() {
+async fn a_migration_stops_at_ctrl_c_and_resumes() {
     testkit::run(async |db| {
-        if !can_move(db).await {
+        if !can_migrate(db).await {
             return;
         }
         fill(db, 200, 20_000).await;
@@ -38,7 +38,7 @@ async fn it_stops_at_ctrl_c_and_goes_on_when_it_is_started_again() {
         assert_eq!(status.code(), Some(130));
         let rest: Vec<String> = errors.lines().map(Result::unwrap).collect();
         assert!(
-            rest.last().is_some_and(|line| line.contains("goes on from there")),
+            rest.last().is_some_and(|line| line.contains("again to resume")),
             "{rest:?}"
         );
         let buckets = db
@@ -46,14 +46,17 @@ async fn it_stops_at_ctrl_c_and_goes_on_when_it_is_started_again() {
             .estimated_document_count()
             .await
             .unwrap();
-        assert!(buckets < 2000, "it was stopped, and all {buckets} are there");
-        let moved = bucket(db, &["migrate", "--json"]);
-        assert_eq!(
-            (moved.code, &moved.summary()["resumed"]),
-            (Some(0), &true.into()),
-            "{moved:?}"
+        assert!(
+            buckets < 2000,
+            "the migration was stopped, but all {buckets} buckets exist"
         );
-        assert_eq!(moved.summary()["items"], 20_000);
+        let migrated = bucket(db, &["migrate", "--json"]);
+        assert_eq!(
+            (migrated.code, &migrated.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{migrated:?}"
+        );
+        assert_eq!(migrated.summary()["items"], 20_000);
     })
     .await;
 }
@@ -72,12 +75,12 @@ async fn a_load_that_waits_for_input_can_be_stopped() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // When it has created the index it is about to read.
+        // Once the index exists, the program is about to read.
         let trades = db.plain_collection::<Document>("trades");
         while trades.list_index_names().await.unwrap_or_default().len() < 2 {
             tokio::task::yield_now().await;
         }
-        // To wait for a child closes its standard input, at whose end it would be done.
+        // Waiting for a child closes its standard input, which would end the load.
         let input = child.stdin.take();
         interrupt(&child);
         assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -1,4 +1,4 @@
-//! The commands of the subset pattern.
+//! Tests of the subset commands.
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -10,7 +10,7 @@ fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
 }
 
 #[tokio::test]
-async fn a_stale_subset_is_found_and_made_anew() {
+async fn a_stale_subset_is_found_and_rebuilt() {
     testkit::run(async |db| {
         db.plain_collection::<Document>("product")
             .insert_one(doc! { "_id": 1 })
@@ -46,7 +46,7 @@ async fn a_stale_subset_is_found_and_made_anew() {
     .await;
 }
 
-/// Products with all of their reviews, of which they have 0 to 4.
+/// Inserts products with all of their reviews, of which they have 0 to 4.
 async fn embed(db: &TestDatabase, products: i32) {
     let product = |id: i32| {
         let reviews: Vec<Document> = (0..id % 5)
@@ -69,7 +69,7 @@ fn shown(product: &Document) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn embedded_children_get_a_collection_of_their_own() {
+async fn embedded_children_are_migrated_to_their_own_collection() {
     testkit::run(async |db| {
         embed(db, 50).await;
         let from = ["--from", "embedded", "--chunk-children", "30"];
@@ -95,13 +95,17 @@ async fn embedded_children_get_a_collection_of_their_own() {
         );
         assert!(all(db, "review").await.is_empty());
 
-        let moved = run("migrate", &["--json"]);
+        let migrated = run("migrate", &["--json"]);
         assert_eq!(
-            (moved.code, &moved.summary()["parents"], &moved.summary()["children"]),
+            (
+                migrated.code,
+                &migrated.summary()["parents"],
+                &migrated.summary()["children"]
+            ),
             (Some(0), &40.into(), &100.into()),
-            "{moved:?}"
+            "{migrated:?}"
         );
-        assert!(moved.err.contains("100 of 100 children"), "{}", moved.err);
+        assert!(migrated.err.contains("100 of 100 children"), "{}", migrated.err);
         let reviews = all(db, "review").await;
         assert_eq!(reviews.len(), 100);
         assert_eq!(
@@ -117,11 +121,11 @@ async fn embedded_children_get_a_collection_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_collection_already_tells_the_option() {
+async fn errors_for_existing_children_name_the_options() {
     testkit::run(async |db| {
         embed(db, 5).await;
-        let there = db.plain_collection::<Document>("review");
-        there
+        let reviews = db.plain_collection::<Document>("review");
+        reviews
             .insert_one(doc! { "_id": 1, "product_id": 77, "review_id": 1, "date": 1 })
             .await
             .unwrap();
@@ -130,24 +134,24 @@ async fn what_is_in_the_collection_already_tells_the_option() {
             refused.code == Some(1) && refused.err.contains("--allow-non-empty-target"),
             "{refused:?}"
         );
-        let unmoved = subset(db, &["migrate", "--from", "collection"]);
-        assert_eq!(unmoved.code, Some(1), "{unmoved:?}");
+        let not_migrated = subset(db, &["migrate", "--from", "collection"]);
+        assert_eq!(not_migrated.code, Some(1), "{not_migrated:?}");
         for text in [
             "subset migrate --from embedded",
             "--discard-embedded",
             &format!("{}.product", db.database().name()),
         ] {
-            assert!(unmoved.err.contains(text), "{}", unmoved.err);
+            assert!(not_migrated.err.contains(text), "{}", not_migrated.err);
         }
         let left = subset(db, &["repair", "--json"]);
         let repaired = left
             .json()
             .into_iter()
-            .find(|line| line["type"] == "repaired" && line["left"] == "NotMigrated");
+            .find(|line| line["type"] == "repaired" && line["unrepaired"] == "NotMigrated");
         let text = repaired.unwrap()["text"].as_str().unwrap().to_owned();
         assert!(left.code == Some(1) && text.contains("--from embedded"), "{text}");
-        let moved = subset(db, &["migrate", "--from", "embedded", "--allow-non-empty-target"]);
-        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let migrated = subset(db, &["migrate", "--from", "embedded", "--allow-non-empty-target"]);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
         let orphaned = subset(db, &["verify", "--json"]);
         assert_eq!(
             (
@@ -163,7 +167,7 @@ async fn what_is_in_the_collection_already_tells_the_option() {
 }
 
 #[tokio::test]
-async fn two_collections_are_adopted_and_their_order_and_size_change() {
+async fn existing_collections_are_migrated_and_their_order_and_size_change() {
     testkit::run(async |db| {
         let products = (0..3).map(|id| doc! { "_id": id });
         db.plain_collection::<Document>("product")
@@ -186,15 +190,15 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
         let dry = migrate_existing(&["--dry-run"]);
         assert_eq!((dry.code, &dry.summary()["parents"]), (Some(0), &3.into()), "{dry:?}");
         assert!(all(db, "product").await.iter().all(|product| product.len() == 1));
-        let adopted = migrate_existing(&[]);
+        let migrated = migrate_existing(&[]);
         assert_eq!(
             (
-                adopted.code,
-                &adopted.summary()["parents"],
-                &adopted.summary()["orphans"]
+                migrated.code,
+                &migrated.summary()["parents"],
+                &migrated.summary()["orphans"]
             ),
             (Some(1), &3.into(), &10.into()),
-            "{adopted:?}"
+            "{migrated:?}"
         );
         assert_eq!(shown(&all(db, "product").await[0]), [36, 32]);
         db.plain_collection::<Document>("review")
@@ -210,11 +214,11 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
         };
         let planned = stars(&["plan"]);
         assert!(planned.out.contains("// writes: drop the old index"), "{planned:?}");
-        let changed = stars(&["migrate", "--json"]);
+        let migrated = stars(&["migrate", "--json"]);
         assert_eq!(
-            (changed.code, &changed.summary()["indexes_dropped"]),
+            (migrated.code, &migrated.summary()["indexes_dropped"]),
             (Some(0), &1.into()),
-            "{changed:?}"
+            "{migrated:?}"
         );
         assert_eq!(shown(&all(db, "product").await[0]), [0, 4, 8]);
         let stale = subset(db, &["verify"]);
@@ -223,14 +227,17 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
 
         for (arguments, text) in [
             (vec!["--from", "settings"], "--old-order"),
-            (vec!["--from", "embedded", "--old-size", "3"], "go with --from settings"),
+            (
+                vec!["--from", "embedded", "--old-size", "3"],
+                "only with --from settings",
+            ),
             (
                 vec!["--from", "collection", "--allow-non-empty-target"],
-                "go with --from embedded",
+                "only with --from embedded",
             ),
             (
                 vec!["--from", "embedded", "--discard-embedded"],
-                "go with --from collection",
+                "only with --from collection",
             ),
             (vec![], "--from"),
         ] {
@@ -242,7 +249,7 @@ async fn two_collections_are_adopted_and_their_order_and_size_change() {
 }
 
 #[tokio::test]
-async fn an_analysis_tells_what_each_size_would_give() {
+async fn an_analysis_estimates_each_size() {
     testkit::run(async |db| {
         let padding = "x".repeat(100);
         let products = (0..100).map(|id| doc! { "_id": id, "name": &padding });
@@ -250,7 +257,7 @@ async fn an_analysis_tells_what_each_size_would_give() {
             .insert_many(products)
             .await
             .unwrap();
-        // 90 products of 4 reviews, 5 of 30, and 5 of none.
+        // 90 products with 4 reviews, 5 with 30, and 5 with none.
         let number = |id: i32| match id {
             0..90 => 4,
             90..95 => 30,
@@ -293,7 +300,7 @@ async fn an_analysis_tells_what_each_size_would_give() {
             (vec![95, 95, 95], vec![0, 5, 5], vec![0, 0, 0])
         );
 
-        // What it says of ten is what a move makes of them.
+        // The estimate for a size of ten agrees with a migration.
         let settings = ["--size", "10", "migrate", "--from", "collection"];
         assert_eq!(ran(on(db).arg("subset").args(REVIEWS).args(settings)).code, Some(0));
         let statistics = db
@@ -315,14 +322,14 @@ async fn an_analysis_tells_what_each_size_would_give() {
         let again = again.unwrap()["parent_bytes"].as_f64().unwrap();
         assert!(
             (again - estimated).abs() < estimated / 10.0,
-            "{again} and {estimated}: what is embedded now counts twice"
+            "{again} and {estimated}: embedded children must not count twice"
         );
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_analysis_of_children_that_are_all_embedded_says_the_same() {
+async fn embedded_children_are_analyzed_without_a_collection() {
     testkit::run(async |db| {
         embed(db, 50).await;
         let ran = subset(db, &["analyze", "--json"]);
@@ -335,7 +342,7 @@ async fn an_analysis_of_children_that_are_all_embedded_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_profile_is_written_by_looking_at_children_or_parents() {
+async fn a_profile_is_derived_from_children_or_parents() {
     testkit::run(async |db| {
         let folder = tempfile::tempdir().unwrap();
         let products = (0..30).map(|id| doc! { "_id": id });
@@ -362,8 +369,8 @@ async fn a_profile_is_written_by_looking_at_children_or_parents() {
             short.env("MONGODB_URI", db.server().uri()).current_dir(folder.path());
             ran(short.args(arguments))
         };
-        let moved = short(&["subset", "migrate", "--from", "collection"]);
-        assert_eq!(moved.code, Some(0), "{moved:?}");
+        let migrated = short(&["subset", "migrate", "--from", "collection"]);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
         let product = all(db, "product").await.remove(0);
         let first = product.get_array("reviews").unwrap()[0].as_document().unwrap();
         assert_eq!((first.len(), first.get("review_id")), (2, Some(&Bson::Int32(140))));

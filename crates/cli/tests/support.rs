@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// 2023-10-26T15:47:03Z.
 pub const SECOND: i64 = 1_698_335_223;
 
-/// The settings of the buckets of the tests, as options.
+/// The settings of the tests' buckets, as options.
 pub const BUCKETS: [&str; 12] = [
     "--collection",
     "trades",
@@ -28,7 +28,7 @@ pub const BUCKETS: [&str; 12] = [
     "int",
 ];
 
-/// Those of the products and reviews of the tests.
+/// The settings of the tests' products and reviews, as options.
 pub const REVIEWS: [&str; 14] = [
     "--collection",
     "product",
@@ -46,7 +46,7 @@ pub const REVIEWS: [&str; 14] = [
     "2",
 ];
 
-/// How a run of the program ended.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -55,7 +55,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The lines of standard output, as JSON.
+    /// Returns the lines of standard output, as JSON.
     #[track_caller]
     pub fn json(&self) -> Vec<Value> {
         let lines = self.out.lines();
@@ -64,7 +64,7 @@ impl Ran {
             .collect()
     }
 
-    /// The summary, which is the last line.
+    /// Returns the summary, which is the last line.
     #[track_caller]
     pub fn summary(&self) -> Value {
         let last = self.json().pop().unwrap_or_else(|| panic!("{self:?}"));
@@ -73,7 +73,7 @@ impl Ran {
     }
 }
 
-/// The program, without the environment's settings, in an empty folder unless another one is set.
+/// Returns the program, without settings from the environment, in the temporary directory.
 pub fn program() -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_mongo-patterns"));
     program
@@ -84,7 +84,7 @@ pub fn program() -> Command {
     program
 }
 
-/// The program on the database of a test.
+/// Returns the program for the database of a test.
 pub fn on(db: &TestDatabase) -> Command {
     let mut program = program();
     program
@@ -102,12 +102,12 @@ pub fn ran(program: &mut Command) -> Ran {
     }
 }
 
-/// Runs a command of buckets.
+/// Runs a command of the bucket pattern.
 pub fn bucket(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).arg("bucket").args(BUCKETS).args(arguments))
 }
 
-/// A flat collection of so many items, an item a second, over keys from 0, with an index on the key.
+/// Fills a flat collection with `items` items, one per second, over `keys` keys from 0, with an index on the key.
 pub async fn fill(db: &TestDatabase, keys: i64, items: i64) -> Vec<Document> {
     let documents: Vec<Document> = (0..items)
         .map(|n| doc! { "_id": n, "customerId": n % keys, "n": n, "date": DateTime::from_millis((SECOND + n) * 1000) })
@@ -131,13 +131,13 @@ pub async fn all(db: &TestDatabase, collection: &str) -> Vec<Document> {
         .unwrap()
 }
 
-/// Whether the server is of this major version or a later one.
+/// Returns whether the server has this major version or a later one.
 pub fn at_least(db: &TestDatabase, major: u32) -> bool {
     db.server().version().split('.').next().unwrap().parse::<u32>().unwrap() >= major
 }
 
-/// Whether the server can move; of an older one the program must say so, and store nothing.
-pub async fn can_move(db: &TestDatabase) -> bool {
+/// Returns whether the server can migrate. On an older server, the program must report the version and store nothing.
+pub async fn can_migrate(db: &TestDatabase) -> bool {
     if at_least(db, 5) {
         return true;
     }

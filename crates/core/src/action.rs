@@ -16,19 +16,19 @@
 //! Dropping it leaves no transaction open, no key locked and no connection lost, and a later call on the same document
 //! succeeds in its first attempt. What the call may have done is in the section of this name at each call. In general:
 //!
-//! - A command that is on its way may be executed or not, as with the driver. A call of several commands may end between
+//! - A command in flight may be executed or not, as with the driver. A call of several commands may end between
 //!   two of them.
 //! - A call that runs a **transaction of its own** has no effect, unless its commit had begun. A task waits for the reply
-//!   of the command on its way and then aborts the transaction. The call's keys stay locked until then. A commit that had
+//!   of the command in flight and then aborts the transaction. The call's keys stay locked until then. A commit that had
 //!   begun runs to its end.
-//! - In a **transaction of the caller**, the whole transaction is aborted, since it is unknown whether the command on its
-//!   way is part of it. The caller's session is of no further use: every write, the commit and the start of a transaction
+//! - In a **transaction of the caller**, the whole transaction is aborted, because it is unknown whether the command
+//!   in flight is part of it. The caller's session is of no further use: every write, the commit and the start of a transaction
 //!   fail in it, and a read sees a snapshot outside the transaction. Start a new session, and run the whole transaction
 //!   again. For the one round trip that the abort takes, another transaction on the same documents may meet a write
 //!   conflict.
 //!
-//! The abort needs a connection of the client's pool, as every command does. A pool that is exhausted, or in whose queue
-//! dropped futures have left requests, delays it; the pool settings for services with short timeouts are in the crate
+//! The abort needs a connection of the client's pool, as every command does. An exhausted pool, or requests of dropped
+//! futures in its queue, delay it; the pool settings for services with short timeouts are in the crate
 //! documentation of `mongo-patterns`.
 //!
 //! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
@@ -51,7 +51,7 @@ use tracing::{Instrument, Span};
 
 use crate::error::{Error, Operation, Result};
 
-/// Which call on which collection an action is.
+/// The call and the collection of an action.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
@@ -59,7 +59,7 @@ pub struct Call<'a> {
     pub pattern: &'static str,
     /// The method, such as `append`.
     pub operation: &'static str,
-    /// The collection that it is about.
+    /// Its collection.
     pub collection: &'a Collection<RawDocumentBuf>,
 }
 
@@ -70,7 +70,7 @@ crate::redacted_debug!(
 );
 
 impl Call<'_> {
-    /// Names the operation in an error, unless an inner one is named already.
+    /// Sets the operation in an error, unless an inner one is set already.
     pub fn name(&self, error: Error) -> Error {
         error.in_operation(&Operation {
             pattern: self.pattern,
@@ -80,7 +80,7 @@ impl Call<'_> {
     }
 }
 
-/// The future of an action: it can be spawned, and borrows what the action borrows.
+/// The future of an action. It is `Send`, and borrows what the action borrows.
 ///
 /// ```
 /// # use mongo_patterns_core::action::ActionFuture;
@@ -90,7 +90,7 @@ impl Call<'_> {
 /// ```
 pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Runs the body of an action in a span of its own, and names the operation in its error.
+/// Runs the body of an action in a span, and sets the operation in its error.
 ///
 /// The span has the fields `pattern`, `operation`, `namespace`, and `attempts` where the body calls
 /// [`record_attempts`]. It never has user data.
@@ -108,19 +108,19 @@ where
         attempts = Empty,
     );
     let body = body(span.clone());
-    // An async block around it would hold it twice, as what it captured and as what it awaits.
+    // An async block would store the body twice: captured, and awaited.
     Box::pin(body.map_err(move |error| call.name(error)).instrument(span))
 }
 
-/// The batch size of a find that is to return so many documents in one batch. The driver takes none above `i32::MAX`, and
-/// adds 1 to one that equals the limit.
+/// Returns the batch size of a find that returns `limit` documents in one batch. The driver refuses sizes above `i32::MAX`,
+/// and adds 1 to a size that equals the limit.
 #[doc(hidden)]
 #[must_use]
 pub fn batch_size(limit: u32) -> u32 {
     limit.min(i32::MAX as u32 - 1)
 }
 
-/// Notes in the action's span how many attempts it took.
+/// Records the number of attempts in the action's span.
 #[doc(hidden)]
 pub fn record_attempts(span: &Span, attempts: u32) {
     span.record("attempts", attempts);

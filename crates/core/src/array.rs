@@ -1,4 +1,4 @@
-//! Values of an array in a document: encoded once, and copied into the document as they are.
+//! Elements of stored arrays, encoded once and copied into documents without decoding.
 
 mod elements;
 
@@ -13,16 +13,16 @@ use serde::{Serialize, Serializer};
 use self::elements::{Elements, decode};
 use crate::error::{Error, ErrorKind, Result};
 
-/// MongoDB's limit of a document, less what it has beside its array.
+/// MongoDB's limit of a document, minus what it has besides its array.
 const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
 
-/// How many values are encoded together: in fewer pieces of memory, and below the 2 GiB of a buffer also at 16 MiB each.
+/// The number of values in one buffer: fewer allocations, and below 2 GiB even at 16 MiB each.
 pub const TOGETHER: usize = 100;
-/// What an element of an array has beside its value: its type, and its index up to the millionth, with its end.
+/// The bytes of an element besides its value: its type, and its index up to a million, with its NUL.
 const MAX_ELEMENT_HEAD: usize = 9;
 const NOT_ENCODED: &str = "a value cannot be written as BSON, it was not stored: see as_driver_error() for the reason";
 
-/// A value, encoded once.
+/// An encoded value.
 #[derive(Clone)]
 pub struct Encoded(Value);
 
@@ -30,12 +30,12 @@ crate::redacted_debug!(Encoded);
 
 #[derive(Clone)]
 enum Value {
-    /// A document, and where it is in what was encoded together.
+    /// A document, as a range of a shared buffer.
     Document {
         encoded: Arc<RawDocumentBuf>,
         at: Range<usize>,
     },
-    /// Any other value: the one field of a document of its own.
+    /// Any other value, as the one field of a document.
     Other(Arc<RawDocumentBuf>),
 }
 
@@ -44,7 +44,7 @@ struct Wrapped<'a, T: ?Sized> {
     i: &'a T,
 }
 
-/// The values of an iterator as an array.
+/// The values of an iterator, serialized as an array.
 struct Together<I>(I);
 
 impl<'a, T: Serialize + 'a, I: Iterator<Item = &'a T> + Clone> Serialize for Together<I> {
@@ -53,7 +53,7 @@ impl<'a, T: Serialize + 'a, I: Iterator<Item = &'a T> + Clone> Serialize for Tog
     }
 }
 
-/// As an insert encodes it. Not by `serialize_to_bson`, which takes a document such as `{ "$date": 5 }` for extended JSON.
+/// Encodes as an insert does. `serialize_to_bson` would take a document such as `{ "$date": 5 }` for extended JSON.
 fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
     let encoded = bson::serialize_to_raw_document_buf(&Wrapped { i: value });
     let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error.into()))?;
@@ -61,7 +61,7 @@ fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
 }
 
 impl Encoded {
-    /// One value.
+    /// Encodes one value.
     ///
     /// # Errors
     /// [`Encode`](ErrorKind::Encode).
@@ -76,7 +76,7 @@ impl Encoded {
         }
     }
 
-    /// Several values, of which documents share their memory.
+    /// Encodes several values. Documents share a buffer.
     ///
     /// # Errors
     /// [`Encode`](ErrorKind::Encode).
@@ -103,7 +103,7 @@ impl Encoded {
         Ok(all)
     }
 
-    /// A document that is part of what was encoded.
+    /// Returns a document as a range of a buffer.
     fn document(encoded: &Arc<RawDocumentBuf>, document: &[u8]) -> Self {
         let start = document.as_ptr().addr() - encoded.as_bytes().as_ptr().addr();
         Self(Value::Document {
@@ -112,7 +112,7 @@ impl Encoded {
         })
     }
 
-    /// The date in a field of a document.
+    /// Returns the date in a field of a document.
     pub fn date(&self, field: &str) -> Option<DateTime> {
         let Value::Document { encoded, at } = &self.0 else {
             return None;
@@ -125,7 +125,7 @@ impl Encoded {
         Some(DateTime::from_millis(i64::from_le_bytes(*millis)))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> RawBsonRef<'_> {
         match &self.0 {
             Value::Document { encoded, at } => {
@@ -139,7 +139,7 @@ impl Encoded {
         }
     }
 
-    /// Its type, and its bytes.
+    /// Returns its type and its bytes.
     fn element(&self) -> (u8, &[u8]) {
         match &self.0 {
             Value::Document { encoded, at } => (ElementType::EmbeddedDocument as u8, &encoded.as_bytes()[at.clone()]),
@@ -151,7 +151,7 @@ impl Encoded {
         }
     }
 
-    /// What it takes as BSON, or somewhat more.
+    /// Returns its size as BSON, or slightly more.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Value::Document { at, .. } => at.len(),
@@ -159,10 +159,10 @@ impl Encoded {
         }
     }
 
-    /// The value, decoded.
+    /// Decodes the value.
     ///
     /// # Errors
-    /// None in practice: it was encoded here.
+    /// None in practice, because it was encoded here.
     pub fn to_bson(&self) -> mongodb::error::Result<Bson> {
         let (kind, bytes) = self.element();
         match decode(kind, bytes) {
@@ -172,7 +172,7 @@ impl Encoded {
     }
 }
 
-/// Refuses values of which so many in a row could not be in one document.
+/// Refuses values that would exceed the limit of a document, `length` adjacent ones in each.
 ///
 /// # Errors
 /// [`TooLarge`](ErrorKind::TooLarge).
@@ -195,20 +195,19 @@ pub fn check_sizes<'v>(in_a_row: usize, values: impl Iterator<Item = &'v Encoded
     Ok(())
 }
 
-/// An array field of a stored document as an expression; empty where it is missing.
+/// Returns an expression of an array field, which is empty if the field is missing.
 pub fn stored(field: &str) -> Document {
     doc! { "$ifNull": [format!("${field}"), []] }
 }
 
-/// A stored array with as many of these values as there is room for, which must be one at least, as an expression.
+/// Returns an expression of a stored array with as many of these values as there is room for, at least one.
 pub fn filled(field: &str, values: Vec<Bson>, room: impl Into<Bson>) -> Document {
-    // What users store is a value, and never an expression.
+    // A stored value must not be taken for an expression.
     let values = doc! { "$literal": values };
     doc! { "$concatArrays": [stored(field), { "$slice": [values, room.into()] }] }
 }
 
-/// Appends an array to a document. The bytes of the values are copied once: to push them to an array, and that to the
-/// document, would copy them twice.
+/// Appends an array to a document. It copies the bytes of the values once, where an array of its own would copy them twice.
 ///
 /// # Errors
 /// When the name has a NUL.
@@ -241,7 +240,7 @@ pub fn append_array<'v>(
     Ok(RawDocumentBuf::from_bytes(bytes)?)
 }
 
-/// Appends a number's digits, without memory for a string: an array has one for each value.
+/// Appends the digits of a number without an allocation, because an array has an index for each value.
 fn push_decimal(bytes: &mut Vec<u8>, number: usize) {
     for place in (0..=number.checked_ilog10().unwrap_or(0)).rev() {
         let digit = number / 10_usize.pow(place) % 10;

@@ -1,4 +1,4 @@
-//! Changes of single fields of a document, or of an element of an array.
+//! Updates of single fields of a document or of an array element.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use mongodb::bson::Document;
 use crate::error::{Error, ErrorKind, Result};
 use crate::field::FieldName;
 
-/// Fields to set and to remove: plain ones, each named once.
+/// The fields to set and to remove. Each is a plain field, and named once.
 pub struct FieldChange {
     set: Document,
     unset: Vec<String>,
 }
 
 impl FieldChange {
-    /// Checks the names. Those that are fixed cannot be changed, for the reason given with each.
+    /// Checks the names. A fixed field cannot be changed, for the reason that is given with it.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when there is nothing to change, a name is none of a plain field,
-    /// is fixed, or comes twice.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when no field is named, or a name is not that of a plain field, is
+    /// fixed, or is repeated.
     pub fn new(set: Document, unset: Vec<String>, fixed: &[(&str, &'static str)]) -> Result<Self> {
         let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
         let mut fields: Vec<&str> = set.keys().chain(&unset).map(String::as_str).collect();
         if fields.is_empty() {
-            return refuse("there is nothing to change, and nothing was sent: name a field");
+            return refuse("no field is named, and nothing was sent: name a field to set or to remove");
         }
         for field in &fields {
             if FieldName::of_element(*field).is_err() {
@@ -39,12 +39,12 @@ impl FieldChange {
         fields.sort_unstable();
         fields.dedup();
         if fields.len() < all {
-            return refuse("a field is named twice, and nothing was sent");
+            return refuse("a field is named twice, and nothing was sent: name each field once");
         }
         Ok(Self { set, unset })
     }
 
-    /// The update, of fields under a path such as `addresses.$.`, or of a whole document's.
+    /// Returns the update, of fields under a path such as `addresses.$.`, or of a document for an empty path.
     pub fn update(self, path: &str) -> Document {
         let under = |field: String| format!("{path}{field}");
         let mut update = Document::new();
@@ -64,7 +64,7 @@ impl FieldChange {
     }
 }
 
-/// Does not show the fields and values.
+/// Does not print the fields and values.
 impl fmt::Debug for FieldChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FieldChange").finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! The `_id` of a document, as a caller gives it.
+//! The `_id` of a document.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,13 +8,12 @@ use mongodb::bson::Bson;
 use crate::error::{Error, ErrorKind, Result};
 use crate::into_id::IntoId;
 
-/// An `_id` that a document can have.
+/// A valid `_id`.
 #[derive(Clone, PartialEq)]
 pub struct DocumentId(Bson);
 
 impl DocumentId {
-    /// Refuses what the server would not take for an `_id`, `null`, which a filter takes for a missing field, and what
-    /// no document should be named by.
+    /// Checks an `_id`. Refuses the types that the server refuses, and `null`, which a filter takes for a missing field.
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument).
@@ -33,35 +32,35 @@ impl DocumentId {
         }
     }
 
-    /// The value. Compare with it by `$eq` or `$literal`: it may be a document with operators.
+    /// Returns the value. Compare with it by `$eq` or `$literal`, because it can be a document with operators.
     pub fn value(&self) -> &Bson {
         &self.0
     }
 
-    /// The value, for a command.
+    /// Returns a copy of the value, for a command.
     pub fn to_bson(&self) -> Bson {
         self.0.clone()
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_bson(self) -> Bson {
         self.0
     }
 }
 
-/// What stands for an id where a hash is needed. Not all that the server takes for equal is the same: 1 and 1.0 are not.
+/// Returns a text of an id, to hash it. Ids that are equal to the server can have different texts, such as 1 and 1.0.
 pub fn text(id: &Bson) -> String {
     id.to_string()
 }
 
-/// By its [`text`].
+/// Hashes its [`text`].
 impl Hash for DocumentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         text(&self.0).hash(state);
     }
 }
 
-/// Does not show the id, which is a user value.
+/// Does not print the id, which is a user value.
 impl fmt::Debug for DocumentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("DocumentId")

@@ -1,4 +1,4 @@
-//! The one error of all patterns.
+//! The error type of all patterns.
 
 mod cause;
 mod kind;
@@ -14,28 +14,22 @@ use mongodb::bson::Bson;
 use cause::classify;
 
 #[doc(hidden)]
-pub use cause::{DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, refused_document};
+pub use cause::{
+    DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document,
+};
 pub use kind::ErrorKind;
 
-/// The result of every call of a pattern.
-///
-/// ```
-/// # use mongo_patterns_core::{Error, ErrorKind};
-/// fn page_number(text: &str) -> mongo_patterns_core::Result<u64> {
-///     text.parse().map_err(|_| Error::new(ErrorKind::InvalidArgument, "a page has a number"))
-/// }
-/// # assert!(page_number("x").is_err());
-/// ```
+/// The result of every call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The error of all patterns: what kind, in which operation, on which collection, and what to do about it.
+/// The error of every call: its kind, the operation, the collection, and what to do.
 ///
-/// Its text, [`Debug`] and [`source`](std::error::Error::source) never carry user values: no keys, no items, no
-/// messages of the server (which quote both). What a program needs beyond that has an accessor: [`key`](Self::key),
-/// [`document_id`](Self::document_id), and the driver's own error by [`as_driver_error`](Self::as_driver_error).
+/// Its text, [`Debug`] and [`source`](std::error::Error::source) never contain user values: no keys, no items, and no
+/// messages of the server, which quote both. Accessors have the rest: [`key`](Self::key),
+/// [`document_id`](Self::document_id), and [`as_driver_error`](Self::as_driver_error).
 ///
-/// It converts into the driver's error, so `?` works in a callback of the driver's transactions, and keeps the labels
-/// that make the driver retry the transaction.
+/// It converts into the driver's error, so `?` works in a callback of the driver's transactions. The labels stay, so
+/// the driver retries the transaction.
 ///
 /// ```
 /// # use mongo_patterns_core::{Error, ErrorKind};
@@ -66,7 +60,7 @@ struct Inner {
     stored: Option<u64>,
 }
 
-/// Which call on which collection an [`Error`] or a span belongs to.
+/// The call and the collection of an [`Error`] or a span.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -79,7 +73,7 @@ pub struct Operation {
 }
 
 impl Error {
-    /// An error with a text that says what to do and holds no user value: for tests of a service, say.
+    /// Creates an error, for example in the tests of a service. Its text must not contain user values.
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
@@ -100,13 +94,13 @@ impl Error {
         }))
     }
 
-    /// A driver error with a kind and text of our own.
+    /// Wraps a driver error, with a kind and a text.
     #[doc(hidden)]
     pub fn from_driver(kind: ErrorKind, message: impl Into<Cow<'static, str>>, error: mongodb::error::Error) -> Self {
         Self::new(kind, message).caused_by(error)
     }
 
-    /// Adds the driver error that is behind it.
+    /// Sets the driver error that caused it.
     #[doc(hidden)]
     #[must_use]
     pub fn caused_by(mut self, error: mongodb::error::Error) -> Self {
@@ -114,13 +108,13 @@ impl Error {
         self
     }
 
-    /// A stored document that breaks the pattern's rules in a field.
+    /// Creates the error of a stored document that violates an invariant.
     #[doc(hidden)]
     pub fn corrupt(document_id: Bson, field: &str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Corrupt, message).at(document_id, field)
     }
 
-    /// Names the stored document, and the field where it is known: an empty name is none.
+    /// Sets the stored document, and its field unless the name is empty.
     #[doc(hidden)]
     #[must_use]
     pub fn at(mut self, document_id: Bson, field: impl Into<String>) -> Self {
@@ -130,7 +124,7 @@ impl Error {
         self
     }
 
-    /// Names the encoded key that the operation was about.
+    /// Sets the encoded key of the operation.
     #[doc(hidden)]
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
@@ -138,7 +132,7 @@ impl Error {
         self
     }
 
-    /// Says how often and how long the operation was tried.
+    /// Sets the number and the duration of the attempts.
     #[doc(hidden)]
     #[must_use]
     pub fn tried(mut self, attempts: u32, elapsed: Duration) -> Self {
@@ -146,7 +140,7 @@ impl Error {
         self
     }
 
-    /// Replaces the text, where a call knows better what an error means for what it did before.
+    /// Replaces the text, when a call knows more about the effect of the error.
     #[doc(hidden)]
     #[must_use]
     pub fn with_text(mut self, message: impl Into<Cow<'static, str>>) -> Self {
@@ -154,7 +148,7 @@ impl Error {
         self
     }
 
-    /// Says how many items of a batch are stored, from the first.
+    /// Sets how many items of a batch are stored, from the first.
     #[doc(hidden)]
     #[must_use]
     pub fn with_stored(mut self, items: u64) -> Self {
@@ -162,7 +156,7 @@ impl Error {
         self
     }
 
-    /// Names the operation, unless an inner one is named already.
+    /// Sets the operation, unless an inner one is set already.
     #[doc(hidden)]
     #[must_use]
     pub fn in_operation(mut self, operation: &Operation) -> Self {
@@ -170,130 +164,60 @@ impl Error {
         self
     }
 
-    /// What went wrong.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// let is_full = |error: &Error| error.kind() == ErrorKind::LimitReached;
-    /// ```
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The pattern whose repository was called, such as `bucket`.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// if error.pattern() == Some("bucket") {
-    ///     println!("a page of a history: {error}");
-    /// }
-    /// # }
-    /// ```
+    /// Returns the pattern of the repository, such as `bucket`.
     pub fn pattern(&self) -> Option<&'static str> {
         self.0.operation.as_ref().map(|operation| operation.pattern)
     }
 
-    /// The method that was called, such as `append`.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// println!("{} failed", error.operation().unwrap_or("a call"));
-    /// # }
-    /// ```
+    /// Returns the called method, such as `append`.
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation.as_ref().map(|operation| operation.name)
     }
 
-    /// Database and collection.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// if let Some(namespace) = error.namespace() {
-    ///     println!("in {}, collection {}", namespace.db, namespace.coll);
-    /// }
-    /// # }
-    /// ```
+    /// Returns the database and the collection.
     pub fn namespace(&self) -> Option<&Namespace> {
         self.0.operation.as_ref().map(|operation| &operation.namespace)
     }
 
-    /// The key in question, as it is encoded in `_id`. It is a user value: take care where you log it.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// // For support alone, not for a log that many read.
-    /// let of_customer = error.key().map(str::to_owned);
-    /// # }
-    /// ```
+    /// Returns the key, as encoded in `_id`. It is a user value: take care where you log it.
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// The `_id` of the stored document in question. It may hold a key: take care where you log it.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// if error.is_corrupt() {
-    ///     println!("look at {:?}, field {:?}", error.document_id(), error.field());
-    /// }
-    /// # }
-    /// ```
+    /// Returns the `_id` of the stored document. It can contain a key: take care where you log it.
     pub fn document_id(&self) -> Option<&Bson> {
         self.0.document_id.as_ref()
     }
 
-    /// The field of the stored document in question, such as `count`, or `history.3` for an element.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// let of_count = error.is_corrupt() && error.field() == Some("count");
-    /// # }
-    /// ```
+    /// Returns the field of the stored document, such as `count`, or `history.3` for an element.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
 
-    /// How many attempts were made, where a retry ran out.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// if let (Some(attempts), Some(elapsed)) = (error.attempts(), error.elapsed()) {
-    ///     println!("{attempts} attempts in {elapsed:?}");
-    /// }
-    /// # }
-    /// ```
+    /// Returns the number of attempts, when the retry policy was exhausted.
     pub fn attempts(&self) -> Option<u32> {
         self.0.tried.map(|(attempts, _)| attempts)
     }
 
-    /// How long was tried, where a retry ran out.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// let was_slow = error.elapsed().is_some_and(|elapsed| elapsed.as_secs() > 10);
-    /// # }
-    /// ```
+    /// Returns the duration of all attempts, when the retry policy was exhausted.
     pub fn elapsed(&self) -> Option<Duration> {
         self.0.tried.map(|(_, elapsed)| elapsed)
     }
 
-    /// How many items of a batch are stored all the same, from the first: always a prefix. For a stream of items of
-    /// several keys, all items of the error's key before this place in the stream are stored. Where the
-    /// [outcome is unknown](Self::is_outcome_unknown), more of them may be. `None` in a transaction of the caller, of which
-    /// nothing is stored before it commits.
+    /// Returns how many items of a batch are stored despite the error: always the first ones. For a stream with several
+    /// keys, all items of the error's key before this position of the stream are stored. If the
+    /// [outcome is unknown](Self::is_outcome_unknown), more can be stored. `None` in a transaction of the caller, where
+    /// nothing is stored before the commit.
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
     /// # fn f(error: &Error, batch: &[i32]) {
-    /// // The batch had no ids by which it could be repeated as a whole.
+    /// // Without item ids, the batch as a whole is not idempotent.
     /// if !error.is_outcome_unknown() {
     ///     let rest = &batch[error.stored_count().unwrap_or(0) as usize..];
     /// }
@@ -303,14 +227,7 @@ impl Error {
         self.0.stored
     }
 
-    /// The driver's own error, with its labels and the server's response. Its text can hold user values.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// # fn f(error: &Error) {
-    /// let labels = error.as_driver_error().map(|error| error.labels().len());
-    /// # }
-    /// ```
+    /// Returns the driver's error, with its labels and the server's response. Its text can contain user values.
     pub fn as_driver_error(&self) -> Option<&mongodb::error::Error> {
         self.0.cause.as_ref().map(DriverCause::error)
     }
@@ -327,7 +244,7 @@ impl From<mongodb::error::Error> for Error {
 }
 
 impl From<Error> for mongodb::error::Error {
-    /// The driver's own error with its labels, or [`custom`](mongodb::error::Error::custom) around one of ours.
+    /// Returns the driver's error with its labels, or wraps this one with [`custom`](mongodb::error::Error::custom).
     fn from(error: Error) -> Self {
         match &error.0.cause {
             Some(cause) => cause.error().clone(),
@@ -355,7 +272,7 @@ impl fmt::Display for Error {
         }
         match self.0.stored {
             Some(stored) if self.pattern() == Some("subset") => write!(f, " (children stored: {stored})")?,
-            Some(stored) => write!(f, " (of this key's items, those among the first {stored} are stored)")?,
+            Some(stored) => write!(f, " (of the first {stored} items, those of this key are stored)")?,
             None => {}
         }
         Ok(())
@@ -373,7 +290,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// The driver's error, reduced to what holds no user value.
+    /// Returns the driver's error without user values.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0
             .cause
@@ -395,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_the_operation_and_what_to_do_but_no_key() {
+    fn the_text_has_the_operation_and_the_advice_but_no_key() {
         let error = Error::new(ErrorKind::Contention, "other writers were faster: try again later")
             .in_operation(&operation())
             .with_key("alice@example.com")
@@ -412,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_error_survives_the_way_through_the_driver() {
+    fn an_error_survives_the_conversion_into_a_driver_error_and_back() {
         let own = Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1").in_operation(&operation());
         let driver = mongodb::error::Error::from(own);
         let back = Error::from(driver);
@@ -421,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_error_comes_out_as_it_went_in() {
+    fn a_driver_error_is_converted_back_unchanged() {
         let io: mongodb::error::Error = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "reset").into();
         let error = Error::from(io);
         assert_eq!(error.kind(), ErrorKind::Network);

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 
 /// The name of one field of a document: not empty, without `.` and NUL, not starting with `$`, and not `_id`.
 ///
-/// Such a name can stand in a filter, an update or an index without being read as a path or an operator.
+/// In a filter, an update or an index, such a name is never a path or an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldName(String);
 
@@ -14,7 +14,7 @@ impl FieldName {
     /// Checks the name.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), with what is wrong with the name.
+    /// [`Configuration`](ErrorKind::Configuration), with the reason.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         let problem = if name.is_empty() {
@@ -36,21 +36,20 @@ impl FieldName {
         ))
     }
 
-    /// Checks the name of a field of an array's elements: it may be `_id`, since the pattern forms only that of the
-    /// document.
+    /// Checks the name of a field of an array's elements, which can be `_id`.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), with what is wrong with the name.
+    /// [`Configuration`](ErrorKind::Configuration), with the reason.
     pub fn of_element(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         if name == "_id" { Ok(Self(name)) } else { Self::new(name) }
     }
 
-    /// Checks the name of a field of an array's elements that stands in a path through the array: it may be `_id`, but
-    /// no number, which a server takes for a place in the array.
+    /// Checks the name of a field of an array's elements that is part of a path. It can be `_id`, but not a number, which the
+    /// server takes for an index of the array.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), with what is wrong with the name.
+    /// [`Configuration`](ErrorKind::Configuration), with the reason.
     pub fn in_array(name: impl Into<String>) -> Result<Self, Error> {
         let name = Self::of_element(name)?;
         if name.0.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -63,7 +62,7 @@ impl FieldName {
         Ok(name)
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,26 +1,25 @@
-//! Checks that take any bytes, and panic where a promise does not hold: for the fuzz targets, and for the tests that run
-//! the same checks without a fuzzer. Behind a feature that nobody else turns on.
+//! Checks that take any bytes, and panic when an invariant is violated: for the fuzz targets, and for tests that run the same
+//! checks without a fuzzer. Behind a private feature.
 
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{RawBsonRef, RawDocumentBuf, Uuid};
 
 use crate::key::{EncodedKey, Key};
 
-/// The smallest document: its length, and its end.
+/// The bytes of the smallest document: its length, and its NUL.
 const SMALLEST: usize = 5;
-/// How many documents are made of one input at most.
+/// The most documents of one input.
 const DOCUMENTS: usize = 16;
 
-/// Any bytes as documents, one after the other. Where a document's length cannot be, it is mended; the rest of it can be
-/// anything.
+/// Splits any bytes into documents. It corrects an invalid length; everything else can be invalid.
 pub fn documents(input: &[u8]) -> Vec<RawDocumentBuf> {
     let mut documents = Vec::new();
     let mut rest = input;
     while rest.len() >= SMALLEST && documents.len() < DOCUMENTS {
-        let told = rest.first_chunk().map(|bytes| i32::from_le_bytes(*bytes));
-        let told = told.and_then(|told| usize::try_from(told).ok());
-        let length = told
-            .filter(|told| (SMALLEST..=rest.len()).contains(told))
+        let stated = rest.first_chunk().map(|bytes| i32::from_le_bytes(*bytes));
+        let stated = stated.and_then(|stated| usize::try_from(stated).ok());
+        let length = stated
+            .filter(|stated| (SMALLEST..=rest.len()).contains(stated))
             .unwrap_or(rest.len());
         let (document, after) = rest.split_at(length);
         let mut bytes = document.to_vec();
@@ -32,8 +31,8 @@ pub fn documents(input: &[u8]) -> Vec<RawDocumentBuf> {
     documents
 }
 
-/// Two keys and a tail, with a byte between them that no text has: keys come back, no key has another's ids, and ids sort
-/// by their tails. The same bytes as stored values: what is taken for a key is one.
+/// Checks two keys and a tail, with a separator that no text has: keys round-trip, no key has the ids of another, and ids
+/// sort by their tails. Checks the same bytes as stored values: a decoded key encodes to the same value.
 pub fn key_codec(input: &[u8]) {
     let mut texts = input.split(|byte| *byte == 0xff).map(String::from_utf8_lossy);
     let [one, other, tail] = std::array::from_fn(|_| texts.next().unwrap_or_default());
@@ -73,7 +72,7 @@ pub fn key_codec(input: &[u8]) {
     }
 }
 
-/// Whether an id is of the key: all ways to find out agree.
+/// Returns whether an id belongs to the key. All checks must agree.
 fn has(key: &EncodedKey, id: &str) -> bool {
     let has = key.tail(id).is_some();
     assert_eq!(has, (key.id("")..key.end()).contains(&id.to_owned()), "the range");
@@ -81,7 +80,7 @@ fn has(key: &EncodedKey, id: &str) -> bool {
     has
 }
 
-/// What a regular expression finds, which must be a plain prefix.
+/// Returns the prefix that a regular expression matches.
 fn prefix_of(pattern: &str) -> String {
     let mut prefix = String::new();
     let mut characters = pattern.strip_prefix('^').expect("an anchor").chars();
@@ -103,7 +102,7 @@ fn prefix_of(pattern: &str) -> String {
     prefix
 }
 
-/// The key with this text, if there is one, has no other text.
+/// Checks that a key has only one text.
 fn decoded<K: Key>(text: &str) {
     let Some(key) = K::decode_key(text) else { return };
     if let Ok(encoded) = key.encode_key() {
@@ -111,7 +110,7 @@ fn decoded<K: Key>(text: &str) {
     }
 }
 
-/// A stored value that is taken for a key is one that can be found by its text.
+/// Checks that a decoded stored value is found by its text.
 fn stored<K: Key>(value: RawBsonRef<'_>) {
     if let Some(key) = K::from_stored(value) {
         comes_back(&key);

@@ -10,7 +10,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
 pub use ensure::{Ensure, EnsureIndexes};
-pub use existing::{list_indexes, serves};
+pub use existing::{list_in, list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_commands, drop_exactly, drop_old_index, index_missing};
 
 /// An index that a pattern relies on.

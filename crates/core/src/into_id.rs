@@ -1,4 +1,4 @@
-//! Values that are ids.
+//! Ids of documents, children and items.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uui
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A value that is passed as the id of a document, a child or an item.
+/// A value that can be passed as the id of a document, a child or an item.
 ///
-/// Implemented for [`Bson`], strings, all integers that a bucket's key can be, and the types of BSON. BSON has no unsigned
-/// integers: one is stored as an int32 where it fits, else as an int64.
+/// Implemented for [`Bson`], strings, the integers that can be keys, and the types of BSON. BSON has no unsigned integers:
+/// they are stored as int32 if they fit, else as int64.
 ///
 /// Implement it for a type of your own, or pass `Bson::from(id)`:
 ///
@@ -31,7 +31,7 @@ pub trait IntoId {
     /// Returns the value in BSON.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when BSON has no such value: an integer above [`i64::MAX`].
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an integer above [`i64::MAX`], which BSON cannot represent.
     fn into_id(self) -> Result<Bson>;
 }
 

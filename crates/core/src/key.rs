@@ -1,10 +1,10 @@
-//! Keys as prefixes of `_id`, of which none is a prefix of another.
+//! Keys as prefixes of `_id`, none of which is the prefix of another.
 //!
-//! A key is encoded as text, and `_` ends it: everything of customer 123 has an `_id` that starts with `123_`. For that
-//! to hold no other customer's documents, the text itself has no `_`. So `_`, and `%` which escapes it, are written as
-//! `%5F` and `%25`, and NUL, which a regular expression cannot hold, as `%00`. So is a backslash before a `|`, as
-//! `%5C`, because MongoDB takes the two for an alternative and derives no index bounds. Everything else stands as it
-//! is, so that ids look as in MongoDB's manual, and ids that its shell commands made are found.
+//! A key is encoded as text, and `_` ends it: every `_id` of customer 123 starts with `123_`. The text itself contains no
+//! `_`, so no other customer's `_id` starts with it. `_` is escaped as `%5F`, `%` as `%25`, and NUL, which is invalid in a
+//! regular expression, as `%00`. A backslash before a `|` is escaped as `%5C`, because MongoDB takes the two for an
+//! alternative and derives no index bounds. All other characters are stored unchanged, so ids look as in MongoDB's manual,
+//! and the repository finds ids that the manual's shell commands created.
 //!
 //! | type | stored in the key field as | text |
 //! |---|---|---|
@@ -15,7 +15,7 @@
 //!
 //! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same.
 //!
-//! A type of yours, such as a newtype over one of these, is a key by [`AsKey`].
+//! Implement [`AsKey`] for a type of yours, such as a newtype over one of these.
 
 mod as_key;
 mod encoded;
@@ -34,27 +34,16 @@ pub use expressions::KeyExpressions;
 
 use crate::error::{Error, ErrorKind};
 
-/// The longest text of a key, in bytes: a regular expression has room for 32,764, and escaping can double a key.
-///
-/// ```
-/// # use mongo_patterns_core::key::{EncodeKey, MAX_KEY_BYTES};
-/// assert!("k".repeat(MAX_KEY_BYTES).encode_key().is_ok());
-/// assert!("k".repeat(MAX_KEY_BYTES + 1).encode_key().is_err());
-/// ```
+/// The longest text of a key, in bytes. A regular expression has room for 32,764, and escaping can double a key.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// Why a key cannot be encoded.
-///
-/// ```
-/// # use mongo_patterns_core::key::{EncodeKey, KeyError};
-/// assert_eq!(u64::MAX.encode_key(), Err(KeyError::OutOfRange));
-/// ```
+/// The reason why a key cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The text would be longer than [`MAX_KEY_BYTES`].
     TooLong {
-        /// How long it would be, in bytes.
+        /// Its length in bytes.
         bytes: usize,
     },
     /// The integer is above `i64::MAX`, the largest that MongoDB stores.
@@ -84,7 +73,7 @@ impl From<KeyError> for Error {
 mod sealed {
     pub trait Sealed {}
 
-    /// The types of the module's table. A type that stands for one of them cannot stand for itself.
+    /// Seals the traits for the types of the module's table.
     pub trait Stored: super::Key {}
 }
 
@@ -92,22 +81,17 @@ impl sealed::Stored for String {}
 impl sealed::Stored for ObjectId {}
 impl sealed::Stored for Uuid {}
 
-/// What can be encoded as a key: every [`Key`], and `str` for `String` keys.
+/// A value that can be encoded as a key: every [`Key`], and `str` for `String` keys.
 ///
-/// Sealed, so that the promise of this module holds for all keys there are. Types of yours have it by [`AsKey`].
-///
-/// ```
-/// # use mongo_patterns_core::key::EncodeKey;
-/// assert_eq!("12_3".encode_key()?.text(), "12%5F3");
-/// # Ok::<(), mongo_patterns_core::key::KeyError>(())
-/// ```
+/// Sealed, so that the invariants of this module hold for all keys. Implement [`AsKey`] for types of yours.
 pub trait EncodeKey: sealed::Sealed + Sync {
-    /// The key as stored: its text in `_id`, and its value in the key field.
+    /// Encodes the key: its text in `_id`, and its value in the key field.
     ///
     /// ```
     /// # use mongo_patterns_core::key::EncodeKey;
     /// let key = 123_u32.encode_key()?;
     /// assert_eq!((key.text(), key.value()), ("123", &123.into()));
+    /// assert_eq!("12_3".encode_key()?.text(), "12%5F3");
     /// # Ok::<(), mongo_patterns_core::key::KeyError>(())
     /// ```
     ///
@@ -116,34 +100,27 @@ pub trait EncodeKey: sealed::Sealed + Sync {
     fn encode_key(&self) -> Result<EncodedKey, KeyError>;
 }
 
-/// The key type of a repository. Sealed: see the [module](self) for the types, and [`AsKey`] for types of yours.
-///
-/// ```
-/// # use mongo_patterns_core::Key;
-/// assert_eq!(String::decode_key("12%5F3").as_deref(), Some("12_3"));
-/// assert_eq!(u32::decode_key("-1"), None);
-/// ```
+/// The key type of a repository. Sealed: the [module](self) lists the types, and [`AsKey`] is for types of yours.
 pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
-    /// The BSON types that the key field may have, by their names in `$jsonSchema`.
+    /// The valid BSON types of the key field, by their names in `$jsonSchema`.
     const BSON_TYPES: &'static [&'static str];
 
-    /// The key with this text; `None` when no key of the type has it.
+    /// Decodes the key with this text. `None` when no key of the type has it.
     fn decode_key(text: &str) -> Option<Self>;
 
-    /// The key in a stored key field; `None` when the field holds no key of the type. Integers are taken from any
-    /// numeric type, because shells write them as doubles.
+    /// Decodes the value of a key field. `None` when it is not a key of the type. Integers can have any numeric type, because
+    /// shells write them as doubles.
     fn from_stored(value: RawBsonRef<'_>) -> Option<Self>;
 
-    /// How a server encodes the stored keys of a collection, for work that does not pass through the client. `stored` is
-    /// the path of the key in an aggregation, such as `$customerId`.
-    #[doc(hidden)]
+    /// Returns the codec as aggregation expressions, for work that the server does alone. `stored` is the path of the key,
+    /// such as `$customerId`.
     fn expressions(stored: &str) -> KeyExpressions;
 }
 
-/// Doubles hold every integer up to here.
+/// A double represents every integer up to this one.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The integer in a stored value of any numeric type, if it is one.
+/// Returns the integer in a stored value of any numeric type, if it is one.
 #[doc(hidden)]
 pub fn stored_integer(value: RawBsonRef<'_>) -> Option<i64> {
     match value {
@@ -177,7 +154,7 @@ macro_rules! integer_key {
 
             fn decode_key(text: &str) -> Option<Self> {
                 let value: Self = text.parse().ok()?;
-                // "+5" and "05" parse too, but are no texts of a key
+                // "+5" and "05" parse too, but no key has these texts
                 (value.to_string() == text && i64::try_from(value).is_ok()).then_some(value)
             }
 
@@ -299,7 +276,7 @@ fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The string with this text; `None` for a text that [`escape`] does not make.
+/// Returns the string with this text. `None` for a text that [`escape`] does not return.
 fn unescape(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
 //! `Debug` without user values.
 
-/// Implements `Debug` by the name of a type, and by fields where they are given. A derived one would print keys, items
-/// and ids, which end up in logs, and the driver's client with its options.
+/// Implements `Debug` with the name of a type and the given fields. A derived one would print keys, items and ids, which end
+/// up in logs, and the driver's client with its options.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! redacted_debug {
@@ -28,7 +28,7 @@ macro_rules! redacted_debug {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn fields_are_shown_where_they_are_named() {
+    fn the_given_fields_are_printed() {
         struct Plain;
         struct Action<'a, T> {
             name: &'a str,

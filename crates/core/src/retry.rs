@@ -1,18 +1,17 @@
-//! Retry bounded by count and by time, with jitter.
+//! Retries with exponential backoff and jitter, bounded by count and by time.
 
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind};
 
-/// How long an operation goes on trying when other writers are faster.
+/// How an operation retries after conflicts with concurrent writers.
 ///
-/// The first retry is immediate, because the usual loser of a race finds it decided. From then on it waits for a
-/// random time up to a bound that doubles each time. It ends after [`max_attempts`](Self::max_attempts) or
-/// [`max_elapsed`](Self::max_elapsed), whichever comes first, with [`ErrorKind::Contention`]. By then nothing has been
-/// stored.
+/// The first retry is immediate, because the conflict is usually over. Further retries wait for a random time, up to a
+/// bound that doubles each time (exponential backoff with full jitter). After [`max_attempts`](Self::max_attempts) or
+/// [`max_elapsed`](Self::max_elapsed), whichever comes first, the error is [`ErrorKind::Contention`], with nothing stored.
 ///
-/// Where an operation is a transaction of its own, this also bounds how long that is run again when its connection
-/// breaks, and how long its commit is asked for when nobody answered it. It ends with that error then.
+/// For an operation that runs a transaction, the policy also bounds the retries after network errors, and the retries of a
+/// commit whose outcome is unknown. The last error is returned then.
 ///
 /// ```
 /// # use mongo_patterns_core::RetryPolicy;
@@ -23,13 +22,13 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// How many attempts at most, the first included. 1000 by default.
+    /// The most attempts, including the first. 1000 by default.
     pub max_attempts: u32,
-    /// For how long at most. 30 seconds by default.
+    /// The longest duration. 30 seconds by default.
     pub max_elapsed: Duration,
-    /// The bound of the first random wait. 1 millisecond by default.
+    /// The bound of the first backoff. 1 millisecond by default.
     pub base_delay: Duration,
-    /// The bound of every random wait. 50 milliseconds by default.
+    /// The bound of every backoff. 50 milliseconds by default.
     pub max_delay: Duration,
 }
 
@@ -45,12 +44,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets [`max_attempts`](Self::max_attempts); 1 means no retry.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::RetryPolicy;
-    /// let once = RetryPolicy::default().with_max_attempts(1);
-    /// ```
+    /// Sets [`max_attempts`](Self::max_attempts). 1 disables retries.
     #[must_use]
     pub fn with_max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
@@ -58,19 +52,13 @@ impl RetryPolicy {
     }
 
     /// Sets [`max_elapsed`](Self::max_elapsed).
-    ///
-    /// ```
-    /// # use mongo_patterns_core::RetryPolicy;
-    /// # use std::time::Duration;
-    /// let hurried = RetryPolicy::default().with_max_elapsed(Duration::from_secs(2));
-    /// ```
     #[must_use]
     pub fn with_max_elapsed(mut self, elapsed: Duration) -> Self {
         self.max_elapsed = elapsed;
         self
     }
 
-    /// Starts to count and to time the attempts of one operation.
+    /// Starts the attempts of one operation.
     #[doc(hidden)]
     pub fn start(&self) -> Attempts {
         Attempts {
@@ -91,7 +79,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// How many attempts have begun.
+    /// Returns the number of attempts.
     pub fn made(&self) -> u32 {
         self.made
     }
@@ -106,12 +94,12 @@ impl Attempts {
         }
         Err(self.tried(Error::from_driver(
             ErrorKind::Contention,
-            "other writers to the same key were faster every time, the write was not stored: try again, or write to one key from fewer places",
+            "conflicts with concurrent writers of the same key exhausted the retry policy, nothing was stored: retry later, or use fewer concurrent writers for one key",
             last,
         )))
     }
 
-    /// Waits before the next attempt, or says at once that the policy allows none.
+    /// Waits before the next attempt. Returns `false` at once when the policy allows none.
     pub async fn wait(&mut self) -> bool {
         let delay = self.delay();
         if self.made >= self.policy.max_attempts || self.started.elapsed() + delay > self.policy.max_elapsed {
@@ -124,7 +112,7 @@ impl Attempts {
         true
     }
 
-    /// Says in the error that ended it how often and how long it was tried.
+    /// Sets the number and the duration of the attempts in an error.
     #[must_use]
     pub fn tried(&self, error: Error) -> Error {
         error.tried(self.made, self.started.elapsed())

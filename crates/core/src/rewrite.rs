@@ -1,4 +1,4 @@
-//! Documents of an array in several documents, written anew in a transaction.
+//! The rewrite of an array that spans several documents, in a transaction.
 
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -7,27 +7,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
 use crate::session::Session;
 
-/// How many documents a command deletes at most: their ids must fit into one.
+/// The most documents that one command deletes: their ids must fit into it.
 const DELETED_AT_ONCE: usize = 1000;
 
-/// What must be written.
+/// The changes of a rewrite.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The ids of the documents that go away, or are written anew.
+    /// The ids of the documents to delete, including those that are replaced.
     pub removed: Vec<Bson>,
-    /// The documents that are written.
+    /// The documents to insert.
     pub written: Vec<RawDocumentBuf>,
-    /// Equality on the key, by which a sharded cluster can target the deletes, where all documents have it.
+    /// A filter on the key, if all documents have it, so that a sharded cluster can target the deletes.
     pub filter: Document,
 }
 
 impl Changes {
-    /// Whether nothing must be written.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.written.is_empty()
     }
 
-    /// The filters of the deletes that [`apply`](Self::apply) sends.
+    /// Returns the filters of the deletes.
     pub fn deletions(&self) -> impl Iterator<Item = Document> {
         self.removed.chunks(DELETED_AT_ONCE).map(|ids| {
             let mut filter = doc! { "_id": { "$in": ids } };
@@ -36,7 +36,7 @@ impl Changes {
         })
     }
 
-    /// Writes them, in the transaction that is under way in the session.
+    /// Applies the changes in the session's transaction.
     ///
     /// # Errors
     /// Those of [`apply_in`](Self::apply_in).
@@ -44,12 +44,11 @@ impl Changes {
         self.apply_in(&mut Steps::Run(Some(session)), collection).await
     }
 
-    /// Writes them, as steps of a transaction or of its plan. Deletes first, so that unique indexes hold at every
-    /// statement. Two round trips, or more for thousands of documents.
+    /// Applies the changes as steps of a transaction or of its plan. It deletes first, so that no statement violates a
+    /// unique index. Two round trips, or more for thousands of documents.
     ///
     /// # Errors
-    /// Those of the driver: a conflict, or a duplicate key, when other writers were faster. Then the transaction must be
-    /// run again.
+    /// Those of the driver: a write conflict or a duplicate key by a concurrent writer. Then run the transaction again.
     pub async fn apply_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
         for (ids, filter) in self.removed.chunks(DELETED_AT_ONCE).zip(self.deletions()) {
             let deleted = Step::delete_many("delete documents that are removed or rewritten", collection, filter);
@@ -57,7 +56,7 @@ impl Changes {
             if deleted.is_some_and(|reply| reply.deleted != ids.len() as u64) {
                 return Err(Error::new(
                     ErrorKind::Contention,
-                    "documents of the key went away meanwhile, nothing was changed: try again",
+                    "a concurrent writer deleted documents of the key, nothing was changed: retry",
                 ));
             }
         }

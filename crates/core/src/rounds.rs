@@ -9,8 +9,8 @@ use crate::error::Result;
 /// Runs futures of a stream concurrently, in rounds of up to `concurrency`. All futures of a round are complete before
 /// the first of its results is returned, in the order of the stream.
 ///
-/// For futures that lock keys or run transactions. `buffered` would return a result while others of them hold a lock, and
-/// not poll them while the caller awaits something else: a call of the caller that needs this lock would never end.
+/// For futures that lock keys or run transactions. `buffered` would return a result while other futures hold a lock, and
+/// would not poll them while the caller awaits another call. If that call needs the lock, it would never end.
 pub fn in_rounds<F, T>(futures: impl Stream<Item = Result<F>>, concurrency: usize) -> impl Stream<Item = Result<T>>
 where
     F: Future<Output = Result<T>>,
@@ -35,7 +35,7 @@ mod tests {
     use crate::error::{Error, ErrorKind};
 
     #[test]
-    fn nothing_is_under_way_while_the_caller_has_a_result() {
+    fn no_future_is_pending_while_the_caller_has_a_result() {
         let under_way = Cell::new(0);
         let (mut replies, mut waiting) = (Vec::new(), Vec::new());
         for _ in 0..6 {

@@ -17,7 +17,7 @@ use crate::session::Session;
 
 type Raw = Collection<RawDocumentBuf>;
 
-/// Runs the driver's action as it is, or in a session with copies of what it borrows.
+/// Runs the driver's action, or in a session the action with copies of what it borrows.
 macro_rules! send {
     ($session:expr, [$($borrowed:ident),+], $action:expr) => {
         match $session {
@@ -100,7 +100,7 @@ pub async fn update_many(
     send!(session, [collection], collection.update_many(filter, update))
 }
 
-/// Replaces one document. In a session it is copied, as the command owns what it sends.
+/// Replaces one document. In a session it is copied, because the command owns its input.
 ///
 /// # Errors
 /// Those of the driver.
@@ -119,7 +119,7 @@ pub async fn replace_one(
     )
 }
 
-/// Inserts one document. In a session it is copied, as the command owns what it sends.
+/// Inserts one document. In a session it is copied, because the command owns its input.
 ///
 /// # Errors
 /// Those of the driver.
@@ -137,7 +137,7 @@ pub async fn insert_one(
     )
 }
 
-/// Inserts many documents. In a session they are copied, as the command owns what it sends.
+/// Inserts many documents. In a session they are copied, because the command owns its input.
 ///
 /// # Errors
 /// Those of the driver.
@@ -260,7 +260,7 @@ pub async fn count_documents(
     )
 }
 
-/// Finds all documents of a filter, which should have a limit.
+/// Finds all documents of a filter. Set a limit.
 ///
 /// # Errors
 /// Those of the driver.
@@ -288,7 +288,7 @@ pub async fn find_all(
     }
 }
 
-/// Returns all documents of an aggregation, of which there should be few.
+/// Returns all documents of an aggregation with a small result.
 ///
 /// # Errors
 /// Those of the driver.

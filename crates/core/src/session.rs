@@ -18,9 +18,11 @@
 //! ## What does the caller of a dropped call keep as its session?
 //!
 //! In a transaction of the caller, the command on its way needs the caller's session, which the future only borrows. So
-//! a spare session takes its place until the reply, and stays there if the future is dropped. An ordinary session would
+//! a spare session replaces it until the reply, and for good if the future is dropped. An ordinary session would
 //! be a trap: it has no transaction, so the caller's further writes would take effect one by one. The spare is a snapshot
 //! session, in which the driver begins and commits no transaction, and the server refuses every write.
+
+mod usage;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,7 +36,7 @@ use tokio::runtime::Handle;
 
 use crate::error::Result;
 use crate::key_locks::LockedKeys;
-use crate::transaction::{self, Use};
+use usage::Use;
 
 type DriverResult<T> = mongodb::error::Result<T>;
 
@@ -51,7 +53,7 @@ enum Kind<'a> {
         session: &'a mut ClientSession,
         spare: Option<ClientSession>,
     },
-    /// That of a transaction of the call itself. Absent while a command is on its way.
+    /// The session of a transaction that the call runs itself. `None` while a command is in flight.
     Own {
         session: Option<ClientSession>,
         locked: LockedKeys,
@@ -59,18 +61,18 @@ enum Kind<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// That of a caller. Sends nothing.
+    /// Wraps the session of a caller. Sends nothing.
     ///
     /// # Errors
     /// Those of the driver.
     pub async fn of_caller(session: Option<&'a mut ClientSession>) -> Result<Option<Session<'a>>> {
         let Some(session) = session else { return Ok(None) };
-        let used_for = transaction::use_of(session).await?;
+        let used_for = usage::use_of(session).await?;
         let kind = Kind::Callers { session, spare: None };
         Ok(Some(Self { kind, used_for }))
     }
 
-    /// One for a transaction of the call itself, with the keys that are locked until it has ended.
+    /// Wraps the session of a transaction that the call runs itself, with the keys that are locked until its end.
     pub(crate) fn own(session: ClientSession, locked: LockedKeys) -> Session<'static> {
         let kind = Kind::Own {
             session: Some(session),
@@ -82,13 +84,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns whether a transaction is under way in it.
+    /// Returns whether it has a started transaction.
     pub fn is_in_transaction(&self) -> bool {
         self.used_for == Use::Transaction
     }
 
-    /// Returns whether a call in this session locks its keys: not in a transaction of the caller, in which another task may
-    /// wait for what the caller has locked on the server, with its keys locked.
+    /// Returns whether a call in this session locks its keys. In a transaction of the caller it does not: another task could
+    /// hold the keys while it waits for documents that the caller's transaction has locked.
     pub fn locks_keys(session: Option<&Self>) -> bool {
         !session.is_some_and(Self::is_in_transaction)
     }
@@ -97,7 +99,7 @@ impl<'a> Session<'a> {
         self.used_for == Use::Snapshot
     }
 
-    /// What the driver's session is, unless a command is on its way.
+    /// Returns the driver's session, unless a command is in flight.
     pub(crate) fn driver(&mut self) -> Option<&mut ClientSession> {
         match &mut self.kind {
             Kind::Callers { session, .. } => Some(session),
@@ -105,7 +107,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Begins a transaction of the call itself.
+    /// Starts a transaction that the call runs itself.
     pub(crate) async fn begin(&mut self, options: TransactionOptions) -> DriverResult<()> {
         if let Some(session) = self.driver() {
             session.start_transaction().with_options(options).await?;
@@ -114,7 +116,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Ends the transaction of the call itself, by a commit or an abort.
+    /// Ends the transaction that the call runs itself, by a commit or an abort.
     pub(crate) async fn end<T, F>(&mut self, work: F) -> DriverResult<T>
     where
         F: for<'s> FnOnce(&'s mut ClientSession) -> BoxFuture<'s, T> + Send + 'static,
@@ -140,7 +142,7 @@ impl<'a> Session<'a> {
         self.run(command).await?
     }
 
-    /// Runs what is sent in the session, one command or more, to its end.
+    /// Runs commands in the session to their end.
     async fn run<T, F>(&mut self, work: F) -> DriverResult<T>
     where
         F: for<'s> FnOnce(&'s mut ClientSession) -> BoxFuture<'s, T> + Send + 'static,
@@ -181,7 +183,7 @@ impl<'a> Session<'a> {
 }
 
 impl Drop for Session<'_> {
-    /// Between two commands of a transaction of the call itself.
+    /// A call that is dropped between two commands of its own transaction.
     fn drop(&mut self) {
         if let Kind::Own { session, locked } = &mut self.kind
             && self.used_for == Use::Transaction
@@ -195,13 +197,13 @@ impl Drop for Session<'_> {
 
 /// Ends the transaction of a session, and then unlocks its keys.
 async fn abort(mut session: ClientSession, locked: LockedKeys) {
-    // The driver ignores an error of the abort. Where no transaction is under way it sends nothing.
+    // The driver ignores an error of the abort. Without a started transaction it sends nothing.
     let _ = session.abort_transaction().await;
     drop(session);
     drop(locked);
 }
 
-/// What runs to its end also when it is dropped.
+/// A future that runs to its end even if it is dropped.
 struct InFlight<T: Send + 'static> {
     work: Option<BoxFuture<'static, (ClientSession, T)>>,
     locked: LockedKeys,

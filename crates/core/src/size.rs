@@ -4,13 +4,13 @@ use mongodb::bson::RawDocument;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The bytes that a document has, at most.
+/// The most bytes of a document.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// What the driver adds to a document without an `_id`: a type, a name with its end, and an ObjectId.
+/// The bytes that the driver adds to a document without an `_id`: a type, a name with its NUL, and an ObjectId.
 const ID_BYTES: usize = 1 + 4 + 12;
 
-/// Refuses a document that no server would insert, before anything is sent. The driver finds it later, when it may have
-/// sent others of the same call.
+/// Refuses a document that is too large to insert, before anything is sent. The driver would refuse it later, when others
+/// of the same call may be stored.
 ///
 /// # Errors
 /// [`TooLarge`](ErrorKind::TooLarge).

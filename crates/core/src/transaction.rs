@@ -1,7 +1,10 @@
-//! Transactions of our own.
+//! Transactions that a call runs itself.
 //!
-//! They are not run by the driver's convenient API: it goes on for two minutes whatever the retry policy says, and asks
-//! for an unconfirmed commit without a pause.
+//! # Design
+//!
+//! ## Why not the driver's convenient API?
+//!
+//! It retries for two minutes whatever the retry policy is, and it retries an unconfirmed commit without a backoff.
 
 use futures::future::BoxFuture;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
@@ -17,25 +20,24 @@ use crate::migration::{Step, Steps};
 use crate::retry::{Attempts, RetryPolicy};
 use crate::session::Session;
 
-const ILLEGAL_OPERATION: i32 = 20;
 const MAX_TIME_EXPIRED: i32 = 50;
-/// A lock was not to be had, a write conflict, a snapshot that is too old, or a transaction that the server has ended.
+/// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted.
 const LOST: [i32; 4] = [24, 112, 246, 251];
 
-/// The work of a transaction. It may run several times; what it borrows beside the session is in the context.
+/// The body of a transaction. It can run several times. The context has what it borrows besides the session.
 pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFuture<'b, Result<T>>;
 
-/// Runs a body in a transaction with the collection's write concern and a snapshot of the primary, again when other
-/// writers were faster or the connection broke.
+/// Runs a body in a transaction with the collection's write concern and a snapshot of the primary. Retries it after a
+/// conflict with another writer or a network error.
 ///
-/// In a caller's transaction it runs there, once; the caller commits. A caller's session without a transaction lends its
-/// causal consistency alone: the transaction has a session of its own.
+/// In a transaction of the caller, the body runs once in that transaction. A caller's session without a transaction only
+/// passes on its causal consistency: the transaction has a session of its own.
 ///
 /// # Errors
-/// That of the body; [`Unsupported`](ErrorKind::Unsupported) on a standalone. When the retry policy ends it,
-/// [`Contention`](ErrorKind::Contention), or what broke the connection. When no server was found for as long as the
-/// client looks for one, [`ServerSelection`](ErrorKind::ServerSelection) at once. Nothing is changed with any of these but an
-/// error of the commit, whose [outcome is unknown](Error::is_outcome_unknown).
+/// Those of the body, and [`Unsupported`](ErrorKind::Unsupported) on a standalone. When the retry policy is exhausted,
+/// [`Contention`](ErrorKind::Contention), or the network error. [`ServerSelection`](ErrorKind::ServerSelection) at once,
+/// because the client has waited for its timeout already. Nothing is changed, except after an error of the commit, whose
+/// [outcome is unknown](Error::is_outcome_unknown).
 ///
 /// # Cancel safety
 /// The transaction is aborted, or committed if its commit was sent. The keys stay locked until then. See
@@ -61,7 +63,7 @@ where
     if session.as_deref().is_some_and(Session::is_snapshot) {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            "the session is a snapshot session, in which nothing can be written, or a call in its transaction was dropped; nothing was changed: start another session",
+            "the session is a snapshot session, which cannot write, or a call in its transaction was dropped; nothing was changed: start another session",
         ));
     }
     let mut own = collection.client().start_session().await?;
@@ -76,7 +78,7 @@ where
     done
 }
 
-/// What the other session has seen, this one sees, too.
+/// Makes a session causally consistent with what the other one has seen.
 fn advance(session: &mut ClientSession, other: &ClientSession) {
     if let Some(time) = other.cluster_time() {
         session.advance_cluster_time(time);
@@ -116,7 +118,7 @@ where
                 }
             }
             Err(error) => {
-                // The driver ignores an error of the abort, as the server ends the transaction anyway.
+                // The driver ignores an error of the abort, because the server ends the transaction anyway.
                 let abort = session.end(|session| Box::pin(async { session.abort_transaction().await }));
                 let _ = abort.await?;
                 error
@@ -134,32 +136,32 @@ where
     }
 }
 
-/// The first command of a transaction may be what finds out that there are none.
+/// Converts the error of a standalone, which the first command of a transaction reports.
 fn of_standalone(error: Error) -> Error {
     match error.as_driver_error() {
-        Some(cause) if is_unsupported(cause) => failed(cause.clone()),
+        Some(cause) if error::is_transaction_unsupported(cause) => failed(cause.clone()),
         _ => error,
     }
 }
 
-/// Whether nothing was committed, and the next transaction may get through.
+/// Returns whether nothing was committed and a retry can succeed.
 fn may_run_again(error: &Error) -> bool {
     let Some(cause) = error.as_driver_error() else {
         return false;
     };
     let may_be_committed = cause.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
-    // A duplicate key ends a transaction for good, as the driver sees it. Where it is that of another writer's new
-    // document, the next transaction knows of it.
+    // For the driver a duplicate key is final. If it is that of another writer's new document, the next transaction sees
+    // that document.
     let may_pass = cause.contains_label(TRANSIENT_TRANSACTION_ERROR) || error::duplicate_key(cause).is_some();
     may_pass && !may_be_committed && !is_away(cause)
 }
 
-/// Whether no server was found, for as long as the client looks for one: whoever set that time has waited for so long.
+/// Returns whether server selection timed out.
 fn is_away(error: &DriverError) -> bool {
     matches!(*error.kind, DriverKind::ServerSelection { .. })
 }
 
-/// Commits, and asks again for as long as the policy allows when nobody knows whether it is done.
+/// Commits. Retries while the outcome is unknown and the policy allows.
 async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempts, Result<()>) {
     loop {
         let Err(error) = session.commit_transaction().await else {
@@ -171,7 +173,7 @@ async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempt
         if is_away(&error) || error::code(&error) == Some(MAX_TIME_EXPIRED) || !attempts.wait().await {
             let unknown = attempts.tried(Error::from_driver(
                 ErrorKind::Network,
-                "nobody answered whether a transaction is committed: it may or may not be done",
+                "the commit of the transaction was not confirmed: it may or may not have taken effect",
                 error,
             ));
             return (attempts, Err(unknown));
@@ -179,7 +181,7 @@ async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempt
     }
 }
 
-/// Whether another writer was faster.
+/// Returns whether another writer conflicted.
 fn is_lost(error: &Error) -> bool {
     let cause = error.as_driver_error();
     cause.is_some_and(|cause| {
@@ -188,7 +190,7 @@ fn is_lost(error: &Error) -> bool {
 }
 
 fn contention(last: &Error) -> Error {
-    let text = "other writers were faster every time, nothing was changed: try again, or write to it from fewer places";
+    let text = "conflicts with concurrent writers exhausted the retry policy, nothing was changed: retry later, or use fewer concurrent writers";
     let error = Error::new(ErrorKind::Contention, text);
     match last.as_driver_error() {
         Some(cause) => error.caused_by(cause.clone()),
@@ -196,12 +198,12 @@ fn contention(last: &Error) -> Error {
     }
 }
 
-/// A field that a document has for a moment, within a transaction.
+/// A field that a document has only within a transaction.
 const HELD: &str = "mongo_patterns_held";
 
-/// At the start of a transaction: writes to these documents, so that other writers wait for its end. Without it, one
-/// that reads first and then writes conflicts with every write in between, and may never get through; and one that
-/// decides by a document that it does not change may be wrong by the time it commits.
+/// Locks documents at the start of a transaction, by writes that change nothing: other writers wait for its end. Without
+/// it, a transaction that reads first and then writes conflicts with every write in between and may never commit, and
+/// one that decides by a document that it does not change may be wrong when it commits.
 ///
 /// # Errors
 /// Those of the driver.
@@ -244,38 +246,8 @@ pub fn hold_commands(collection: &str, documents: &Document) -> [Document; 2] {
     ]
 }
 
-/// What a caller's session is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// Single commands that are causally consistent.
-    Commands,
-    /// A transaction that is under way.
-    Transaction,
-    /// Reads of a snapshot.
-    Snapshot,
-}
-
-/// Finds out what a caller's session is used for. It sends nothing: the driver refuses to start a transaction in the
-/// others.
-///
-/// # Errors
-/// Those of the driver.
-pub(crate) async fn use_of(session: &mut ClientSession) -> Result<Use> {
-    let Err(error) = session.start_transaction().await else {
-        session.abort_transaction().await?;
-        return Ok(Use::Commands);
-    };
-    match &*error.kind {
-        DriverKind::Transaction { message, .. } if message.contains("snapshot session") => Ok(Use::Snapshot),
-        _ if is_unsupported(&error) => Ok(Use::Commands),
-        DriverKind::Transaction { .. } => Ok(Use::Transaction),
-        _ => Err(error.into()),
-    }
-}
-
-/// Says in an error how many items of a batch are stored all the same: in the caller's transaction none, whatever
-/// the commands before it did.
-#[must_use]
+/// Sets in an error how many items of a batch are stored: in a transaction of the caller none, whatever earlier commands
+/// did.
 pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) -> Error {
     match session.is_some_and(Session::is_in_transaction) {
         true => error,
@@ -283,16 +255,11 @@ pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) ->
     }
 }
 
-fn is_unsupported(error: &DriverError) -> bool {
-    let by_server = error::code(error) == Some(ILLEGAL_OPERATION);
-    by_server || matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"))
-}
-
 fn failed(error: DriverError) -> Error {
-    if is_unsupported(&error) {
+    if error::is_transaction_unsupported(&error) {
         return Error::from_driver(
             ErrorKind::Unsupported,
-            "this needs a transaction, and a standalone server has none, nothing was changed: make it a replica set, of one node if need be",
+            "the call needs a transaction, which a standalone server does not support, nothing was changed: convert it to a replica set, which can have one node",
             error,
         );
     }

@@ -1,4 +1,4 @@
-//! The calls of a repository: one file each, with its method, its action and its work.
+//! The actions that the methods of [`EmbeddedRepository`](crate::EmbeddedRepository) return, one file each.
 
 mod add_child;
 mod child;
@@ -16,14 +16,14 @@ mod verify;
 
 pub use add_child::AddChild;
 pub use child::FindChild;
-pub use ensure_indexes::EnsureIndexes;
 pub use get::Get;
-pub use insert::{Insert, Inserted};
+pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
-pub use orphans::{Orphan, OrphanStream, Orphans};
-pub use remove_child::{RemoveChild, Removed};
+pub use mongo_patterns_core::index::EnsureIndexes;
+pub use orphans::{OrphanStream, Orphans};
+pub use remove_child::RemoveChild;
 pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;
-pub use update_child::{UpdateChild, Updated};
+pub use update_child::UpdateChild;
 pub use verify::{FindingStream, Verify};

@@ -1,13 +1,13 @@
-//! Checks that take any bytes, and panic where a promise does not hold: see [`mongo_patterns_core::fuzzing`].
+//! Checks that take any bytes, and panic when an invariant is violated: see [`mongo_patterns_core::fuzzing`].
 
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::fuzzing::documents;
 use mongodb::bson::{Bson, Document};
 use serde::Deserialize;
 
-use crate::Finding;
-use crate::document::{check_parent, decode_child, decode_parent};
-use crate::ids::ChildId;
+use crate::form::child_id::ChildId;
+use crate::form::document::{check_parent, decode_child, decode_parent};
+use crate::repair::finding::Finding;
 use crate::settings::Settings;
 
 /// A parent type as services have them.
@@ -18,7 +18,7 @@ struct Patron {
     addresses: Vec<Document>,
 }
 
-/// Any documents as parents: they are read and checked without a panic, and what is taken for a parent keeps the rules.
+/// Reads and checks any documents as parents. It must not panic, and a parent that passes the check has the invariants.
 pub fn stored(input: &[u8]) {
     let settings = Settings::example();
     for document in documents(input) {

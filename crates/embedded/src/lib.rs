@@ -18,8 +18,8 @@
 //!     { _id: 2, street: "1 Some Other Street", city: "Boston", state: "MA", zip: "12345" } ] }
 //! ```
 //!
-//! One find returns a patron with all addresses, and a write to an address is one to that document. The names and the
-//! bound are yours. Only an id is new in the manual's addresses: by it single ones are changed and removed.
+//! One find returns a patron with all addresses, and one command writes to an address. The names and the bound are yours.
+//! The only addition to the manual's documents is an id for each address, by which it is updated and removed.
 //!
 //! # Usage
 //!
@@ -63,33 +63,38 @@
 //!
 //! # When not to use it
 //!
-//! - Children that a parent gets ever more of: the bound ends it. Where only the newest are looked at, use the subset
-//!   pattern, which keeps those with the parent and all in a collection of their own. Where few parents have very many,
-//!   use the outlier pattern. Where all of them are a history that is read page by page, use the bucket pattern.
-//! - Children that are mostly read or changed without their parent, or found by several of their own fields: keep one
-//!   document each.
-//! - Children that many parents share.
+//! - The children of a parent grow without a bound. If readers need only the newest, use the subset pattern, which keeps
+//!   those in the parent and all of them in a second collection. If few parents have very many, use the outlier pattern.
+//!   If all of them are a history that is read page by page, use the bucket pattern.
+//! - Children are mostly read or written without their parent, or found by several of their own fields: store one document
+//!   each.
+//! - Many parents share a child.
 //!
 //! # Guarantees
 //!
-//! With any number of writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
+//! Safe for concurrent writers in any number of processes, on a replica set, a sharded cluster or a standalone:
 //!
-//! - A write that returns is done, once, to the collection's write concern. One that fails has changed nothing, unless the
-//!   error says that its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
-//! - No call gives a parent more children than its bound, or two with the same id. The command that writes is the one
-//!   that looks.
-//! - A write to a child changes that child and no other, wherever in the array it is by then. No child that another
-//!   writer adds, removes or changes at the same time is lost or comes back.
-//! - "No such parent", "no such child", "there already" and "full" are four different errors:
-//!   [`NotFound`](mongo_patterns_core::ErrorKind::NotFound), [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound),
-//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) and [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached).
-//! - Ids and values are values, whatever they look like: `{ $gt: "" }` is an id like any other.
+//! - A write that returns has taken effect once, to the collection's write concern. One that fails has no effect, unless
+//!   its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - A parent never has more children than its bound, and never two children with the same id. The command that writes
+//!   checks both.
+//! - A write to a child changes that child and no other, at whatever index it is by then. It never loses or restores a
+//!   child that another writer adds, removes or changes at the same time.
+//! - Four different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
+//!   [`AlreadyExists`] and [`LimitReached`].
+//! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
 //!
-//! Other programs are not bound by this. [`validator`](EmbeddedRepository::validator) lets the server refuse what they
-//! would break, and [`verify`](EmbeddedRepository::verify) finds what they broke.
+//! Other programs can violate these invariants. With [`validator`](EmbeddedRepository::validator) the server refuses
+//! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.
 //!
-//! The collection must have the simple collation, which is the default; [`ensure_indexes`](EmbeddedRepository::ensure_indexes)
-//! tells. Children with fields that start with `$` need MongoDB 5.0; an older server refuses them.
+//! The collection must have the simple collation, which is the default;
+//! [`ensure_indexes`](EmbeddedRepository::ensure_indexes) checks it. Children with fields that start with `$` need
+//! MongoDB 5.0; an older server refuses them.
+//!
+//! [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
+//! [`ChildNotFound`]: mongo_patterns_core::ErrorKind::ChildNotFound
+//! [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
+//! [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
 //!
 //! # Cost
 //!
@@ -98,25 +103,24 @@
 //! | [`insert`](EmbeddedRepository::insert) | 1 | none |
 //! | [`get`](EmbeddedRepository::get), [`child`](EmbeddedRepository::child) | 1 | 1 |
 //! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
-//! | ... that are refused | 2: the write, and a look for the reason | 1, each |
+//! | the same, refused | 2: the write, and a read of the reason | 1 each |
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 2 | none |
-//! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for some thousands of findings | all |
-//! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, and the children three times |
+//! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for each thousands of findings | all |
+//! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, the children three times |
 //! | [`migrate_to_references`](EmbeddedRepository::migrate_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
-//! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for some thousands of orphans | the children, and their parents |
+//! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each thousands of orphans | the children and their parents |
 //!
-//! The server reads and writes a parent as a whole, so keep the bound where a parent stays a matter of some kilobytes.
+//! The server reads and writes a parent as a whole, so choose a bound with which a parent has a few kilobytes.
 //!
 //! # Indexes
 //!
 //! None besides that of `_id`. To find parents by a field of their children, create one of your own. On a sharded
-//! cluster, shard by `_id`: every call carries it.
+//! cluster, shard by `_id`, which every call carries.
 //!
 //! # Cookbook
 //!
-//! **A retry without fear.** When the connection breaks under a write, nobody knows whether it is done. Replacing,
-//! changing, removing and reordering may simply be called again. Adding may be too: `AlreadyExists` says that the first
-//! call did it.
+//! **Idempotent retries.** When the connection breaks during a write, its outcome is unknown. To replace, update, remove or
+//! reorder children is idempotent: retry it. To add a child is too: `AlreadyExists` means that the first call added it.
 //!
 //! ```no_run
 //! # use mongo_patterns_core::ErrorKind;
@@ -133,11 +137,11 @@
 //! # }
 //! ```
 //!
-//! **Another order.** Read the children, and name all their ids. When another writer was there in between, the answer is
+//! **Another order.** Read the children, and list all their ids. If another writer changed the set in between, the error is
 //! [`ChildSetMismatch`](mongo_patterns_core::ErrorKind::ChildSetMismatch): read them again.
 //!
-//! **A write together with others.** `?` works in the driver's callback, and the driver runs it again when writers
-//! conflict, because errors keep their labels:
+//! **A write in a transaction.** `?` works in the driver's callback. Errors keep their labels, so the driver runs the
+//! transaction again after a write conflict:
 //!
 //! ```no_run
 //! # use mongo_patterns_embedded::EmbeddedRepository;
@@ -161,38 +165,36 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
-//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
+//! The closure owns what it uses (`async move`, of clones), so its future is `Send` and can be spawned. A closure that
+//! borrows does not compile there: "implementation of `Send` is not general enough".
 //!
-//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
+//! A dropped future of a call aborts the whole transaction, and its session is of no further use: see
 //! [cancel safety](mongo_patterns_core::action#cancel-safety).
 //!
-//! **From references.** Stop the writers, give the children's collection an index that starts with the reference, and
-//! call [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Only ids pass through the client, what
-//! cannot be embedded is refused before anything is written, children of no parent are counted and
-//! [listed](EmbeddedRepository::orphans), and when it is interrupted, run it again.
-//! [`migrate_to_references`](EmbeddedRepository::migrate_to_references) is the way back.
+//! **From references.** Stop the writers, create an index on the reference in the children's collection, and call
+//! [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Only ids pass through the client. It refuses
+//! what cannot be embedded before it writes anything, it counts children of no parent and
+//! [lists](EmbeddedRepository::orphans) them, and after an interruption you run it again.
+//! [`migrate_to_references`](EmbeddedRepository::migrate_to_references) is the reverse.
 //!
-//! **A collection that no other program can break.** Give [`validator`](EmbeddedRepository::validator) to the server.
+//! **Protection from other programs.** Give [`validator`](EmbeddedRepository::validator) to the server.
 
 pub mod action;
 mod builder;
-mod document;
-mod finding;
+mod form;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod ids;
 mod migrate;
 mod query;
+mod repair;
 mod repository;
+mod results;
 mod settings;
-mod validator;
 mod write;
 
-pub use action::{Inserted, Orphan, Removed, Updated};
 pub use builder::EmbeddedRepositoryBuilder;
-pub use finding::{Finding, Problem};
-pub use migrate::{Migrated, MigrationPlan};
-pub use mongo_patterns_core::Progress;
+pub use mongo_patterns_core::{Progress, Removed, Updated};
+pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
+pub use results::{Inserted, Migrated, MigrationPlan, Orphan};

@@ -1,33 +1,44 @@
-//! The BSON that goes over the wire, built by pure functions. Ids are values of `$eq` or `$literal` everywhere, so that
-//! one such as `{ $gt: 1 }` is never read as an operator.
+//! The filters, updates and pipelines of all commands, built by pure functions.
+//!
+//! # Design
+//!
+//! ## Why is every id a value of `$eq` or `$literal`?
+//!
+//! An id such as `{ $gt: 1 }` would else be an operator.
+//!
+//! ## Why does the filter of an added child use `$jsonSchema`?
+//!
+//! The usual condition for room, `{ "addresses.4": { $exists: false } }`, is also false for a child with a field named
+//! `4`. A schema is not. It matches an array or a missing field, and no other value.
+
+pub(crate) mod from_references;
+pub(crate) mod to_references;
+pub(crate) mod validator;
 
 use mongo_patterns_core::{DocumentId, FieldChange};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::ids::{CHILD_ID_TYPES, ChildId};
+use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
 use crate::settings::Settings;
 
-/// The parent.
+/// Matches the parent.
 pub(crate) fn parent(id: &DocumentId) -> Document {
     doc! { "_id": { "$eq": id.to_bson() } }
 }
 
-/// A child by its id, as an element of the array. Only such a condition makes `$` in an update mean this child.
+/// Matches a child by its id. As an `$elemMatch`, it makes `$` in an update refer to this child.
 pub(crate) fn this_child(settings: &Settings, child: &ChildId) -> Document {
     doc! { "$elemMatch": { settings.child_id.as_str(): { "$eq": child.to_bson() } } }
 }
 
-/// The parent, if it has this child.
+/// Matches the parent if it has this child.
 pub(crate) fn parent_with(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
     let mut filter = parent(id);
     filter.insert(settings.children.as_str(), this_child(settings, child));
     filter
 }
 
-/// The parent, if it has room, and not this child.
-///
-/// The usual `{ "addresses.4": { $exists: false } }` for the room is also false for a child with a field named `4`.
-/// A schema is not, and matches an array or nothing, and no other value.
+/// Matches the parent if it has room, and no child with this id.
 pub(crate) fn parent_with_room(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
     let children = settings.children.as_str();
     let room = doc! { "bsonType": "array", "maxItems": settings.max_bson() - 1 };
@@ -39,7 +50,7 @@ pub(crate) fn parent_with_room(settings: &Settings, id: &DocumentId, child: &Chi
 
 /// Adds a child at the end.
 pub(crate) fn push(settings: &Settings, child: Document) -> Document {
-    // A document with a field such as `$each` would be read as modifiers of the push.
+    // The server would take a field such as `$each` for a modifier of the push.
     let has_operators = child.keys().any(|field| field.starts_with('$'));
     let child = if has_operators {
         doc! { "$each": [child] }
@@ -49,12 +60,12 @@ pub(crate) fn push(settings: &Settings, child: Document) -> Document {
     doc! { "$push": { settings.children.as_str(): child } }
 }
 
-/// Puts a child in the place of the one that the filter found.
+/// Replaces the child that the filter found.
 pub(crate) fn replace(settings: &Settings, child: Document) -> Document {
     doc! { "$set": { format!("{}.$", settings.children): child } }
 }
 
-/// Sets and removes fields of the child that the filter found. The names are those of plain fields.
+/// Sets and removes fields of the child that the filter found.
 pub(crate) fn change(settings: &Settings, change: FieldChange) -> Document {
     change.update(&format!("{}.$.", settings.children))
 }
@@ -65,7 +76,7 @@ pub(crate) fn pull(settings: &Settings, child: &ChildId) -> Document {
     doc! { "$pull": { settings.children.as_str(): this } }
 }
 
-/// An expression for the ids of an array's elements, with null for one without.
+/// Returns an expression of the ids of an array's elements, with null for one without.
 pub(crate) fn child_ids(settings: &Settings, array: &str) -> Document {
     let id = doc! { "$ifNull": [format!("$$child.{}", settings.child_id), null] };
     doc! { "$map": { "input": array, "as": "child", "in": id } }
@@ -75,8 +86,8 @@ fn literal(ids: &[ChildId]) -> Document {
     doc! { "$literal": ids.iter().map(ChildId::to_bson).collect::<Vec<Bson>>() }
 }
 
-/// An expression for whether the children are exactly those with these ids: as many, as many different ones, and the
-/// same. Two ids that are one to the server, such as 1 and 1.0, would else double a child and lose another.
+/// Returns an expression of whether the children are exactly those with these ids. It also compares the number of distinct
+/// ids, because two ids that are equal to the server, such as 1 and 1.0, would double one child and lose another.
 pub(crate) fn has_exactly(settings: &Settings, ids: &[ChildId]) -> Document {
     let array = format!("${}", settings.children);
     let number = i64::try_from(ids.len()).unwrap_or(i64::MAX);
@@ -86,14 +97,14 @@ pub(crate) fn has_exactly(settings: &Settings, ids: &[ChildId]) -> Document {
     doc! { "$cond": [{ "$isArray": &array }, { "$and": [as_many, all_different, same] }, false] }
 }
 
-/// The parent, if its children are exactly these.
+/// Matches the parent if its children are exactly these.
 pub(crate) fn parent_with_exactly(settings: &Settings, id: &DocumentId, ids: &[ChildId]) -> Document {
     let mut filter = parent(id);
     filter.insert("$expr", has_exactly(settings, ids));
     filter
 }
 
-/// Puts the children, which are exactly these, in this order. None of their bytes passes through the client.
+/// Reorders the children, which are exactly these.
 pub(crate) fn reorder(settings: &Settings, ids: &[ChildId]) -> [Document; 1] {
     let this = doc! { "$eq": [format!("$$child.{}", settings.child_id), "$$id"] };
     let found = doc! { "$filter": { "input": format!("${}", settings.children), "as": "child", "cond": this } };
@@ -102,13 +113,13 @@ pub(crate) fn reorder(settings: &Settings, ids: &[ChildId]) -> [Document; 1] {
     [doc! { "$set": { settings.children.as_str(): ordered } }]
 }
 
-/// The one child of a parent, without the others.
+/// Projects one child of a parent.
 pub(crate) fn only(settings: &Settings, child: &ChildId) -> Document {
     doc! { settings.children.as_str(): this_child(settings, child) }
 }
 
-/// The name of what a [look](look) computes. It is not that of the array.
-pub(crate) fn look_field(settings: &Settings) -> &'static str {
+/// Returns the field of the [summary], which must not have the name of the array.
+pub(crate) fn summary_field(settings: &Settings) -> &'static str {
     if settings.children.as_str() == "look" {
         "looked"
     } else {
@@ -116,38 +127,38 @@ pub(crate) fn look_field(settings: &Settings) -> &'static str {
     }
 }
 
-/// A projection that tells why a write found no place: the type of the array, its size, this one child, and whether the
-/// children are exactly those listed.
-pub(crate) fn look(settings: &Settings, child: Option<&ChildId>, listed: Option<&[ChildId]>) -> Document {
+/// Projects the reason why a write was refused: the type of the array, its size, the one child, and whether the children
+/// are exactly those listed.
+pub(crate) fn summary(settings: &Settings, child: Option<&ChildId>, listed: Option<&[ChildId]>) -> Document {
     let array = format!("${}", settings.children);
-    let mut look = doc! {
+    let mut summary = doc! {
         "type": { "$type": &array },
         "size": { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] },
     };
     if let Some(listed) = listed {
-        look.insert("exactly", has_exactly(settings, listed));
+        summary.insert("exactly", has_exactly(settings, listed));
     }
     let mut projection = doc! { "_id": 1 };
     if let Some(child) = child {
         projection.extend(only(settings, child));
     }
-    projection.insert(look_field(settings), look);
+    projection.insert(summary_field(settings), summary);
     projection
 }
 
-/// The parents in which something is wrong, with the numbers that tell what.
+/// Finds the parents that have a problem, with the numbers that show which.
 pub(crate) fn faults(settings: &Settings) -> [Document; 2] {
-    let (look, is_sound) = checked(settings);
-    [look, doc! { "$match": { "$expr": { "$not": [is_sound] } } }]
+    let (project, is_sound) = checked(settings);
+    [project, doc! { "$match": { "$expr": { "$not": [is_sound] } } }]
 }
 
-/// The same, and an empty row for each parent in which nothing is wrong: so the client sees how far the server is.
+/// Does the same, with an empty row for each parent without a problem, which shows the progress.
 pub(crate) fn faults_and_sound(settings: &Settings) -> [Document; 2] {
-    let (look, is_sound) = checked(settings);
-    [look, doc! { "$replaceWith": { "$cond": [is_sound, {}, "$$ROOT"] } }]
+    let (project, is_sound) = checked(settings);
+    [project, doc! { "$replaceWith": { "$cond": [is_sound, {}, "$$ROOT"] } }]
 }
 
-/// What is looked at in a parent, and whether all of it is right, as an expression.
+/// Returns the projection of the numbers of a parent, and an expression of whether it has no problem.
 fn checked(settings: &Settings) -> (Document, Document) {
     let array = format!("${}", settings.children);
     let such = |condition: Document| doc! { "$filter": { "input": &array, "as": "child", "cond": condition } };
@@ -158,7 +169,7 @@ fn checked(settings: &Settings) -> (Document, Document) {
     let with_id = such(doc! { "$and": [is_document, usable] });
     let ids = doc! { "$map": { "input": &with_id, "as": "child", "in": id } };
     let number = |of: Document| doc! { "$cond": [{ "$isArray": &array }, { "$size": of }, 0] };
-    let look = doc! {
+    let numbers = doc! {
         "type": { "$type": &array },
         "size": { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] },
         "documents": number(documents),
@@ -170,7 +181,7 @@ fn checked(settings: &Settings) -> (Document, Document) {
         { "$lte": ["$size", settings.max_bson()] },
         { "$eq": ["$size", "$different"] },
     ] };
-    (doc! { "$project": look }, sound)
+    (doc! { "$project": numbers }, sound)
 }
 
 #[cfg(test)]
@@ -186,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_goes_in_where_there_is_room_and_it_is_not_there() {
+    fn a_child_is_added_if_there_is_room_and_no_child_with_its_id() {
         assert_eq!(
             parent_with_room(&Settings::example(), &joe(), &home()),
             doc! {
@@ -281,23 +292,23 @@ mod tests {
     }
 
     #[test]
-    fn a_look_never_uses_the_name_of_the_array() {
+    fn the_summary_never_has_the_name_of_the_array() {
         use mongo_patterns_core::FieldName;
 
         let settings = Settings {
             children: FieldName::new("look").unwrap(),
             ..Settings::example()
         };
-        let projection = look(&settings, Some(&home()), None);
+        let projection = summary(&settings, Some(&home()), None);
         assert_eq!(projection.keys().collect::<Vec<_>>(), ["_id", "look", "looked"]);
     }
 
     #[test]
-    fn only_parents_in_which_something_is_wrong_are_sent() {
-        let [look, filter] = faults(&Settings::example());
-        let look = look.get_document("$project").unwrap();
-        assert_eq!(look.get("type"), Some(&doc! { "$type": "$addresses" }.into()));
-        let fields: Vec<&String> = look.keys().collect();
+    fn only_parents_with_a_problem_are_returned() {
+        let [project, filter] = faults(&Settings::example());
+        let project = project.get_document("$project").unwrap();
+        assert_eq!(project.get("type"), Some(&doc! { "$type": "$addresses" }.into()));
+        let fields: Vec<&String> = project.keys().collect();
         assert_eq!(fields, ["type", "size", "documents", "withId", "different"]);
         let sound = doc! { "$and": [
             { "$eq": ["$type", "array"] },

@@ -7,31 +7,19 @@ use mongo_patterns_core::index::IndexPlan;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
+use crate::query::validator::validator;
 use crate::settings::Settings;
-use crate::{EmbeddedRepositoryBuilder, validator};
 
-/// A collection of parents, each with its children in an array.
+/// A repository of parents, each with its children in an array.
 ///
-/// `P` is the parent with its array, and `C` one of the children. A clone is cheap. See the [crate](crate) for the
-/// documents and the guarantees.
-///
-/// ```no_run
-/// # use mongo_patterns_embedded::EmbeddedRepository;
-/// # use mongodb::bson::{Document, doc};
-/// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-/// let (home, work) = (doc! { "id": "home" }, doc! { "id": "work" });
-/// let (by_one, by_another) = (patrons.clone(), patrons.clone()); // in tasks of their own, say
-/// by_one.add_child("joe", &home).await?;
-/// by_another.add_child("joe", &work).await?;
-/// # Ok(())
-/// # }
-/// ```
+/// `P` is the type of a parent with its array, `C` that of a child. A clone is cheap, and shares everything. The
+/// [crate documentation](crate) has the stored documents and the guarantees.
 pub struct EmbeddedRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,
 }
 
-/// What does not depend on the types of parent and child.
+/// The part that does not depend on the types of parent and child.
 pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
@@ -50,27 +38,6 @@ impl Shared {
 }
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Starts to build a repository over a collection. Its read preference, read concern and write concern are used.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{Database, bson::Document};
-    /// # struct Patron;
-    /// # struct Address;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
-    /// let patrons = EmbeddedRepository::<Patron, Address>::builder(database.collection::<Document>("patron"))
-    ///     .children_field("addresses")
-    ///     .child_id_field("id")
-    ///     .max_children(20)
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
-    pub fn builder<D: Send + Sync>(collection: Collection<D>) -> EmbeddedRepositoryBuilder<P, C> {
-        EmbeddedRepositoryBuilder::new(collection.clone_with_type())
-    }
-
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         Self {
             shared: Arc::new(Shared { collection, settings }),
@@ -82,7 +49,7 @@ impl<P, C> EmbeddedRepository<P, C> {
         &self.shared
     }
 
-    /// The collection, for what this crate does not do: to find parents by other fields, to change these, to remove
+    /// Returns the collection, for what this crate does not do: to find parents by other fields, and to update or delete
     /// parents.
     ///
     /// ```no_run
@@ -99,20 +66,12 @@ impl<P, C> EmbeddedRepository<P, C> {
         &self.shared.collection
     }
 
-    /// How many children a parent may have.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # fn f(patrons: EmbeddedRepository<Document, Document>) {
-    /// println!("up to {} addresses", patrons.max_children());
-    /// # }
-    /// ```
+    /// Returns the most children that a parent may have.
     pub fn max_children(&self) -> u32 {
         self.shared.settings.max_children
     }
 
-    /// The indexes that the repository relies on: none. Every call finds its parent by `_id`.
+    /// Returns the indexes that the repository needs: none. Every call finds its parent by `_id`.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
@@ -130,25 +89,25 @@ impl<P, C> EmbeddedRepository<P, C> {
         IndexPlan::new(self.shared.collection.name(), Vec::new())
     }
 
-    /// A validator for the collection: a `$jsonSchema` for the form of a parent, with its bound as `maxItems`, and an
-    /// `$expr` that no two of its children have the same id.
+    /// Returns a validator for the collection: a `$jsonSchema` for the form of a parent, with `max_children` as
+    /// `maxItems`, and an `$expr` that no two of its children have the same id.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::{Database, bson::doc};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or one that is there.
+    /// // A new collection, or an existing one:
     /// database.create_collection("patron").validator(patrons.validator()).await?;
     /// database.run_command(doc! { "collMod": "patron", "validator": patrons.validator() }).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// It is for `create_collection().validator(..)` or the command `collMod`. With it, no other program can store what
-    /// [`verify`](Self::verify) would find fault with. Parents without the array, as before a
-    /// [move](Self::migrate_from_references), break it: set it afterwards.
+    /// Pass it to `create_collection().validator(..)` or to the command `collMod`. Then no other program can store what
+    /// [`verify`](Self::verify) reports. Parents without the array, as before a
+    /// [migration](Self::migrate_from_references), violate it: set it afterwards.
     pub fn validator(&self) -> Document {
-        validator::validator(&self.shared.settings)
+        validator(&self.shared.settings)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a builder was told, checked.
+//! The checked settings of a repository.
 
 use mongo_patterns_core::{FieldName, RetryPolicy};
 
@@ -13,7 +13,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The bound as it stands in filters and in the validator.
+    /// Returns the bound for filters and the validator.
     pub(crate) fn max_bson(&self) -> i32 {
         i32::try_from(self.max_children).unwrap_or(i32::MAX)
     }
@@ -21,7 +21,7 @@ impl Settings {
 
 #[cfg(any(test, feature = "__fuzzing"))]
 impl Settings {
-    /// Those of the manual's example, of at most five addresses.
+    /// Returns the settings of the manual's example, with at most five addresses.
     pub(crate) fn example() -> Self {
         Self {
             children: FieldName::new("addresses").expect("a plain name"),

@@ -1,6 +1,5 @@
-//! The outlier pattern as MongoDB's manual shows it ("Group Data with the Outlier Pattern"), done by a repository on a
-//! real server: what is stored, and what goes over the wire. Then the sales of a whole shop, and which threshold they ask
-//! for.
+//! The example of MongoDB's manual, "Group Data with the Outlier Pattern", with a repository on a real server: the
+//! stored documents, and the commands on the wire. Then it analyzes the sales of a whole shop to choose a threshold.
 //!
 //! `cargo run --example book_sales`
 
@@ -15,9 +14,9 @@ use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
 
-/// How many books the shop has.
+/// The number of books in the shop.
 const SHOP: i32 = 5000;
-/// How wide a bar is, at most: the histogram fits 80 columns.
+/// The greatest width of a bar, with which the histogram fits 80 columns.
 const BAR: u64 = 24;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,7 +35,7 @@ async fn main() -> Result<()> {
     let (database, recorder) = support::open_recorded("book_sales").await?;
     let books = repository(&database, "sales", "extra_sales")?;
 
-    println!("# One unique index, so that a book's extras come one after another\n");
+    println!("# One unique index, so that a book's overflow documents have an order\n");
     books.ensure_indexes().await?;
     println!("{}\n", books.indexes());
 
@@ -49,15 +48,18 @@ async fn main() -> Result<()> {
     print_stored(&database).await?;
 
     for (title, number) in [
-        ("A purchase that there is room for", 49),
-        ("One more: the book becomes an outlier, and its extras are opened", 50),
+        ("A purchase below the threshold", 49),
+        (
+            "One more: the book becomes an outlier, with a first overflow document",
+            50,
+        ),
         ("A purchase of an outlier", 51),
     ] {
         println!("# {title}\n");
         recorder.clear();
         let pushed = books.push(2, &user(number)).await?;
         print_wire(&recorder);
-        println!("Went: {pushed:?}\n");
+        println!("Stored: {pushed:?}\n");
     }
 
     println!("# The book has a thousand purchases\n");
@@ -70,20 +72,20 @@ async fn main() -> Result<()> {
     println!("# Reading the books\n");
     for id in [1, 2] {
         recorder.clear();
-        let found = books.get(id).await?.context("the book is gone")?;
-        let whole = books.get_full(id).await?.context("the book is gone")?;
+        let found = books.get(id).await?.context("the book does not exist")?;
+        let whole = books.get_full(id).await?.context("the book does not exist")?;
         print_wire(&recorder);
         println!(
-            "{}: {} purchases at once, {} in all.\n",
+            "{}: {} purchases from `get`, {} from `get_full`.\n",
             found.document.title,
             found.document.customers_purchased.len(),
             whole.customers_purchased.len()
         );
     }
-    let whole = books.get_full(2).await?.context("the book is gone")?;
+    let whole = books.get_full(2).await?.context("the book does not exist")?;
     ensure!(whole.customers_purchased.into_iter().eq((0..1000).map(user)));
 
-    println!("# A shop of {SHOP} books, before the pattern: which threshold?\n");
+    println!("# A shop of {SHOP} books before the migration: which threshold?\n");
     let shop = repository(&database, "shop_sales", "extra_shop_sales")?;
     fill(&shop).await?;
     recorder.clear();
@@ -134,19 +136,19 @@ async fn print_stored(database: &Database) -> Result<()> {
         let collection = database.collection::<Document>(name);
         let documents: Vec<Document> = collection.find(doc! {}).sort(order).await?.try_collect().await?;
         if documents.is_empty() {
-            println!("nothing");
+            println!("no documents");
         }
         for document in documents {
-            println!("{}", as_in_the_manual(&document));
+            println!("{}", manual_format(&document));
         }
         println!();
     }
     Ok(())
 }
 
-/// A document as the manual prints it, with the middle of a long array left out. The ids that the server made are new in
-/// every run, and left out too.
-fn as_in_the_manual(document: &Document) -> String {
+/// Formats a document like the manual, without the middle of a long array. Omits the ids that the server generates,
+/// because they differ in each run.
+fn manual_format(document: &Document) -> String {
     let fields = document.iter().filter(|(_, value)| value.as_object_id().is_none());
     let lines: Vec<String> = fields
         .map(|(name, value)| match value {
@@ -164,7 +166,7 @@ fn as_in_the_manual(document: &Document) -> String {
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
-/// Most books have a handful of purchases, and a few have thousands. The same ones in every run.
+/// Inserts books of which most have a handful of purchases and a few have thousands, the same in every run.
 async fn fill(shop: &Books) -> Result<()> {
     let mut state = 1972_u64;
     let mut next = || {
@@ -176,7 +178,7 @@ async fn fill(shop: &Books) -> Result<()> {
     };
     let mut books = Vec::new();
     for id in 1..=SHOP {
-        // Half as many books have twice as many purchases; one in twenty has none.
+        // Half as many books have twice as many purchases; one book in twenty has none.
         let purchases = if next() % 20 == 0 {
             0
         } else {
@@ -228,10 +230,10 @@ fn print_analysis(analysis: &Analysis) {
         println!("{percent:>20}   {:>10}", thousands(length));
     }
 
-    println!("\nthreshold   outliers   of all books   purchases in extras");
+    println!("\nthreshold   outliers   of all books   purchases in overflow");
     for at in analysis.suggestions() {
         println!(
-            "{:>9}   {:>8}   {:>10.2} %   {:>17.1} %",
+            "{:>9}   {:>8}   {:>10.2} %   {:>19.1} %",
             thousands(at.threshold.into()),
             thousands(at.documents),
             at.documents_share * 100.0,
@@ -240,16 +242,16 @@ fn print_analysis(analysis: &Analysis) {
     }
 }
 
-/// A bar, and a thin one for what is too little for one.
+/// Returns a bar, or a thin one if the value is too small for a full character.
 fn bar(value: u64, most: u64) -> String {
     match value * BAR / most.max(1) {
         0 if value > 0 => "▏".to_owned(),
-        #[allow(clippy::cast_possible_truncation)] // up to 24
+        #[allow(clippy::cast_possible_truncation)] // at most 24
         length => "█".repeat(length as usize),
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // it is printed with four digits
+#[allow(clippy::cast_precision_loss)] // printed with four digits
 fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }

@@ -1,8 +1,8 @@
-//! Moves a purchase log from a flat collection, one document a purchase, to buckets of ten. The server does it, and what
-//! it made is compared with the log.
+//! Migrates a purchase log from a flat collection, with one document per purchase, to buckets of ten. The migration
+//! runs on the server. Then the example compares the buckets with the log.
 //!
 //! `cargo run --release --example flat_to_buckets [FILE]`, with the CDNOW log (`cdnow_master.txt`) or, by default, the
-//! sample of it that the project carries.
+//! sample of it in this repository.
 
 mod support;
 
@@ -18,9 +18,9 @@ use mongodb::{Collection, Database, IndexModel};
 use support::cdnow::{self, Purchase};
 use support::shell;
 
-/// How many purchases are inserted, or moved, at a time.
-const INSERTED: usize = 10_000;
-const MOVED: u64 = 10_000;
+/// The number of purchases per insert, and per chunk of the migration.
+const INSERT_BATCH: usize = 10_000;
+const CHUNK: u64 = 10_000;
 
 type Purchases = BucketRepository<String, Purchase>;
 
@@ -41,31 +41,31 @@ async fn main() -> Result<()> {
         .page_size(10)
         .build()?;
     let bar = progress(flat.count_documents(doc! {}).await?)?;
-    let moved = purchases
+    let migrated = purchases
         .migrate_from_flat(&flat)
-        .chunk_items(MOVED)
+        .chunk_items(CHUNK)
         .on_progress(|at| bar.set_position(at.done))
         .await?;
     bar.finish_and_clear();
     println!(
-        "Moved: {} purchases of {} customers, into {} buckets.\n",
-        moved.items, moved.keys, moved.buckets
+        "Migrated: {} purchases of {} customers, to {} buckets.\n",
+        migrated.items, migrated.keys, migrated.buckets
     );
     print_first("A bucket in purchases", &database.collection("purchases")).await?;
 
     check(&purchases, &customers).await?;
-    println!("Compared with the log: every purchase once and in its order, every page full but each customer's last.");
+    println!("Compared with the log: every purchase once and in order, all pages full except each customer's last.");
     let findings: Vec<Finding> = purchases.verify().stream().try_collect().await?;
     ensure!(findings.is_empty(), "verify found: {findings:?}");
-    println!("Verified: nothing is wrong with any bucket.");
+    println!("Verified: no findings.");
 
     let again = purchases.migrate_from_flat(&flat).await?;
-    ensure!(again.resumed && again.items == moved.items && again.buckets == moved.buckets);
-    println!("Moved once more: the move was finished already, and nothing changed.");
+    ensure!(again.resumed && again.items == migrated.items && again.buckets == migrated.buckets);
+    println!("Migrated again: the migration was already finished, and changed nothing.");
     Ok(())
 }
 
-/// The log as it was before there were buckets: one document a purchase, found by customer.
+/// Inserts the log as a flat collection: one document per purchase, with an index on the customer.
 async fn load(database: &Database, customers: &BTreeMap<String, Vec<Purchase>>) -> Result<Collection<Document>> {
     let flat = database.collection::<Document>("purchases_flat");
     let by_customer = IndexModel::builder().keys(doc! { "customerId": 1, "date": 1 }).build();
@@ -79,7 +79,7 @@ async fn load(database: &Database, customers: &BTreeMap<String, Vec<Purchase>>) 
         }
     }
     let bar = progress(documents.len() as u64)?;
-    for some in documents.chunks(INSERTED) {
+    for some in documents.chunks(INSERT_BATCH) {
         flat.insert_many(some).await?;
         bar.inc(some.len() as u64);
     }
@@ -88,21 +88,21 @@ async fn load(database: &Database, customers: &BTreeMap<String, Vec<Purchase>>) 
     Ok(flat)
 }
 
-/// Reads the whole history of each customer and compares it with the log.
+/// Reads the full history of each customer and compares it with the log.
 async fn check(purchases: &Purchases, customers: &BTreeMap<String, Vec<Purchase>>) -> Result<()> {
     let bar = progress(customers.values().map(Vec::len).sum::<usize>() as u64)?;
     for (customer, history) in customers {
-        // The move orders by date. In the log, a customer's purchases are in that order already.
+        // The migration orders by date. In the log, a customer's purchases are already in that order.
         ensure!(
             history.is_sorted_by_key(|purchase| purchase.date),
-            "the log is not in the order of its dates at customer {customer}"
+            "the purchases of customer {customer} in the log are not in the order of their dates"
         );
         let pages = purchases.pages(customer).limit(10_000).await?.pages;
         let stored: Vec<&[Purchase]> = pages.iter().map(|page| page.items.as_slice()).collect();
         let expected: Vec<&[Purchase]> = history.chunks(10).collect();
         ensure!(
             stored == expected,
-            "the history of customer {customer} is not that of the log"
+            "the history of customer {customer} differs from the log"
         );
         bar.inc(history.len() as u64);
     }

@@ -1,7 +1,7 @@
-//! Appends a purchase log to buckets of ten, from many tasks at a time, and reads it back.
+//! Appends a purchase log to buckets of ten with many concurrent tasks, and reads it again.
 //!
 //! `cargo run --release --example load_purchases [FILE]`, with the CDNOW log (`cdnow_master.txt`) or, by default, the
-//! sample of it that the project carries.
+//! sample of it in this repository.
 
 mod support;
 
@@ -17,7 +17,8 @@ use mongodb::bson::{Bson, Document, doc};
 use support::cdnow::{self, Purchase};
 use support::shell;
 
-/// How many customers are loaded at a time. The purchases of one go in one after another, in the order of the log.
+/// The number of customers that are loaded concurrently. The purchases of one customer are appended in the order of the
+/// log.
 const TASKS: usize = 64;
 
 type Purchases = BucketRepository<String, Purchase>;
@@ -57,12 +58,12 @@ async fn main() -> Result<()> {
     let cents: i64 = customers.values().flatten().map(cdnow::cents).sum();
     ensure!(
         totals.items == i64::try_from(total)?,
-        "the log has {total} purchases, stored are {}",
+        "the log has {total} purchases, but {} are stored",
         totals.items
     );
     ensure!(
         totals.cents == cents,
-        "the log is worth {cents} cents, stored are {}",
+        "the log has a total of {cents} cents, but {} are stored",
         totals.cents
     );
     println!(
@@ -73,7 +74,7 @@ async fn main() -> Result<()> {
         totals.cents % 100,
         totals.buckets
     );
-    println!("Rate: {:.0} appends a second.", total as f64 / elapsed.as_secs_f64());
+    println!("Rate: {:.0} appends per second.", total as f64 / elapsed.as_secs_f64());
 
     let bar = progress(total)?;
     stream::iter(&customers)
@@ -81,8 +82,8 @@ async fn main() -> Result<()> {
         .try_for_each_concurrent(TASKS, |(customer, history)| check(&purchases, customer, history, &bar))
         .await?;
     bar.finish_and_clear();
-    println!("Read back: every purchase once and in the order of the log, every page full but each customer's last.\n");
-    show_heaviest(&purchases).await
+    println!("Read: every purchase once and in the order of the log, all pages full except each customer's last.\n");
+    print_top_customer(&purchases).await
 }
 
 async fn append_all(purchases: &Purchases, customer: &str, history: &[Purchase], bar: &ProgressBar) -> Result<()> {
@@ -93,14 +94,14 @@ async fn append_all(purchases: &Purchases, customer: &str, history: &[Purchase],
     Ok(())
 }
 
-/// Reads the whole history of a customer and compares it with the log.
+/// Reads the full history of a customer and compares it with the log.
 async fn check(purchases: &Purchases, customer: &str, history: &[Purchase], bar: &ProgressBar) -> Result<()> {
     let pages = purchases.pages(customer).limit(10_000).await?.pages;
     let stored: Vec<&[Purchase]> = pages.iter().map(|page| page.items.as_slice()).collect();
     let expected: Vec<&[Purchase]> = history.chunks(10).collect();
     ensure!(
         stored == expected,
-        "the history of customer {customer} is not that of the log"
+        "the history of customer {customer} differs from the log"
     );
     bar.inc(history.len() as u64);
     Ok(())
@@ -118,7 +119,7 @@ struct Totals {
     cents: i64,
 }
 
-/// What is stored, added up by the server.
+/// Returns the totals of the stored purchases, which the server sums.
 async fn totals<C: Send + Sync>(collection: &Collection<C>) -> Result<Totals> {
     let each_cents = doc! { "$round": { "$multiply": ["$$this.dollars", 100] } };
     let sum_cents =
@@ -147,18 +148,23 @@ async fn totals<C: Send + Sync>(collection: &Collection<C>) -> Result<Totals> {
     })
 }
 
-async fn show_heaviest(purchases: &Purchases) -> Result<()> {
-    let heaviest = [
+async fn print_top_customer(purchases: &Purchases) -> Result<()> {
+    let most_purchases = [
         doc! { "$group": { "_id": "$customerId", "items": { "$sum": "$count" } } },
         doc! { "$sort": { "items": -1, "_id": 1 } },
         doc! { "$limit": 1 },
     ];
-    let found = purchases.collection().aggregate(heaviest).await?.try_next().await?;
+    let found = purchases
+        .collection()
+        .aggregate(most_purchases)
+        .await?
+        .try_next()
+        .await?;
     let found = found.context("the log is empty")?;
     let customer = found.get_str("_id")?;
     let counts = purchases.counts(customer).await?;
     println!(
-        "The heaviest customer is {customer} with {} purchases on {} pages.",
+        "Customer {customer} has the most purchases: {}, on {} pages.",
         counts.items, counts.pages
     );
     let first = purchases.page(customer, 1).await?;

@@ -1,5 +1,5 @@
-//! Embedded documents as MongoDB's manual shows them ("Model One-to-Many Relationships with Embedded Documents"): a
-//! patron and two addresses, first by reference, then moved over on the server, then embedded.
+//! The example of MongoDB's manual, "Model One-to-Many Relationships with Embedded Documents": a patron and two
+//! addresses, first with references, then migrated on the server to embedded documents.
 //!
 //! `cargo run --example patron_addresses`
 
@@ -22,7 +22,7 @@ struct Patron {
     addresses: Vec<Address>,
 }
 
-/// The manual's addresses have no ids. Here they have, so that each can be changed and removed.
+/// The manual's addresses have no ids. Here they have one, so that each can be updated and removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Address {
     #[serde(rename = "_id")]
@@ -39,7 +39,7 @@ async fn main() -> Result<()> {
     let patron: Collection<Document> = database.collection("patron");
     let address: Collection<Document> = database.collection("address");
 
-    println!("# By reference: an address holds the _id of its patron\n");
+    println!("# References: an address contains the _id of its patron\n");
     patron
         .insert_one(doc! { "_id": "joe", "name": "Joe Bookreader" })
         .await?;
@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
     print_stored(&address).await?;
 
     recorder.clear();
-    println!("# A patron with all addresses takes two round trips\n");
+    println!("# Reading a patron with all addresses takes two round trips\n");
     patron.find_one(doc! { "_id": "joe" }).await?;
     let _: Vec<Document> = address.find(doc! { "patron_id": "joe" }).await?.try_collect().await?;
     print_wire(&recorder);
@@ -65,23 +65,23 @@ async fn main() -> Result<()> {
     let by_patron = IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
     address.create_index(by_patron).await?;
     recorder.clear();
-    println!("# Moved over, on the server: the command that writes\n");
-    let moved = patrons.migrate_from_references(&address, "patron_id").await?;
+    println!("# The migration, on the server: the command that writes\n");
+    let migrated = patrons.migrate_from_references(&address, "patron_id").await?;
     print_writing(&recorder);
     println!(
-        "Patrons: {}, addresses: {}, of no patron: {}.\n",
-        moved.parents, moved.children, moved.orphans
+        "Patrons: {}, addresses: {}, orphans: {}.\n",
+        migrated.parents, migrated.children, migrated.orphans
     );
     print_stored(&patron).await?;
 
     recorder.clear();
-    println!("# Embedded: a patron with all addresses takes one\n");
+    println!("# Embedded: reading a patron with all addresses takes one round trip\n");
     let joe = patrons.get("joe").await?;
     print_wire(&recorder);
     println!("{}\n", shell::pretty(&serialize_to_bson(&joe)?));
 
     recorder.clear();
-    println!("# One address is added, changed, read, moved to the front and removed\n");
+    println!("# Add, update and read an address, reorder the addresses, and remove one\n");
     let new = Address {
         id: 3,
         street: "2 New Street".to_owned(),
@@ -97,7 +97,7 @@ async fn main() -> Result<()> {
     print_wire(&recorder);
     print_stored(&patron).await?;
 
-    println!("# What is in the way has a name\n");
+    println!("# Each refused write has an error kind\n");
     patrons.add_child("joe", &Address { id: 4, ..new.clone() }).await?;
     let answers = [
         patrons.add_child("joe", &Address { id: 5, ..new.clone() }).await,
@@ -119,7 +119,8 @@ fn print_wire(recorder: &CommandRecorder) {
     println!();
 }
 
-/// The one of the move's commands that writes, a stage a line. The others check before, and count after.
+/// Prints the migration command that writes, with one stage per line. The other commands check before it, and count
+/// after it.
 fn print_writing(recorder: &CommandRecorder) {
     println!("On the wire:");
     for command in recorder.commands() {

@@ -1,5 +1,5 @@
-//! The subset pattern as MongoDB's manual shows it: a product with its ten newest reviews, and all reviews in a collection
-//! of their own. Then two other orders: the biggest roles of a film, and the best-rated comments of a blog.
+//! The example of MongoDB's manual for the subset pattern: a product with its ten newest reviews, and all reviews in a
+//! second collection. Then two other orders: the biggest roles of a film, and the best-rated comments of a blog.
 //!
 //! `cargo run --example product_reviews`
 
@@ -43,7 +43,7 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         .child_id_field("review_id")
         .order_by("published_date", Direction::Descending)
         .subset_size(10)
-        // so that this prints the same on a standalone
+        // The output is then the same on a standalone.
         .consistency(Consistency::Eventual)
         .build()?;
 
@@ -61,30 +61,30 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         .await?;
     let mut reviews = reviews()?;
     let newest = reviews.remove(0);
-    // In no order: the middle first, and the oldest last.
+    // Inserted out of order: one from the middle first, and the oldest last.
     for at in [5, 2, 9, 0, 7, 4, 1, 8, 6, 3, 10] {
         products.insert(&reviews[at]).await?;
     }
     recorder.clear();
-    println!("# Eleven reviews are there, in no order, and the newest one comes\n");
+    println!("# Insert the newest review, after eleven that were inserted out of order\n");
     let inserted = products.insert(&newest).await?;
     print_wire(recorder);
     println!("In the subset: {}\n", inserted.in_subset);
     print_product(&products).await?;
 
     recorder.clear();
-    println!("# One is edited\n");
+    println!("# Update a review\n");
     let text = doc! { "review_text": "Nice product. Slow shipping, but they apologized." };
     products.update(1, 785, text).await?;
     print_wire(recorder);
 
     recorder.clear();
-    println!("# The newest is deleted, and the eleventh comes back\n");
+    println!("# Delete the newest review: the eleventh enters the subset\n");
     products.delete(1, 786).await?;
     print_wire(recorder);
     print_product(&products).await?;
 
-    println!("# All reviews, by cursor\n");
+    println!("# Read all reviews by token\n");
     let first = products.children(1).limit(10).await?;
     recorder.clear();
     let next = first.next.context("there are more than ten")?;
@@ -97,7 +97,7 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
     Ok(())
 }
 
-/// The manual's four, and those in between, newest first.
+/// Returns the manual's four reviews, and more in between, newest first.
 fn reviews() -> Result<Vec<Review>> {
     let mut reviews = vec![
         review(786, "Kristina", "This is indeed an amazing widget.", "2019-02-18")?,
@@ -154,7 +154,7 @@ async fn film_cast(database: &Database) -> Result<()> {
 }
 
 async fn blog_comments(database: &Database) -> Result<()> {
-    println!("# A post with its two best-rated comments, the newer first among equals\n");
+    println!("# A post with its two best-rated comments, the newer first for equal ratings\n");
     let posts = SubsetRepository::<Document, Document>::builder(
         database.collection::<Document>("post"),
         database.collection::<Document>("comment"),
@@ -180,7 +180,7 @@ async fn blog_comments(database: &Database) -> Result<()> {
 fn print_wire(recorder: &CommandRecorder) {
     println!("On the wire:");
     for mut command in recorder.commands() {
-        // the driver's random ids
+        // The driver generates random ids.
         if let Ok(documents) = command.command.get_array_mut("documents") {
             for document in documents.iter_mut().filter_map(Bson::as_document_mut) {
                 document.remove("_id");
@@ -196,7 +196,7 @@ async fn print_product(products: &Products) -> Result<()> {
 }
 
 fn print_found(found: Option<Document>) -> Result<()> {
-    let found = found.context("it was inserted")?;
+    let found = found.context("the document does not exist")?;
     println!("{}\n", shell::pretty(&Bson::Document(found)));
     Ok(())
 }

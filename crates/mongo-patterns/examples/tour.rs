@@ -1,5 +1,5 @@
-//! The bucket pattern as MongoDB's manual shows it ("Group Data with the Bucket Pattern"), done by a repository on a
-//! real server: what is stored, and what goes over the wire.
+//! The example of MongoDB's manual, "Group Data with the Bucket Pattern", with a repository on a real server: the
+//! stored documents, and the commands on the wire.
 //!
 //! `cargo run --example tour`
 
@@ -14,7 +14,7 @@ use mongodb::bson::{self, DateTime, Document};
 use serde::{Deserialize, Serialize};
 use support::shell;
 
-/// The manual writes `qty` in the trades of one customer and `quantity` in those of the other, so both are here.
+/// The manual writes `qty` in the trades of one customer and `quantity` in those of the other, so the type has both.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trade {
     r#type: String,
@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
         .page_size(10)
         .build()?;
 
-    println!("# One unique index, so that a customer has at most one bucket that is not full\n");
+    println!("# One unique index, so that a customer has at most one open bucket\n");
     trades.ensure_indexes().await?;
     println!("{}\n", trades.indexes());
 
@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
     print_stored(&collection).await?;
 
     recorder.clear();
-    println!("# A new trade goes into the customer's open bucket\n");
+    println!("# A new trade is appended to the customer's open bucket\n");
     let appended = trades
         .append(&123, &trade("buy", "MSFT", Some(42), None, "2023-11-02T11:43:10Z")?)
         .await?;
@@ -100,7 +100,7 @@ async fn print_stored(collection: &Collection<Document>) -> Result<()> {
 
 fn print_page(page: Option<&Bucket<u32, Trade>>) {
     let Some(page) = page else {
-        println!("Empty.\n");
+        println!("No trades.\n");
         return;
     };
     println!("{} trades:", page.items.len());

@@ -1,7 +1,7 @@
 //! The names that most code needs: `use mongo_patterns::prelude::*;`
 //!
-//! The repositories, and what is passed to them or looked at in what they return. Results and actions are in the modules
-//! of the patterns.
+//! The repositories, with the types that are passed to them or read from their results. Results and actions are in the
+//! modules of the patterns.
 
 #[cfg(feature = "bucket")]
 pub use crate::bucket::{BucketRepository, ItemToken, PageToken};

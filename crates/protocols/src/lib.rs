@@ -21,9 +21,9 @@
 //! A model is worth as much as it is like the code. Each says which files it mirrors: who changes the order of commands, a
 //! filter or an index there changes the model.
 //!
-//! `cargo test -p mongo-patterns-protocols` checks all with one fault a run. `PROTOCOLS=long` has more starts, and
-//! `PROTOCOLS_FAULTS=2` two faults: either takes minutes, and gigabytes of memory. `-- --nocapture` prints the numbers of
-//! states, and the ways to what is wrong in the naive forms.
+//! `cargo test -p mongo-patterns-protocols` checks all with one fault a run. `cargo xtask long protocols` has more starts,
+//! or two faults: either takes minutes, and gigabytes of memory. `-- --nocapture` prints the numbers of states, and the
+//! ways to what is wrong in the naive forms.
 //!
 //! What it does not say: that a call ends. A client may lose to others again and again; how often it tries is bounded in
 //! the code, and not here.

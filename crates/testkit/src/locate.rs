@@ -1,4 +1,4 @@
-//! Where a mongod program comes from.
+//! The search for a mongod program.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::StartError;
 use crate::wheel;
 
-/// The path of a mongod that runs on this machine.
+/// Returns the path of a mongod that runs on this machine.
 pub(crate) fn locate() -> Result<PathBuf, StartError> {
     let mut tried = Vec::new();
     if let Some(named) = env::var_os("MONGOD").filter(|value| !value.is_empty()) {
@@ -39,19 +39,19 @@ pub(crate) fn locate() -> Result<PathBuf, StartError> {
     }
 }
 
-/// The first executable file of that name on the `PATH`.
+/// Returns the first executable file with this name on the `PATH`.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
 }
 
-/// Whether the program runs here at all: a library that it needs may be missing.
+/// Checks that the program runs here, since a library that it needs can be missing.
 fn check(mongod: &Path) -> Result<(), String> {
     let output = Command::new(mongod)
         .arg("--version")
         .output()
-        .map_err(|error| format!("cannot be run: {error}"))?;
+        .map_err(|error| format!("cannot be started: {error}"))?;
     if output.status.success() {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! A mongod process of our own.
+//! A mongod process that the testkit starts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,17 +15,17 @@ use mongodb::options::ClientOptions;
 use crate::StartError;
 use crate::locate::locate;
 
-/// The server's code for what a user may not do.
+/// The server's error code for a command that the user may not run.
 const UNAUTHORIZED: i32 = 13;
-/// How long a start may take. It takes under a second on a quiet machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest time that a start may take. On an idle machine it takes under a second.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) const POLL: Duration = Duration::from_millis(20);
-/// For how long a member is not heard from before another is elected.
+/// The time without a heartbeat of the primary after which another member is elected.
 pub(crate) const ELECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs the program that its arguments name, and ends it when its own standard input ends: the only thing that a
-/// process is sure to leave behind, however it ends. Then it removes the folder. Nothing in there is worth a clean
-/// shutdown. A line on its standard input ends the program too, and a second one starts it again.
+/// Runs the program of its arguments, and kills it when its own standard input closes. The system closes that pipe
+/// however the process ends, even by a kill. Then the keeper removes the directory, which needs no clean shutdown. A
+/// line on its standard input kills the program too, and a second line starts it again.
 const KEEPER: &str = r#"
 folder=$1; shift
 exec 3<&0
@@ -43,7 +43,7 @@ do :; done
 rm -rf "$folder"
 "#;
 
-/// How to start a [`Mongod`].
+/// Options for starting a [`Mongod`].
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit::{Mongod, MongodOptions, StartError};
@@ -56,18 +56,18 @@ rm -rf "$folder"
 #[derive(Clone, Debug, Default)]
 pub struct MongodOptions {
     standalone: bool,
-    /// Of a replica set of several nodes, which share the machine's memory.
+    /// Whether it belongs to a replica set of several nodes, which share the machine's memory.
     of_several: bool,
     arguments: Vec<String>,
 }
 
 impl MongodOptions {
-    /// A replica set of one node, with test commands enabled.
+    /// Creates the options of a replica set of one node, with test commands enabled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A standalone server: no replica set, no transactions, no retryable writes.
+    /// Starts a standalone server: no replica set, no transactions, no retryable writes.
     #[must_use]
     pub fn standalone(mut self) -> Self {
         self.standalone = true;
@@ -79,7 +79,7 @@ impl MongodOptions {
         self
     }
 
-    /// A further argument on the command line, such as `--setParameter=ttlMonitorSleepSecs=1`.
+    /// Adds an argument to the command line, such as `--setParameter=ttlMonitorSleepSecs=1`.
     #[must_use]
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -87,9 +87,9 @@ impl MongodOptions {
     }
 }
 
-/// A mongod process of our own, in a temporary folder, on a free port of 127.0.0.1.
+/// A mongod process in a temporary directory, on a free port of 127.0.0.1.
 ///
-/// It ends, and its folder goes, when this value is dropped or the process ends, also when that is killed.
+/// The process ends and its directory is removed when this value is dropped, or when this process ends or is killed.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit::{Mongod, MongodOptions, StartError};
@@ -104,7 +104,8 @@ impl MongodOptions {
 #[derive(Debug)]
 pub struct Mongod {
     keeper: Child,
-    /// Where the keeper says the process id. It would end at a line that nobody reads.
+    /// The keeper's standard output, to which it writes the process id. It is kept open because a write to a closed
+    /// pipe would end the keeper.
     pids: Option<BufReader<ChildStdout>>,
     pid: u32,
     pub(crate) port: u16,
@@ -113,10 +114,10 @@ pub struct Mongod {
 }
 
 impl Mongod {
-    /// Starts one and waits until it accepts writes.
+    /// Starts a mongod and waits until it accepts writes.
     ///
     /// # Errors
-    /// When there is no mongod program, or it does not start; with the end of its log.
+    /// If there is no mongod program, or it does not start; with the end of its log.
     pub async fn start(options: MongodOptions) -> Result<Self, StartError> {
         let mongod = Self::start_process(&options).await?;
         let ready = async {
@@ -136,56 +137,60 @@ impl Mongod {
         Ok(mongod)
     }
 
-    /// Starts one that listens, and is not a member of a replica set yet.
+    /// Starts a mongod that listens but is not yet a member of a replica set.
     pub(crate) async fn start_process(options: &MongodOptions) -> Result<Self, StartError> {
         let program = locate()?;
-        // Between choosing a free port and mongod taking it, another process may. Then mongod ends, and we try again.
+        // Another process can take the free port before mongod does. Then mongod ends, and the next attempt uses
+        // another port.
         for _ in 0..10 {
             if let Some(mongod) = Self::start_on(free_port()?, &program, options).await? {
                 return Ok(mongod);
             }
         }
-        Err(StartError::one("10 free ports were all taken by others at once"))
+        Err(StartError::one(
+            "other processes took 10 free ports before mongod could: run the tests again",
+        ))
     }
 
-    /// The connection string.
+    /// Returns the connection string.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The process id of mongod, for tests that kill or freeze it.
+    /// Returns the process id of mongod, for tests that kill or freeze it.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The temporary folder that holds its data and log.
+    /// Returns the temporary directory of its data and log.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Kills it with SIGKILL, as a crash would. Its data stays, for [`restart`](Self::restart), as long as this value.
+    /// Kills the process with SIGKILL, like a crash. Its data remains for [`restart`](Self::restart), as long as this
+    /// value.
     ///
-    /// MongoDB 4.4 can lose all data, its replica set too, when it is killed before its first checkpoint: send it `fsync`
-    /// before.
+    /// MongoDB 4.4 can lose all data and its replica set configuration when it is killed before its first checkpoint.
+    /// Run `fsync` first.
     ///
     /// # Errors
-    /// When it does not end within two minutes.
+    /// If it does not end within two minutes.
     pub async fn kill(&mut self) -> Result<(), StartError> {
-        self.tell_keeper()?;
+        self.signal_keeper()?;
         let started = Instant::now();
         while !self.folder.join("ended.txt").exists() {
-            if started.elapsed() > PATIENCE {
-                return Err(self.failure("mongod was killed, and did not end"));
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.failure("mongod did not end after SIGKILL"));
             }
             tokio::time::sleep(POLL).await;
         }
         Ok(())
     }
 
-    /// Starts it again after [`kill`](Self::kill), on the same port and data, and waits until it accepts writes.
+    /// Restarts it after [`kill`](Self::kill), on the same port and data, and waits until it accepts writes.
     ///
     /// # Errors
-    /// When it does not start; with the end of its log. Another process may have taken its port meanwhile.
+    /// If it does not start; with the end of its log. Another process can have taken its port.
     pub async fn restart(&mut self) -> Result<(), StartError> {
         if !self.start_again().await? {
             return Err(self.failure("another process has taken its port"));
@@ -195,18 +200,18 @@ impl Mongod {
             .map_err(|problem| self.failure(&problem))
     }
 
-    /// Starts it after [`kill`](Self::kill), and waits until it listens; `false` when its port was taken.
+    /// Starts it after [`kill`](Self::kill), and waits until it listens. Returns `false` if its port is taken.
     pub(crate) async fn start_again(&mut self) -> Result<bool, StartError> {
-        for of_last_run in ["ended.txt", "log.txt"] {
-            // What is not there cannot mislead.
-            let _ = fs::remove_file(self.folder.join(of_last_run));
+        for stale in ["ended.txt", "log.txt"] {
+            // A missing file is not an error.
+            let _ = fs::remove_file(self.folder.join(stale));
         }
-        self.tell_keeper()?;
+        self.signal_keeper()?;
         self.pid = read_pid(&mut self.pids).map_err(|error| self.failure(&error.to_string()))?;
         self.wait_until_it_listens().await
     }
 
-    /// Sends it a signal, such as `STOP`.
+    /// Sends a signal, such as `STOP`.
     pub(crate) fn signal(&self, signal: &str) -> Result<(), StartError> {
         let sent = Command::new("kill")
             .arg(format!("-{signal}"))
@@ -214,20 +219,20 @@ impl Mongod {
             .status();
         match sent {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(self.failure(&format!("mongod could not be sent SIG{signal}"))),
+            _ => Err(self.failure(&format!("SIG{signal} could not be sent to mongod"))),
         }
     }
 
-    /// A line, at which the keeper ends mongod, or starts it again.
-    fn tell_keeper(&mut self) -> Result<(), StartError> {
-        let told = self.keeper.stdin.as_mut().map(|stdin| stdin.write_all(b"\n"));
-        match told {
+    /// Writes a line to the keeper, which then kills mongod or starts it again.
+    fn signal_keeper(&mut self) -> Result<(), StartError> {
+        let written = self.keeper.stdin.as_mut().map(|stdin| stdin.write_all(b"\n"));
+        match written {
             Some(Ok(())) => Ok(()),
-            _ => Err(self.failure("the process that keeps mongod has ended")),
+            _ => Err(self.failure("the keeper process of mongod has ended")),
         }
     }
 
-    /// `None` when the port is taken.
+    /// Returns `None` if the port is taken.
     async fn start_on(port: u16, program: &Path, options: &MongodOptions) -> Result<Option<Self>, StartError> {
         let failed = |error: std::io::Error| StartError::one(format!("starting {}: {error}", program.display()));
         let folder = tempfile::Builder::new()
@@ -242,13 +247,13 @@ impl Mongod {
         keeper.arg("--dbpath").arg(folder.join("data"));
         keeper.arg("--logpath").arg(folder.join("log.txt"));
         keeper.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string()]);
-        // One that is killed would leave its socket's file behind.
+        // A killed mongod would leave its socket file behind.
         keeper.arg("--nounixsocket");
         keeper.args([
             "--wiredTigerCacheSizeGB",
             if options.of_several { "0.25" } else { "0.5" },
         ]);
-        // 5 MB on disk, and not 300
+        // 5 MB on disk instead of 300 MB
         keeper.args(["--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=4MB)"]);
         keeper.args(["--setParameter", "enableTestCommands=1"]);
         if !options.standalone {
@@ -280,7 +285,8 @@ impl Mongod {
         Ok(mongod.wait_until_it_listens().await?.then_some(mongod))
     }
 
-    /// Whether it listens; `false` when the port was taken. Its own log says it, since another process might answer.
+    /// Waits until it listens. Returns `false` if the port is taken. It reads mongod's own log, because another process
+    /// could answer on the port.
     async fn wait_until_it_listens(&self) -> Result<bool, StartError> {
         let started = Instant::now();
         loop {
@@ -294,15 +300,15 @@ impl Mongod {
                 }
                 return Err(self.failure(&format!("mongod ended with status {}", status.trim())));
             }
-            if started.elapsed() > PATIENCE {
-                return Err(self.failure(&format!("mongod did not listen within {PATIENCE:?}")));
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.failure(&format!("mongod did not listen within {START_TIMEOUT:?}")));
             }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// A client of this node alone. It is a new one each time: one that connected before the initiation may keep a wrong
-    /// idea of the topology.
+    /// Returns a new client of this node alone. A client that connected before the initiation can keep an outdated
+    /// topology.
     pub(crate) async fn direct_client(&self) -> mongodb::error::Result<Client> {
         let uri = format!(
             "mongodb://127.0.0.1:{}/?directConnection=true&serverSelectionTimeoutMS=60000",
@@ -311,7 +317,7 @@ impl Mongod {
         Client::with_options(ClientOptions::parse(uri).await?)
     }
 
-    /// Whether this node is the primary, or a standalone.
+    /// Returns whether this node is the primary, or a standalone.
     pub(crate) async fn is_primary(&self) -> mongodb::error::Result<bool> {
         let admin = self.direct_client().await?.database("admin");
         let hello: Document = admin.run_command(doc! { "hello": 1 }).await?;
@@ -321,16 +327,16 @@ impl Mongod {
     async fn wait_until_primary(&self) -> Result<(), String> {
         let started = Instant::now();
         while !self.is_primary().await.map_err(|error| error.to_string())? {
-            if started.elapsed() > PATIENCE {
-                return Err(format!("mongod was not primary within {PATIENCE:?}"));
+            if started.elapsed() > START_TIMEOUT {
+                return Err(format!("mongod was not primary within {START_TIMEOUT:?}"));
             }
             tokio::time::sleep(POLL).await;
         }
         Ok(())
     }
 
-    /// As MongoDB does by default since 5.0. With less, a transaction may not see what another client was told to be
-    /// stored.
+    /// Sets the default write concern to majority, as MongoDB does since 5.0. With a lower one, a transaction may not
+    /// read what the server acknowledged to another client.
     async fn acknowledge_by_majority(&self) -> mongodb::error::Result<()> {
         let admin = self.direct_client().await?.database("admin");
         let info = admin.run_command(doc! { "buildInfo": 1 }).await?;
@@ -343,7 +349,7 @@ impl Mongod {
             let majority = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": "majority" } };
             if let Err(error) = admin.run_command(majority).await {
                 match *error.kind {
-                    // A server with access control is its users' to set up.
+                    // The users of a server with access control configure it themselves.
                     ErrorKind::Command(refused) if refused.code == UNAUTHORIZED => {}
                     _ => return Err(error),
                 }
@@ -365,16 +371,16 @@ impl Mongod {
 impl Drop for Mongod {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        // The keeper ends by itself now; an error here would mean that it has ended already.
+        // The keeper now ends. An error here means that it has ended already.
         let _ = self.keeper.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Makes a replica set of these nodes.
+/// Initiates a replica set of these nodes.
 pub(crate) async fn initiate(nodes: &[&Mongod], election_timeout: Duration) -> Result<(), String> {
     let election = i64::try_from(election_timeout.as_millis()).unwrap_or(i64::MAX);
-    // Until a heartbeat has timed out, the others may go on to follow a node that stands still.
+    // Until a heartbeat times out, the other nodes may still follow a frozen one.
     let heartbeat_timeout = i64::try_from(election_timeout.as_secs()).unwrap_or(i64::MAX).max(1);
     let members = (0..)
         .zip(nodes)
@@ -407,10 +413,10 @@ fn free_port() -> Result<u16, StartError> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
-        .map_err(|error| StartError::one(format!("looking for a free port of 127.0.0.1: {error}")))
+        .map_err(|error| StartError::one(format!("no free port on 127.0.0.1: {error}")))
 }
 
-/// Ctrl-C in a terminal reaches the whole process group. The keeper must outlive it to clean up.
+/// Ctrl-C in a terminal reaches the whole process group. The keeper must survive it to clean up.
 #[cfg(unix)]
 fn own_process_group(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -425,7 +431,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_that_was_taken_meanwhile_is_noticed() {
+    async fn a_start_on_a_taken_port_returns_none() {
         let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
         let program = locate().unwrap();

@@ -9,8 +9,8 @@ use crate::fail_point::{FailPoint, InUse, met};
 use crate::recorder::{CommandRecorder, Watch};
 use crate::{TestDatabase, switch};
 
-/// A fault that waits for its command; made by [`FailPoint::plan`]. It is off again when the command has its answer, and
-/// when this is dropped.
+/// A fault planned for one command; returned by [`FailPoint::plan`]. It is disabled when the command has its reply, and
+/// when this value is dropped.
 #[derive(Debug)]
 pub struct PlannedFault {
     recorder: CommandRecorder,
@@ -22,7 +22,7 @@ struct Plan {
     at: usize,
     mode: mongodb::bson::Bson,
     data: Document,
-    /// Whether it stays on after the command that it is planned for.
+    /// Whether the fault stays enabled after its command.
     stays: bool,
     state: Mutex<State>,
 }
@@ -35,13 +35,15 @@ struct State {
 }
 
 impl FailPoint {
-    /// Makes this fault exactly when the client of this database sends the command with this number, counted from 0 since
-    /// its recorder was [cleared](CommandRecorder::clear): not at the driver's next attempt, which is another command.
+    /// Enables this fault when the client of this database sends the command with this number. The numbers count from 0
+    /// since the last [`clear`](CommandRecorder::clear) of its recorder. A retry by the driver is another command with
+    /// its own number.
     ///
-    /// Without [`times`](Self::times) it stays on from there. On no commands means: on the one that it is planned for.
+    /// Without [`times`](Self::times) the fault stays enabled from there. With an empty list of commands, it affects
+    /// the command that it is planned for.
     ///
-    /// The fail point is switched on between the driver's decision to send the command and the sending. That blocks the
-    /// thread for a moment, so nothing else that the test needs may run on it.
+    /// The fail point is enabled after the driver decides to send the command and before it sends it. That briefly
+    /// blocks the thread, so nothing else that the test needs may run on it.
     ///
     /// ```
     /// use mongo_patterns_testkit as testkit;
@@ -78,22 +80,22 @@ impl FailPoint {
 }
 
 impl PlannedFault {
-    /// Whether the command came, so that the fault was made.
+    /// Returns whether the command was sent, so that the fault was enabled.
     pub fn is_made(&self) -> bool {
         self.plan.state().is_made
     }
 
-    /// Waits until the server has met the fault: after the caller went away, to know that the command arrived. False when
-    /// it did not arrive in this time.
+    /// Waits until the server has hit the fault, for example to know that the command arrived after its caller was
+    /// dropped. Returns `false` if it did not arrive in this time.
     pub async fn met(&self, db: &TestDatabase, within: Duration) -> bool {
         let entered = self.plan.state().entered;
         met(db, entered, within).await
     }
 
-    /// Switches it off.
+    /// Disables the fault.
     ///
     /// # Panics
-    /// When the server cannot be reached: the fault would go on.
+    /// If the server cannot be reached, because the fault would stay enabled.
     pub fn end(self) {
         drop(self);
     }
@@ -102,7 +104,7 @@ impl PlannedFault {
 impl Drop for PlannedFault {
     fn drop(&mut self) {
         self.recorder.watch(None);
-        self.plan.switch_off();
+        self.plan.disable();
     }
 }
 
@@ -111,10 +113,10 @@ impl Plan {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn switch_off(&self) {
+    fn disable(&self) {
         let Some(in_use) = self.state().on.take() else { return };
         if let Err(error) = switch::off() {
-            eprintln!("the fail point could not be switched off: {error}");
+            eprintln!("the fail point could not be disabled: {error}");
         }
         drop(in_use);
     }
@@ -137,13 +139,13 @@ impl Watch for Plan {
                 state.entered = entered;
                 state.on = in_use;
             }
-            Err(error) => eprintln!("the fault was not made: {error}"),
+            Err(error) => eprintln!("the fault could not be enabled: {error}"),
         }
     }
 
     fn finished(&self, number: usize) {
         if number == self.at && !self.stays {
-            self.switch_off();
+            self.disable();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What went over the wire.
+//! Records the commands that a client sends.
 
 use std::fmt;
 use std::pin::pin;
@@ -10,10 +10,9 @@ use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
 use tokio::sync::Notify;
 
-/// Records the commands of the clients that it is attached to. A clone records into the same list.
+/// Records the commands of the clients that it is attached to. A clone shares the list.
 ///
-/// One command is one round trip: the driver sends nothing else for an operation, but for the handshake and the
-/// monitoring of its connections, which are not counted.
+/// One command is one round trip. Handshakes and the monitoring of connections are not recorded.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit::CommandRecorder;
@@ -35,8 +34,8 @@ pub struct CommandRecorder {
     watch: Watching,
 }
 
-/// Is told of each command before it is sent, and when it has its answer. Commands are counted since the last
-/// [`clear`](CommandRecorder::clear).
+/// An observer of each command, before the driver sends it and when it has its reply. Commands are counted from the
+/// last [`clear`](CommandRecorder::clear).
 pub(crate) trait Watch: Send + Sync {
     fn started(&self, number: usize, name: &str);
     fn finished(&self, number: usize);
@@ -61,7 +60,7 @@ impl fmt::Debug for Watching {
     }
 }
 
-/// A command that was sent, and what came back.
+/// A command that was sent, with its reply.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit::CommandRecorder;
@@ -76,19 +75,20 @@ impl fmt::Debug for Watching {
 pub struct RecordedCommand {
     /// Its name, such as `update`.
     pub name: String,
-    /// All of it, as it was sent.
+    /// The full command, as sent.
     pub command: Document,
-    /// The server's reply; `None` while it is under way, or when the command failed. A reply can hold `writeErrors`.
+    /// The server's reply. `None` while the command is in flight, or when it failed. A reply can contain `writeErrors`.
     pub reply: Option<Document>,
     /// Whether the command as a whole failed.
     pub failed: bool,
-    /// The server's number of the connection, where it has one.
+    /// The server's number of the connection, if known.
     pub connection_id: Option<i64>,
     request_id: i32,
 }
 
 impl RecordedCommand {
-    /// The command without what the driver adds to every one: database, session, cluster time, transaction number.
+    /// Returns the command without the fields that the driver adds to every command: database, session, cluster time,
+    /// transaction number.
     pub fn essence(&self) -> Document {
         const ADDED: [&str; 7] = [
             "$db",
@@ -105,38 +105,39 @@ impl RecordedCommand {
 }
 
 impl CommandRecorder {
-    /// One that is attached to no client yet.
+    /// Creates a recorder that is attached to no client.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes clients that are built from these options record here.
+    /// Attaches the recorder to the clients that are built from these options.
     pub fn attach(&self, options: &mut ClientOptions) {
         let recorder = self.clone();
         options.command_event_handler = Some(EventHandler::callback(move |event| recorder.record(event)));
     }
 
-    /// How many commands were sent since the last [`clear`](Self::clear).
+    /// Returns the number of commands since the last [`clear`](Self::clear).
     pub fn round_trips(&self) -> usize {
         self.lock().len()
     }
 
-    /// The commands since the last [`clear`](Self::clear), in order.
+    /// Returns the commands since the last [`clear`](Self::clear), in order.
     pub fn commands(&self) -> Vec<RecordedCommand> {
         self.lock().clone()
     }
 
-    /// Their names.
+    /// Returns the names of the commands.
     pub fn names(&self) -> Vec<String> {
         self.lock().iter().map(|command| command.name.clone()).collect()
     }
 
-    /// Waits until so many commands were sent since the last [`clear`](Self::clear): to act while one is under way.
+    /// Waits until this number of commands was sent since the last [`clear`](Self::clear), to act while one is in
+    /// flight.
     pub async fn sent(&self, commands: usize) {
         loop {
             let started = self.started.notified();
             let mut started = pin!(started);
-            // Before the look, so that no command is missed in between.
+            // Before the read of the count, so that no command is missed in between.
             started.as_mut().enable();
             if self.round_trips() >= commands {
                 return;
@@ -145,12 +146,12 @@ impl CommandRecorder {
         }
     }
 
-    /// Forgets them.
+    /// Removes all recorded commands.
     pub fn clear(&self) {
         self.lock().clear();
     }
 
-    /// Replaces who is told of the commands.
+    /// Replaces the observer of the commands.
     pub(crate) fn watch(&self, watch: Option<Arc<dyn Watch>>) {
         *self.watch.lock() = watch;
     }

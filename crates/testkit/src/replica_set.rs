@@ -1,4 +1,4 @@
-//! A replica set of several nodes, for tests that take its primary away.
+//! A replica set of several nodes, for tests of failovers.
 
 use std::time::{Duration, Instant};
 
@@ -6,16 +6,16 @@ use mongodb::Client;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
-use crate::mongod::{ELECTION_TIMEOUT, PATIENCE, POLL, initiate};
+use crate::mongod::{ELECTION_TIMEOUT, POLL, START_TIMEOUT, initiate};
 use crate::{Mongod, MongodOptions, StartError};
 
-/// How long a node may take to say what it is. One that takes longer is as good as gone.
-const ANSWER: Duration = Duration::from_secs(2);
-/// For how long a node that stepped down is not elected again, and how long it waits for another to have all, in
-/// seconds.
+/// The time that a node has to answer `hello`. A slower node counts as unreachable.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+/// The seconds for which a node that stepped down is not elected again, and for which it waits for a secondary to catch
+/// up.
 const STEPPED_DOWN: (i32, i32) = (10, 5);
 
-/// How to start a [`ReplicaSet`].
+/// Options for starting a [`ReplicaSet`].
 #[derive(Clone, Debug)]
 pub struct ReplicaSetOptions {
     nodes: usize,
@@ -24,7 +24,7 @@ pub struct ReplicaSetOptions {
 }
 
 impl ReplicaSetOptions {
-    /// So many nodes.
+    /// Creates the options of a replica set of this number of nodes.
     pub fn new(nodes: usize) -> Self {
         Self {
             nodes,
@@ -33,15 +33,16 @@ impl ReplicaSetOptions {
         }
     }
 
-    /// After how long without a sign of the primary another one is elected; two seconds by default. One second is a good
-    /// choice for a test that takes it away many times. On a busy machine a primary may then lose its place by itself.
+    /// Sets the time without a heartbeat of the primary after which another node is elected. Two seconds by default.
+    /// One second suits a test with many failovers. On a busy machine a primary can then lose an election without a
+    /// failure.
     #[must_use]
     pub fn election_timeout(mut self, time: Duration) -> Self {
         self.election_timeout = time;
         self
     }
 
-    /// A further argument on the command line of each node, such as `--setParameter=ttlMonitorSleepSecs=1`.
+    /// Adds an argument to the command line of each node, such as `--setParameter=ttlMonitorSleepSecs=1`.
     #[must_use]
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.mongod = self.mongod.argument(argument);
@@ -49,8 +50,8 @@ impl ReplicaSetOptions {
     }
 }
 
-/// A replica set of several mongod processes, whose primary can be killed, frozen and made to step down, and comes back.
-/// All nodes end with this value or the process.
+/// A replica set of several mongod processes. A test can kill, freeze and step down its primary, and restart or thaw
+/// it. All nodes end with this value or the process.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -61,10 +62,10 @@ impl ReplicaSetOptions {
 /// let fast = ReplicaSetOptions::new(3).election_timeout(Duration::from_secs(1));
 /// let mut set = ReplicaSet::start_with(fast).await?;
 /// let client = mongodb::Client::with_uri_str(set.uri()).await?;
-/// // .. writers are started, and then:
+/// // start writers, and then:
 /// for _ in 0..10 {
 ///     let killed = set.kill_primary().await?; // another one is primary now
-///     set.restart(killed).await?; // and all three are there again
+///     set.restart(killed).await?; // now all three nodes are members
 ///     let frozen = set.freeze_primary().await?;
 ///     set.thaw(frozen).await?;
 ///     set.step_down().await?;
@@ -80,23 +81,23 @@ pub struct ReplicaSet {
 #[derive(Debug)]
 struct Node {
     mongod: Mongod,
-    /// `None` while it is killed or frozen. It asks this node alone.
+    /// `None` while it is killed or frozen. It connects to this node alone.
     client: Option<Client>,
 }
 
 impl ReplicaSet {
-    /// Starts so many nodes, and waits until one is primary.
+    /// Starts this number of nodes, and waits until one is primary.
     ///
     /// # Errors
-    /// When there is no mongod program, or a node does not start.
+    /// If there is no mongod program, or a node does not start.
     pub async fn start(nodes: usize) -> Result<Self, StartError> {
         Self::start_with(ReplicaSetOptions::new(nodes)).await
     }
 
-    /// Starts one by options, and waits until a node is primary and all others follow it.
+    /// Starts a replica set with these options, and waits until a node is primary and all others follow it.
     ///
     /// # Errors
-    /// When there is no mongod program, or a node does not start.
+    /// If there is no mongod program, or a node does not start.
     pub async fn start_with(options: ReplicaSetOptions) -> Result<Self, StartError> {
         let mut started = Vec::new();
         for _ in 0..options.nodes {
@@ -118,26 +119,26 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// The connection string, with all nodes.
+    /// Returns the connection string, with all nodes.
     pub fn uri(&self) -> String {
         let hosts = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.mongod.port));
         format!("mongodb://{}/?replicaSet=rs0", hosts.collect::<Vec<_>>().join(","))
     }
 
-    /// Which node is primary, from 0. Waits until one is.
+    /// Returns the index of the primary, from 0. Waits until there is one.
     ///
     /// # Errors
-    /// When none is after two minutes, as when too few nodes are left.
+    /// If there is none after two minutes, for example because too few nodes are left.
     pub async fn primary(&self) -> Result<usize, StartError> {
         self.primary_but(None).await
     }
 
-    /// Kills the primary with SIGKILL, as a crash would, and waits until another node is primary. Returns which one was
-    /// killed, for [`restart`](Self::restart). A node of MongoDB 4.4 may not survive it in its first minute, as
-    /// [`Mongod::kill`] says.
+    /// Kills the primary with SIGKILL, like a crash, and waits until another node is primary. Returns the index of the
+    /// killed node, for [`restart`](Self::restart). A node of MongoDB 4.4 may not survive this in its first minute: see
+    /// [`Mongod::kill`].
     ///
     /// # Errors
-    /// When none is after two minutes, as when too few nodes are left.
+    /// If there is no new primary after two minutes, for example because too few nodes are left.
     pub async fn kill_primary(&mut self) -> Result<usize, StartError> {
         let primary = self.primary().await?;
         let node = &mut self.nodes[primary];
@@ -147,18 +148,18 @@ impl ReplicaSet {
         Ok(primary)
     }
 
-    /// Starts a node again that was killed, with its data, and waits until it is a member as before: secondary, or
-    /// primary. What it had alone is rolled back by then.
+    /// Restarts a killed node with its data, and waits until it is a member again, as a secondary or primary. The
+    /// server has then rolled back the writes that only this node had.
     ///
     /// # Errors
-    /// When it does not start, with the end of its log.
+    /// If it does not start; with the end of its log.
     pub async fn restart(&mut self, node: usize) -> Result<(), StartError> {
         let started = Instant::now();
         let node = &mut self.nodes[node];
         while !node.mongod.start_again().await? {
-            // Another process has its port for the moment.
+            // Another process has its port at the moment.
             node.mongod.kill().await?;
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > START_TIMEOUT {
                 return Err(node.mongod.failure("another process has taken its port"));
             }
             tokio::time::sleep(POLL).await;
@@ -167,11 +168,11 @@ impl ReplicaSet {
         node.wait_until_member().await
     }
 
-    /// Freezes the primary with SIGSTOP, as a machine that stands still, and waits until another node is primary. Its
-    /// connections stay open, and nothing is answered. Returns which one is frozen, for [`thaw`](Self::thaw).
+    /// Freezes the primary with SIGSTOP, and waits until another node is primary. The connections of the frozen node
+    /// stay open, and it does not reply. Returns its index, for [`thaw`](Self::thaw).
     ///
     /// # Errors
-    /// When no other one is primary after two minutes.
+    /// If no other node is primary after two minutes.
     pub async fn freeze_primary(&mut self) -> Result<usize, StartError> {
         let primary = self.primary().await?;
         let node = &mut self.nodes[primary];
@@ -181,36 +182,36 @@ impl ReplicaSet {
         Ok(primary)
     }
 
-    /// Lets a frozen node go on, and waits until it is a member as before: secondary, or primary. At first it may take
-    /// itself for the primary still.
+    /// Resumes a frozen node, and waits until it is a member again, as a secondary or primary. At first it can still
+    /// act as the primary.
     ///
     /// # Errors
-    /// When it is no member after two minutes.
+    /// If it is not a member after two minutes.
     pub async fn thaw(&mut self, node: usize) -> Result<(), StartError> {
         self.nodes[node].mongod.signal("CONT")?;
         self.nodes[node].connect().await?;
         let started = Instant::now();
         loop {
             self.nodes[node].wait_until_member().await?;
-            // It may be the primary of before. The set knows of one alone as soon as it has heard from the others.
+            // It can still act as the former primary. Once it has heard from the others, the set has one primary.
             let primaries = self.primaries().await;
             if primaries.len() == 1 {
                 return Ok(());
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > START_TIMEOUT {
                 return Err(self.nodes[node]
                     .mongod
-                    .failure("it did not make room for the new primary"));
+                    .failure("it did not step down for the new primary"));
             }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Makes the primary step down, as an operator does before maintenance, and waits until another node is primary. It
-    /// stays a member. Returns which one it was.
+    /// Makes the primary step down, as an operator does before maintenance, and waits until another node is primary.
+    /// The node stays a member. Returns its index.
     ///
     /// # Errors
-    /// When it does not step down, or no other one is primary after two minutes.
+    /// If it does not step down, or no other node is primary after two minutes.
     pub async fn step_down(&mut self) -> Result<usize, StartError> {
         let primary = self.primary().await?;
         let node = &self.nodes[primary];
@@ -218,7 +219,7 @@ impl ReplicaSet {
         let command = doc! { "replSetStepDown": seconds, "secondaryCatchUpPeriodSecs": catch_up, "force": true };
         if let Some(client) = &node.client
             && let Err(error) = client.database("admin").run_command(command).await
-            // It may have lost its place by itself just before.
+            // Another node can have been elected just before.
             && self.primary().await? == primary
         {
             return Err(node.mongod.failure(&error.to_string()));
@@ -227,21 +228,22 @@ impl ReplicaSet {
         Ok(primary)
     }
 
-    /// The primary, which is not that node. Where two take themselves for it, the one that was elected last is.
+    /// Returns the primary, if it is not the node `but`. If two nodes act as primary, the one that was elected last is
+    /// returned.
     async fn primary_but(&self, but: Option<usize>) -> Result<usize, StartError> {
         let started = Instant::now();
         loop {
             match self.primaries().await.last() {
                 Some(&(_, index)) if Some(index) != but => return Ok(index),
-                _ if started.elapsed() > PATIENCE => {
-                    return Err(StartError::one(format!("no node was primary within {PATIENCE:?}")));
+                _ if started.elapsed() > START_TIMEOUT => {
+                    return Err(StartError::one(format!("no node was primary within {START_TIMEOUT:?}")));
                 }
                 _ => tokio::time::sleep(POLL).await,
             }
         }
     }
 
-    /// The nodes that take themselves for the primary, the one that was elected last at the end.
+    /// Returns the nodes that act as primary, in the order of their elections.
     async fn primaries(&self) -> Vec<(ObjectId, usize)> {
         let mut primaries = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
@@ -259,14 +261,14 @@ impl Node {
         Ok(())
     }
 
-    /// What it says of itself, if it answers.
+    /// Returns the reply to `hello`, if the node replies in time.
     async fn hello(&self) -> Option<Document> {
         let admin = self.client.as_ref()?.database("admin");
-        let hello = tokio::time::timeout(ANSWER, async { admin.run_command(doc! { "hello": 1 }).await });
+        let hello = tokio::time::timeout(HELLO_TIMEOUT, async { admin.run_command(doc! { "hello": 1 }).await });
         hello.await.ok()?.ok()
     }
 
-    /// By which election it is primary, if it is. Later ones are greater.
+    /// Returns the id of the election that made it primary, if it is. Later elections have greater ids.
     async fn election(&self) -> Option<ObjectId> {
         let hello = self.hello().await?;
         let is_primary = hello.get_bool("isWritablePrimary").unwrap_or(false);
@@ -281,10 +283,10 @@ impl Node {
             if is("secondary") || is("isWritablePrimary") {
                 return Ok(());
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > START_TIMEOUT {
                 return Err(self
                     .mongod
-                    .failure(&format!("it was no member of the set within {PATIENCE:?}")));
+                    .failure(&format!("it was not a member of the set within {START_TIMEOUT:?}")));
             }
             tokio::time::sleep(POLL).await;
         }

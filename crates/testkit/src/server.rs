@@ -1,4 +1,4 @@
-//! The server of this process.
+//! The server that the tests of a process share.
 
 use std::env;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::{Mongod, MongodOptions, StartError};
 
 static SERVER: OnceCell<Result<Server, StartError>> = OnceCell::const_new();
 
-/// The server that a process uses for its tests or its example.
+/// The server that the tests or examples of a process share.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit as testkit;
@@ -30,11 +30,11 @@ pub struct Server {
     version: String,
     replica_set: bool,
     test_commands: bool,
-    /// Ends with the process, as a static is never dropped.
+    /// Ends with the process, because a static is never dropped.
     started: Option<Mongod>,
 }
 
-/// The server of this process: found or started at the first call, then always the same one.
+/// Returns the server of this process. The first call finds or starts it.
 ///
 /// ```no_run
 /// # use mongo_patterns_testkit as testkit;
@@ -45,65 +45,65 @@ pub struct Server {
 /// ```
 ///
 /// # Errors
-/// When there is none: what was tried, and what to do. It does not try again in this process.
+/// If none is available: what was tried, and what to do. Further calls in this process return the same error.
 pub async fn server() -> Result<&'static Server, StartError> {
     let server = SERVER.get_or_init(Server::acquire).await;
     server.as_ref().map_err(Clone::clone)
 }
 
 impl Server {
-    /// The connection string.
+    /// Returns the connection string.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// Its version, such as `6.0.5`.
+    /// Returns the version, such as `6.0.5`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether it was started by this process, and so ends with it.
+    /// Returns whether this process started it, so that it ends with the process.
     pub fn is_own(&self) -> bool {
         self.started.is_some()
     }
 
-    /// The process, if this one started it.
+    /// Returns the mongod process, if this process started it.
     pub fn process(&self) -> Option<&Mongod> {
         self.started.as_ref()
     }
 
-    /// Whether it is a member of a replica set, and so has transactions.
+    /// Returns whether it is a member of a replica set, so that it has transactions.
     pub fn is_replica_set(&self) -> bool {
         self.replica_set
     }
 
-    /// Whether it was started with `enableTestCommands=1`, and so has fail points.
+    /// Returns whether it runs with `enableTestCommands=1`, so that it has fail points.
     pub fn has_test_commands(&self) -> bool {
         self.test_commands
     }
 
-    /// Options for a client of your own.
+    /// Returns options for a new client.
     ///
     /// # Errors
-    /// Those of the driver, such as for a `MONGODB_URI` that is none.
+    /// Those of the driver, such as for an invalid `MONGODB_URI`.
     pub async fn client_options(&self) -> mongodb::error::Result<ClientOptions> {
         ClientOptions::parse(&self.uri).await
     }
 
     async fn acquire() -> Result<Self, StartError> {
         if let Some(uri) = env::var("MONGODB_URI").ok().filter(|uri| !uri.is_empty()) {
-            return Self::look_at(uri, None).await.map_err(|error| {
-                // The text of the error names the hosts, and never the user or the password.
+            return Self::inspect(uri, None).await.map_err(|error| {
+                // The text of the error names the hosts, but not the user or the password.
                 StartError::one(format!("the server at MONGODB_URI: {}", error.kind))
             });
         }
         let mongod = Mongod::start(MongodOptions::new()).await?;
-        Self::look_at(mongod.uri().to_owned(), Some(mongod))
+        Self::inspect(mongod.uri().to_owned(), Some(mongod))
             .await
             .map_err(|error| StartError::one(error.to_string()))
     }
 
-    async fn look_at(uri: String, started: Option<Mongod>) -> mongodb::error::Result<Self> {
+    async fn inspect(uri: String, started: Option<Mongod>) -> mongodb::error::Result<Self> {
         let mut options = ClientOptions::parse(&uri).await?;
         options.server_selection_timeout = Some(Duration::from_secs(15));
         let admin = Client::with_options(options)?.database("admin");

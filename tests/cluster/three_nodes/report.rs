@@ -47,7 +47,7 @@ impl Report {
         writeln!(
             text,
             "# Three nodes\n\n\
-            The last run of `MONGO_PATTERNS_LONG=1 cargo test -p integration-tests -- three_nodes`, which writes this page.\n\
+            The last run of `cargo xtask long primary`, which writes this page.\n\
             All patterns write to a replica set of three processes, with write concern `majority`, while its primary is\n\
             killed hard (SIGKILL), frozen (SIGSTOP), or told to step down, again and again.\n"
         )?;

@@ -28,6 +28,17 @@ pub(super) enum Work {
     Drops,
 }
 
+/// How many of the cases are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// One of each operation, for `cargo test`.
+    Sample,
+    /// Some at each command, for `cargo xtask ci`.
+    Commands,
+    /// All, for `cargo xtask long`.
+    All,
+}
+
 #[derive(Default)]
 pub(super) struct Table {
     suites: Vec<Suite>,
@@ -38,8 +49,8 @@ impl Table {
         self.suites.push(suite::<M>);
     }
 
-    pub(super) fn run(self, work: Work) {
-        let form = Arc::new(Form::of_environment(work));
+    pub(super) fn run(self, work: Work, extent: Extent) {
+        let form = Arc::new(Form::of_environment(work, extent));
         let report = Arc::new(Mutex::new(Report::default()));
         let suites = Arc::new(self.suites);
         let started = Instant::now();
@@ -67,49 +78,60 @@ impl Table {
         }
         assert!(report.failed().is_empty(), "these failed: {:#?}", report.failed());
         let all = report.cases() + report.drops();
-        assert!(form.only.is_some() || all > 300, "{all} cases");
+        let least = if extent == Extent::Sample { 100 } else { 300 };
+        assert!(form.only.is_some() || all > least, "{all} cases");
     }
 }
 
 /// Which of the cases are run.
 struct Form {
     work: Work,
-    is_long: bool,
+    extent: Extent,
     seed: usize,
     only: Option<String>,
 }
 
 impl Form {
-    fn of_environment(work: Work) -> Self {
+    fn of_environment(work: Work, extent: Extent) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
             work,
-            is_long: variable("MONGO_PATTERNS_LONG").is_some(),
+            extent: match variable("MONGO_PATTERNS_LONG") {
+                Some(_) if extent == Extent::Commands => Extent::All,
+                _ => extent,
+            },
             seed: variable("MONGO_PATTERNS_SEED").map_or(0, |seed| seed.parse().unwrap()),
             only: variable("MONGO_PATTERNS_ONLY"),
         }
     }
 
-    /// The moments at which an operation of so many commands is dropped.
-    fn moments(&self, commands: usize) -> Vec<Moment> {
-        let random = if self.is_long { 60 } else { 2 };
+    /// The moments at which an operation of so many commands is dropped, when there were so many commands before.
+    fn moments(&self, commands: usize, before: usize) -> Vec<Moment> {
+        let turn = self.seed + before;
+        let (random, step) = match self.extent {
+            Extent::Sample if turn.is_multiple_of(2) => return vec![Moment::Sent(turn % commands)],
+            Extent::Sample => return vec![Moment::Blocked(turn % commands)],
+            Extent::Commands => (2, 3),
+            Extent::All => (60, 1),
+        };
         let longest = u64::try_from(commands).unwrap() * 1500;
         let random = (0..random).map(|_| Moment::Elapsed(Duration::from_micros(fastrand::u64(0..longest))));
         let sent = (0..commands).map(Moment::Sent);
-        let blocked = (0..commands)
-            .step_by(if self.is_long { 1 } else { 3 })
-            .map(Moment::Blocked);
+        let blocked = (0..commands).step_by(step).map(Moment::Blocked);
         sent.chain(blocked).chain(random).collect()
     }
 
-    /// The faults at one command of an operation with so many, when there were so many commands before. In the short
-    /// form one, and of those by which the driver loses half a second one for an operation.
+    /// The faults at one command of an operation with so many, when there were so many commands before. Less than all is
+    /// one, and of those by which the driver loses half a second one for an operation.
     fn faults(&self, command: usize, commands: usize, before: usize) -> Vec<Fault> {
-        if self.is_long {
-            return FAULTS.to_vec();
+        let turn = self.seed + before;
+        match self.extent {
+            Extent::All => return FAULTS.to_vec(),
+            Extent::Sample if turn % commands == command => return vec![FAULTS[turn % FAULTS.len()]],
+            Extent::Sample => return Vec::new(),
+            Extent::Commands => {}
         }
         let (slow, quick): (Vec<Fault>, Vec<Fault>) = FAULTS.into_iter().partition(|fault| fault.is_slow());
-        let turn = self.seed + before;
         let mut faults = vec![quick[(turn + command) % quick.len()]];
         if turn % commands == command {
             faults.push(slow[turn % slow.len()]);
@@ -138,7 +160,7 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
             let started = Instant::now();
             match form.work {
                 Work::Faults => turn = every_fault(db, operation, form, turn, report).await,
-                Work::Drops => every_drop(db, operation, form, report).await,
+                Work::Drops => turn = every_drop(db, operation, form, turn, report).await,
             }
             println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
         }
@@ -173,12 +195,19 @@ async fn every_fault<M: Model>(
     turn + commands
 }
 
-async fn every_drop<M: Model>(db: &TestDatabase, operation: &Operation<M>, form: &Form, report: &Mutex<Report>) {
+async fn every_drop<M: Model>(
+    db: &TestDatabase,
+    operation: &Operation<M>,
+    form: &Form,
+    turn: usize,
+    report: &Mutex<Report>,
+) -> usize {
     let case = Case { db, operation };
     let Some(undisturbed) = case.undisturbed().await else {
-        return;
+        return turn;
     };
-    for moment in form.moments(undisturbed.commands.len()) {
+    let commands = undisturbed.commands.len();
+    for moment in form.moments(commands, turn) {
         let dropped = AssertUnwindSafe(case.drop_at(&undisturbed, moment))
             .catch_unwind()
             .await;
@@ -188,4 +217,5 @@ async fn every_drop<M: Model>(db: &TestDatabase, operation: &Operation<M>, form:
             Err(_) => report.fail(format!("{}, dropped at {moment:?}", operation.name())),
         }
     }
+    turn + commands
 }

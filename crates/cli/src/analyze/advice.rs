@@ -1,48 +1,48 @@
-//! Which pattern the data asks for, and why. What the application shows decides the rest, and the advice says so.
+//! A recommendation from the data, with its reasons and its limits.
 
 use serde_json::{Value, json};
 
 use super::designs::{PAGE, longest};
-use super::{Spread, ratio};
+use super::{Distribution, ratio};
 use crate::output::grouped;
 
-/// What a document of a list should not pass, so that it stays a matter of one read.
+/// The largest size of a list's document at which one read stays cheap.
 const SMALL: f64 = 16.0 * 1024.0;
 
 pub(crate) struct Recommendation {
     pub(crate) pattern: &'static str,
-    /// The settings, by the names that they have in a profile.
+    /// The settings, by their names in a profile.
     pub(crate) settings: Vec<(&'static str, Value)>,
     pub(crate) why: Vec<String>,
 }
 
-/// `None` when there is nothing to tell it by.
-pub(crate) fn recommend(spread: &Spread) -> Option<Recommendation> {
-    let analysis = &spread.analysis;
+/// Returns `None` if there are no items.
+pub(crate) fn recommend(distribution: &Distribution) -> Option<Recommendation> {
+    let analysis = &distribution.analysis;
     let (typical, most) = (analysis.percentile(50.0)?, analysis.percentile(99.0)?);
-    let longest = longest(spread);
+    let longest = longest(distribution);
     if longest == 0 {
         return None;
     }
-    let bytes = |items: u64| spread.item_bytes * ratio(items, 1);
-    let spread_text = format!(
+    let bytes = |items: u64| distribution.item_bytes * ratio(items, 1);
+    let lengths = format!(
         "half of the lists have up to {} items, 99 percent up to {}, and the longest has {}",
         grouped(typical),
         grouped(most),
         grouped(longest)
     );
     if longest <= 100 && bytes(longest) <= SMALL {
-        let bound = step_above(2 * longest);
+        let limit = step_above(2 * longest);
         return Some(Recommendation {
             pattern: "embedded",
-            settings: vec![("max_children", json!(bound))],
+            settings: vec![("max_children", json!(limit))],
             why: vec![
-                spread_text,
+                lengths,
                 format!(
-                    "even the longest is about {} in one document, so one read shows all",
+                    "even the longest is about {} in one document, so one read returns all",
                     size(bytes(longest))
                 ),
-                format!("the bound of {bound} leaves room, and ends a list that grows without end"),
+                format!("the limit of {limit} leaves room, and stops unbounded growth"),
             ],
         });
     }
@@ -56,9 +56,9 @@ pub(crate) fn recommend(spread: &Spread) -> Option<Recommendation> {
             pattern: "outlier",
             settings: vec![("threshold", json!(at.threshold))],
             why: vec![
-                spread_text,
+                lengths,
                 format!(
-                    "at {} only {} of {} lists ({}) are outliers, and they have {} of all items",
+                    "with a threshold of {}, {} of {} lists ({}) are outliers and have {} of all items",
                     at.threshold,
                     grouped(at.documents),
                     grouped(analysis.documents),
@@ -77,8 +77,8 @@ pub(crate) fn recommend(spread: &Spread) -> Option<Recommendation> {
         pattern: "bucket",
         settings: vec![("page_size", json!(page))],
         why: vec![
-            spread_text,
-            "long lists are typical, so they are best read page by page".to_owned(),
+            lengths,
+            "long lists are typical, so read them page by page".to_owned(),
             format!(
                 "a page of {page} is about {}, and most lists fill at least one",
                 size(bytes(page))
@@ -87,25 +87,25 @@ pub(crate) fn recommend(spread: &Spread) -> Option<Recommendation> {
     })
 }
 
-/// Which size a subset should have, or that none is needed. `None` when there is nothing to tell it by.
-pub(crate) fn subset(spread: &Spread) -> Option<Recommendation> {
-    let general = recommend(spread)?;
+/// Recommends a subset size, or another pattern. Returns `None` if there are no items.
+pub(crate) fn subset(distribution: &Distribution) -> Option<Recommendation> {
+    let general = recommend(distribution)?;
     if general.pattern == "embedded" {
         return Some(general);
     }
-    let bytes = |items: u64| spread.item_bytes * ratio(items, 1);
+    let bytes = |items: u64| distribution.item_bytes * ratio(items, 1);
     let fits = |size: &u64| bytes(*size) <= SMALL;
     let chosen = [PAGE, 5, 3, 1].into_iter().find(fits).unwrap_or(1);
-    let lists = spread.analysis.lengths.iter();
+    let lists = distribution.analysis.lengths.iter();
     let longer: u64 = lists
         .filter(|lists| lists.length > chosen)
         .map(|lists| lists.documents)
         .sum();
-    let share = percent(ratio(longer, spread.analysis.documents));
+    let share = percent(ratio(longer, distribution.analysis.documents));
     let first = match chosen {
-        PAGE => format!("a page of {PAGE} is in the parent, which needs no second read"),
+        PAGE => format!("the parent contains a page of {PAGE}, so no second read is needed"),
         _ => format!(
-            "more than {chosen} would pass {}, so a page of {PAGE} takes a second read",
+            "more than {chosen} would exceed {}, so a page of {PAGE} needs a second read",
             size(SMALL)
         ),
     };
@@ -118,16 +118,15 @@ pub(crate) fn subset(spread: &Spread) -> Option<Recommendation> {
                 "{chosen} children are about {}, and {share} of the parents have more",
                 size(bytes(chosen))
             ),
-            "a page that shows more children, or parents whose children are written all the time, ask for another size"
-                .to_owned(),
+            "choose another size if a page shows more children, or if children are written very often".to_owned(),
         ],
     })
 }
 
-/// What the data cannot tell.
-pub(crate) const CAVEAT: &str = "Where a page shows only the newest or the best few of a list, whatever its length, take the subset pattern instead. Where items are found and changed one by one, by their own fields, keep one document each.";
+/// Properties that the data does not show.
+pub(crate) const CAVEAT: &str = "If a page shows only the newest or the best few items of a list of any length, use the subset pattern instead. If items are found and changed individually, by their own fields, store one document each.";
 
-/// 1, 2, 5, 10, 20, 50 and so on: the first that is not below.
+/// Returns the first number of 1, 2, 5, 10, 20, 50 and so on that is not below `number`.
 fn step_above(number: u64) -> u64 {
     let mut power = 1;
     loop {
@@ -140,7 +139,7 @@ fn step_above(number: u64) -> u64 {
     }
 }
 
-/// Bytes for people.
+/// Formats a number of bytes.
 pub(crate) fn size(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let (mut bytes, mut unit) = (bytes, 0);
@@ -161,37 +160,37 @@ pub(super) fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyze::designs::tests::spread;
+    use crate::analyze::designs::tests::distribution;
 
     fn pattern(lengths: &[(u64, u64)]) -> (&'static str, Value) {
-        let recommended = recommend(&spread(lengths)).unwrap();
+        let recommended = recommend(&distribution(lengths)).unwrap();
         (recommended.pattern, recommended.settings[0].1.clone())
     }
 
     #[test]
-    fn the_spread_decides() {
+    fn the_distribution_determines_the_pattern() {
         assert_eq!(pattern(&[(1, 50), (3, 40), (7, 10)]), ("embedded", json!(20)));
         assert_eq!(pattern(&[(3, 980), (40, 15), (5000, 5)]), ("outlier", json!(50)));
         assert_eq!(pattern(&[(5, 99), (900, 1)]), ("outlier", json!(5)));
         assert_eq!(pattern(&[(300, 50), (400, 50)]), ("bucket", json!(100)));
-        assert!(recommend(&spread(&[])).is_none());
+        assert!(recommend(&distribution(&[])).is_none());
     }
 
     #[test]
-    fn a_subset_has_a_page_unless_children_are_large() {
-        let size = |spread: &Spread| {
-            let recommended = subset(spread).unwrap();
+    fn a_subset_contains_a_page_unless_children_are_large() {
+        let size = |distribution: &Distribution| {
+            let recommended = subset(distribution).unwrap();
             (recommended.pattern, recommended.settings[0].1.clone())
         };
-        let mut many = spread(&[(300, 50), (400, 50)]);
+        let mut many = distribution(&[(300, 50), (400, 50)]);
         assert_eq!(size(&many), ("subset", json!(10)));
         many.item_bytes = 5000.0;
         assert_eq!(size(&many), ("subset", json!(3)));
-        assert_eq!(size(&spread(&[(1, 50), (7, 10)])), ("embedded", json!(20)));
+        assert_eq!(size(&distribution(&[(1, 50), (7, 10)])), ("embedded", json!(20)));
     }
 
     #[test]
-    fn sizes_are_short() {
+    fn sizes_are_formatted_with_a_unit() {
         let sizes = [0.0, 999.0, 1000.0, 12_345.0, 1_234_567.0].map(size);
         assert_eq!(sizes, ["0 B", "999 B", "1.0 KB", "12 KB", "1.2 MB"]);
         assert_eq!(
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_round() {
+    fn limits_are_rounded_up() {
         assert_eq!([0, 1, 3, 14, 50, 51].map(step_above), [1, 1, 5, 20, 50, 100]);
     }
 }

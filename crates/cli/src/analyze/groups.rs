@@ -1,4 +1,4 @@
-//! The documents of a collection in groups of an equal field: the aggregations.
+//! Aggregations over the documents of a collection, grouped by a field.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
@@ -8,17 +8,17 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Collation;
 
-use super::{Spread, number, ratio, stored};
+use super::{Distribution, number, ratio, stored};
 use crate::failure::Failure;
 
-/// The bytes of a document without fields, and of the type and the end of each of two names of one letter.
+/// The size of a document without fields, plus the types and terminators of two names of one letter, in bytes.
 const EMPTY: f64 = 5.0;
 
-pub(super) async fn spread(
+pub(super) async fn distribution(
     collection: &Collection<Document>,
     field: &FieldName,
     sample: Option<u32>,
-) -> Result<Spread, Failure> {
+) -> Result<Distribution, Failure> {
     let stored = stored(collection).await?;
     let pipeline = match sample {
         None => all(field),
@@ -38,7 +38,7 @@ pub(super) async fn spread(
     let (mut own_bytes, mut seen) = (0, 0);
     while let Some(row) = rows.try_next().await.map_err(Failure::on(collection.namespace()))? {
         let (length, hits) = (number(&row, "_id"), number(&row, "n"));
-        // A group of a sample is met as often as it has documents.
+        // A sample contains a group as often as it contains its documents.
         let groups = match sample {
             None => hits,
             Some(documents) => scaled(hits, stored.documents, u64::from(documents) * length),
@@ -53,12 +53,12 @@ pub(super) async fn spread(
         seen += number(&row, "items");
         analysis.lengths.push(ListLength::new(length, groups));
     }
-    // What an item has in a flat collection alone: its `_id` and the field of its group.
+    // The bytes that an item has only in a flat collection: its `_id` and the group's field.
     let names = ratio(field.as_str().len() as u64 + 1, 1);
     let own = ratio(own_bytes, seen) - EMPTY + names;
     let item_bytes = (ratio(analysis.bytes, seen) - own.max(0.0)).max(0.0);
     analysis.element_bytes = analysis.bytes;
-    Ok(Spread {
+    Ok(Distribution {
         namespace: collection.namespace().to_string(),
         analysis,
         sample,
@@ -79,12 +79,12 @@ fn scaled(hits: u64, documents: u64, of: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
 }
 
-/// A row for each size of a group.
+/// Returns the stages that count groups by their size.
 fn all(field: &FieldName) -> Vec<Document> {
     let mut group = sums();
     group.insert("_id", format!("${field}"));
     vec![
-        has(field),
+        with_field(field),
         doc! { "$project": { field.as_str(): 1, "b": { "$bsonSize": "$$ROOT" }, "o": own(field) } },
         doc! { "$group": group },
         doc! { "$group": {
@@ -98,7 +98,7 @@ fn all(field: &FieldName) -> Vec<Document> {
     ]
 }
 
-/// The groups of some documents: how often a group of each size was met, and what it has.
+/// Returns the stages that sample documents and count their groups by size.
 fn sampled(collection: &str, field: &FieldName, documents: u32) -> Vec<Document> {
     let path = format!("${field}");
     let mut group = sums();
@@ -110,7 +110,7 @@ fn sampled(collection: &str, field: &FieldName, documents: u32) -> Vec<Document>
     ];
     vec![
         doc! { "$sample": { "size": i64::from(documents) } },
-        has(field),
+        with_field(field),
         doc! { "$group": { "_id": path, "n": { "$sum": 1 } } },
         doc! { "$lookup": { "from": collection, "let": { "k": "$_id" }, "pipeline": members, "as": "g" } },
         doc! { "$unwind": "$g" },
@@ -125,8 +125,8 @@ fn sampled(collection: &str, field: &FieldName, documents: u32) -> Vec<Document>
     ]
 }
 
-/// Documents without the field are no group.
-fn has(field: &FieldName) -> Document {
+/// Excludes documents without the field.
+fn with_field(field: &FieldName) -> Document {
     doc! { "$match": { field.as_str(): { "$ne": null } } }
 }
 
@@ -134,12 +134,12 @@ fn sums() -> Document {
     doc! { "items": { "$sum": 1 }, "bytes": { "$sum": "$b" }, "own": { "$sum": "$o" } }
 }
 
-/// The bytes of `_id` and the field, in a document of names of one letter.
+/// The bytes of `_id` and the field, in a document with names of one letter.
 fn own(field: &FieldName) -> Document {
     doc! { "$bsonSize": { "i": "$_id", "k": format!("${field}") } }
 }
 
-/// Without one, the server would read the collection for each group.
+/// Without an index, the server would read the whole collection for each group.
 async fn check_index(collection: &Collection<Document>, field: &FieldName) -> Result<(), Failure> {
     let indexes = list_indexes(collection).await?;
     let serves = |index: &Document| {
@@ -150,7 +150,7 @@ async fn check_index(collection: &Collection<Document>, field: &FieldName) -> Re
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "--sample needs an index of {} that starts with `{field}`, to count the groups of the sample: create it, or leave --sample out",
+        "--sample needs an index of {} that starts with `{field}`, to count the groups of the sample: create it, or omit --sample",
         collection.namespace()
     )))
 }
@@ -160,14 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_group_is_met_more_often_and_counts_as_one() {
-        // 1000 documents, 100 of them sampled: 50 hits in groups of 10 are 50 groups, in one of 500 one.
+    fn a_large_group_is_sampled_more_often_and_counts_once() {
+        // 1000 documents, 100 of them sampled: 50 hits are 50 groups of 10 documents, or one group of 500.
         assert_eq!(scaled(50, 1000, 100 * 10), 50);
         assert_eq!(scaled(50, 1000, 100 * 500), 1);
     }
 
     #[test]
-    fn groups_are_by_the_field_and_rows_by_size() {
+    fn documents_are_grouped_by_the_field_and_groups_by_size() {
         let field = FieldName::new("customerId").unwrap();
         let pipeline = all(&field);
         let group = pipeline[2].get_document("$group").unwrap();

@@ -1,4 +1,4 @@
-//! The analysis for people, in 80 columns, or for machines.
+//! Prints an analysis, as text in 80 columns or as JSON.
 
 use std::io;
 
@@ -10,28 +10,28 @@ use serde_json::json;
 use super::advice::{CAVEAT, Recommendation, size};
 use super::designs::{Design, PAGE, designs};
 use super::sizes::SubsetSize;
-use super::{Spread, sizes};
+use super::{Distribution, sizes};
 use crate::failure::Exit;
 use crate::output::{Output, Summary, WIDTH, grouped, wrapped};
 
-/// The longest bar of the histogram.
+/// The longest bar of the histogram, in characters.
 const BAR: u64 = 36;
 
 pub(super) fn print(
     output: Output,
     pattern: &'static str,
-    spread: &Spread,
+    distribution: &Distribution,
     subset_sizes: &[SubsetSize],
     recommended: Option<&Recommendation>,
 ) -> io::Result<()> {
     let is_subset = !subset_sizes.is_empty();
-    let analysis = &spread.analysis;
-    let of = spread
+    let analysis = &distribution.analysis;
+    let of = distribution
         .sample
-        .map(|sample| format!(", by a sample of {} documents", grouped(sample.into())));
-    output.text(&style(&spread.namespace).bold().to_string())?;
+        .map(|sample| format!(", from a sample of {} documents", grouped(sample.into())));
+    output.text(&style(&distribution.namespace).bold().to_string())?;
     let (items, lists) = if is_subset {
-        ("children of", "parents that have any")
+        ("children of", "parents with children")
     } else {
         ("items in", "lists")
     };
@@ -41,17 +41,17 @@ pub(super) fn print(
         grouped(analysis.documents),
         of.unwrap_or_default()
     ))?;
-    let stored = &spread.stored;
+    let stored = &distribution.stored;
     output.text(&format!(
         "now {} documents, {} of data, {} of indexes; an item is about {}",
         grouped(stored.documents),
         size(super::ratio(stored.bytes, 1)),
         size(super::ratio(stored.index_bytes, 1)),
-        size(spread.item_bytes)
+        size(distribution.item_bytes)
     ))?;
-    let (left_out, why) = spread.left_out;
+    let (left_out, why) = distribution.left_out;
     if left_out > 0 {
-        output.text(&format!("{} documents {why}: they count nowhere", grouped(left_out)))?;
+        output.text(&format!("{} documents {why}: they are excluded", grouped(left_out)))?;
     }
     output.heading(if is_subset {
         "Parents by their number of children"
@@ -67,22 +67,26 @@ pub(super) fn print(
         .iter()
         .map(|(percent, length)| format!("{percent}% {}", grouped(*length)))
         .collect();
-    output.text(&format!("\nup to so many items have: {}", percentiles.join(", ")))?;
+    output.text(&format!(
+        "\n{} by percentile: {}",
+        if is_subset { "children" } else { "items" },
+        percentiles.join(", ")
+    ))?;
     if is_subset {
         sizes::print(output, subset_sizes)?;
     }
-    table(output, &designs(spread))?;
+    table(output, &designs(distribution))?;
     advise(output, recommended)?;
     if output.json {
-        let summary = Summary::new("analyze", spread.namespace.as_str())
+        let summary = Summary::new("analyze", distribution.namespace.as_str())
             .row("pattern", pattern)
             .row("lists", analysis.documents)
             .row("items", analysis.elements)
             .row("left_out", left_out)
-            .row("item_bytes", spread.item_bytes.round())
-            .row("sample", json!(spread.sample))
+            .row("item_bytes", distribution.item_bytes.round())
+            .row("sample", json!(distribution.sample))
             .row("recommended", json!(recommended.map(|recommended| recommended.pattern)));
-        output.summary(&summary, Exit::Well)?;
+        output.summary(&summary, Exit::Success)?;
     }
     Ok(())
 }
@@ -96,7 +100,7 @@ fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<(
         } else {
             format!("{}-{}", grouped(range.from), grouped(range.to))
         };
-        // Whatever there is has a bar.
+        // Every range with lists has a bar.
         let bar = (range.documents * BAR).div_ceil(most);
         let bar = "#".repeat(usize::try_from(bar).unwrap_or(0));
         let share = super::ratio(range.documents * 100, lists);
@@ -117,7 +121,7 @@ fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<(
 }
 
 fn table(output: Output, designs: &[Design]) -> io::Result<()> {
-    output.heading("What each design would take, about")?;
+    output.heading("Estimated size of each design")?;
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -159,14 +163,14 @@ fn table(output: Output, designs: &[Design]) -> io::Result<()> {
 fn advise(output: Output, recommended: Option<&Recommendation>) -> io::Result<()> {
     output.heading("Advice")?;
     let Some(Recommendation { pattern, settings, why }) = recommended else {
-        return output.text("None: there are no items to tell it by.");
+        return output.text("No recommendation: there are no items.");
     };
     let options: Vec<String> = settings
         .iter()
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
     output.text(&format!(
-        "{} with {}, since",
+        "{} with {}, because",
         style(*pattern).green(),
         options.join(", ")
     ))?;

@@ -1,4 +1,4 @@
-//! What subsets of each size would give. Estimates: averages, of the server's sizes before compression.
+//! Estimates for subsets of each size: averages, from the server's sizes before compression.
 
 use std::io;
 
@@ -7,52 +7,52 @@ use serde_json::json;
 
 use super::advice::{percent, size};
 use super::designs::{DOCUMENT, ELEMENT, OWN, longest, whole};
-use super::{Spread, ratio};
+use super::{Distribution, ratio};
 use crate::output::{Output, WIDTH, grouped};
 
 const SIZES: [u64; 6] = [1, 3, 5, 10, 20, 50];
 
-/// How many children a page shows.
+/// The number of children on a page.
 const PAGES: [u64; 3] = [10, 20, 50];
 
-/// The parents as they are, without what is embedded.
+/// The current parents, without their embedded children.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parents {
     pub(crate) documents: u64,
-    /// Of one, on average.
+    /// The average size of a parent, in bytes.
     pub(crate) bytes: f64,
 }
 
-/// What a subset of one size would give.
+/// The estimates for one subset size.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SubsetSize {
     pub(crate) size: u64,
     pub(crate) documents: u64,
     pub(crate) bytes: u64,
     pub(crate) index_bytes: u64,
-    /// Of a parent, on average, and of one with a full subset.
+    /// The average parent, and one with a full subset.
     pub(crate) parent_bytes: u64,
     pub(crate) largest_parent: u64,
-    /// For each of [`PAGES`]: of how many parents such a page needs a second read.
+    /// For each of [`PAGES`], the number of parents for which such a page needs a second read.
     pub(crate) second_reads: [u64; PAGES.len()],
-    /// Of how many in all.
+    /// The number of parents in total.
     pub(crate) parents: u64,
 }
 
-pub(crate) fn sizes(spread: &Spread, parents: Option<&Parents>) -> Vec<SubsetSize> {
-    SIZES.map(|size| of_size(spread, parents, size)).to_vec()
+pub(crate) fn sizes(distribution: &Distribution, parents: Option<&Parents>) -> Vec<SubsetSize> {
+    SIZES.map(|size| of_size(distribution, parents, size)).to_vec()
 }
 
-fn of_size(spread: &Spread, parents: Option<&Parents>, size: u64) -> SubsetSize {
-    let analysis = &spread.analysis;
+fn of_size(distribution: &Distribution, parents: Option<&Parents>, size: u64) -> SubsetSize {
+    let analysis = &distribution.analysis;
     let lengths = || analysis.lengths.iter();
-    // Those without children are in their collection alone.
+    // Parents without children are counted in their collection only.
     let documents = parents.map_or(0, |parents| parents.documents).max(analysis.documents);
     let own = parents.map_or(DOCUMENT, |parents| parents.bytes + ELEMENT);
-    let child = spread.item_bytes + ELEMENT;
+    let child = distribution.item_bytes + ELEMENT;
     let copies: u64 = lengths().map(|lists| lists.documents * lists.length.min(size)).sum();
     let of_parents = own * ratio(documents, 1) + child * ratio(copies, 1);
-    let of_children = (spread.item_bytes + OWN) * ratio(analysis.elements, 1);
+    let of_children = (distribution.item_bytes + OWN) * ratio(analysis.elements, 1);
     let longer: u64 = lengths()
         .filter(|lists| lists.length > size)
         .map(|lists| lists.documents)
@@ -61,16 +61,16 @@ fn of_size(spread: &Spread, parents: Option<&Parents>, size: u64) -> SubsetSize 
         size,
         documents: documents + analysis.elements,
         bytes: whole(of_parents + of_children),
-        index_bytes: whole(spread.stored.entry_bytes * ratio(documents + 3 * analysis.elements, 1)),
+        index_bytes: whole(distribution.stored.entry_bytes * ratio(documents + 3 * analysis.elements, 1)),
         parent_bytes: whole(of_parents / ratio(documents.max(1), 1)),
-        largest_parent: whole(own + child * ratio(size.min(longest(spread)), 1)),
+        largest_parent: whole(own + child * ratio(size.min(longest(distribution)), 1)),
         second_reads: PAGES.map(|page| if page > size { longer } else { 0 }),
         parents: documents,
     }
 }
 
 pub(super) fn print(output: Output, sizes: &[SubsetSize]) -> io::Result<()> {
-    output.heading("What subsets of each size would give, about")?;
+    output.heading("Estimates for subsets of each size")?;
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -115,22 +115,22 @@ pub(super) fn print(output: Output, sizes: &[SubsetSize]) -> io::Result<()> {
         debug_assert!(line.trim_end().chars().count() <= WIDTH, "{line}");
         output.text(line.trim_end())?;
     }
-    output.text("The last columns: how many parents need a second read to show such a page.")
+    output.text("The last columns: the share of parents that need a second read for such a page.")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyze::designs::tests::spread;
+    use crate::analyze::designs::tests::distribution;
 
     #[test]
-    fn a_page_that_is_longer_than_the_subset_takes_a_second_read_where_there_are_more_children() {
+    fn a_page_longer_than_the_subset_needs_a_second_read_for_parents_with_more_children() {
         let parents = Parents {
             documents: 10,
             bytes: 200.0,
         };
-        let spread = spread(&[(2, 4), (10, 2), (30, 1)]);
-        let of = |size| of_size(&spread, Some(&parents), size);
+        let distribution = distribution(&[(2, 4), (10, 2), (30, 1)]);
+        let of = |size| of_size(&distribution, Some(&parents), size);
         assert_eq!(of(5).second_reads, [3, 3, 3]);
         assert_eq!(of(10).second_reads, [0, 1, 1]);
         assert_eq!(of(50).second_reads, [0, 0, 0]);

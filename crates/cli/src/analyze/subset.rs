@@ -1,4 +1,4 @@
-//! How children are spread over parents, and what subsets of each size would give.
+//! The distribution of children over parents, and estimates for subsets of each size.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
@@ -6,7 +6,7 @@ use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::sizes::Parents;
-use super::{Spread, advice, groups, of_lists, report, sizes, stored};
+use super::{Distribution, advice, groups, of_lists, report, sizes, stored};
 use crate::Context;
 use crate::args::Sample;
 use crate::failure::{Exit, Failure, Outcome};
@@ -15,40 +15,40 @@ use crate::settings::{SubsetSettings, need};
 
 const PATTERN: &str = "subset";
 
-/// How many documents are looked at to tell the bytes of one.
+/// The number of documents that are sampled for an average size.
 const SAMPLE: i64 = 1000;
 
 pub(crate) async fn run(context: &Context, settings: &SubsetSettings, sample: Sample) -> Outcome {
     let progress = Progress::new(context.output, "analyze", "documents", None);
-    let mut spread = spread(context, settings, sample).await?;
+    let mut distribution = distribution(context, settings, sample).await?;
     if let (Some(fields), Some(children)) = (&settings.embed, &settings.children_collection)
         && let Some(bytes) = embedded_bytes(context, children, fields).await?
     {
-        spread.item_bytes = bytes;
+        distribution.item_bytes = bytes;
     }
     let parents = match &settings.collection {
         Some(collection) if context.exists(collection).await? => Some(parents(context, collection, settings).await?),
         _ => None,
     };
     progress.end();
-    let sizes = sizes::sizes(&spread, parents.as_ref());
-    let recommended = advice::subset(&spread);
-    report::print(context.output, PATTERN, &spread, &sizes, recommended.as_ref())?;
-    Ok(Exit::Well)
+    let sizes = sizes::sizes(&distribution, parents.as_ref());
+    let recommended = advice::subset(&distribution);
+    report::print(context.output, PATTERN, &distribution, &sizes, recommended.as_ref())?;
+    Ok(Exit::Success)
 }
 
-/// Of the collection of the children; or of what is embedded, where there is none yet.
-async fn spread(context: &Context, settings: &SubsetSettings, sample: Sample) -> Result<Spread, Failure> {
+/// Analyzes the collection of the children, or the embedded children if that collection does not exist.
+async fn distribution(context: &Context, settings: &SubsetSettings, sample: Sample) -> Result<Distribution, Failure> {
     let children = settings.children_collection.as_ref();
-    let is_there = match children {
+    let exists = match children {
         Some(children) => context.exists(children).await?,
         None => false,
     };
-    if let (false, Some(collection), Some(array)) = (is_there, &settings.collection, &settings.subset) {
+    if let (false, Some(collection), Some(array)) = (exists, &settings.collection, &settings.subset) {
         context.must_exist(collection).await?;
         let parents = context.database.collection::<Document>(collection);
-        let no_extras = context.database.collection::<Document>(&format!("{collection}_extras"));
-        let lists = OutlierRepository::<Document, Bson>::builder(parents, no_extras)
+        let overflow = context.database.collection::<Document>(&format!("{collection}_extras"));
+        let lists = OutlierRepository::<Document, Bson>::builder(parents, overflow)
             .array_field(array)
             .parent_field("parent_id")
             .build()?;
@@ -57,10 +57,10 @@ async fn spread(context: &Context, settings: &SubsetSettings, sample: Sample) ->
     let children = need(children, PATTERN, "children_collection")?;
     let field = FieldName::of_element(need(settings.parent.as_ref(), PATTERN, "parent")?)?;
     context.must_exist(children).await?;
-    groups::spread(&context.database.collection(children), &field, sample.sample).await
+    groups::distribution(&context.database.collection(children), &field, sample.sample).await
 }
 
-/// The parents as they are, without what is embedded.
+/// Reads the number and size of the parents, without their embedded children.
 async fn parents(context: &Context, collection: &str, settings: &SubsetSettings) -> Result<Parents, Failure> {
     let parents = context.database.collection::<Document>(collection);
     let embedded = match &settings.subset {
@@ -75,10 +75,10 @@ async fn parents(context: &Context, collection: &str, settings: &SubsetSettings)
     })
 }
 
-/// The bytes of a document without fields.
+/// The size of a document without fields, in bytes.
 const EMPTY: i32 = 5;
 
-/// The bytes of a child in its parent, if not all of its fields stand there.
+/// Returns the average size of an embedded child, if only some of its fields are embedded.
 async fn embedded_bytes(context: &Context, children: &str, fields: &[String]) -> Result<Option<f64>, Failure> {
     let mut projected = Document::new();
     for field in fields {
@@ -88,7 +88,7 @@ async fn embedded_bytes(context: &Context, children: &str, fields: &[String]) ->
     mean(context, children, doc! { "$bsonSize": projected }).await
 }
 
-/// The mean of an expression over some documents.
+/// Returns the mean of an expression over a sample of documents.
 async fn mean(context: &Context, collection: &str, of: Document) -> Result<Option<f64>, Failure> {
     let collection = context.database.collection::<Document>(collection);
     let stages = [

@@ -1,4 +1,4 @@
-//! What is wrong with buckets, and mending it.
+//! Verifies and repairs buckets.
 
 use futures::TryStreamExt;
 use mongo_patterns_bucket::{Finding, Repaired};
@@ -51,8 +51,8 @@ impl<K: Key + FromText> Work<'_, K> {
         };
         let summary = Summary::new(command, self.namespace());
         let summary = summary
-            .row(if dry_run { "keys_to_mend" } else { "keys" }, keys)
-            .row("left", left);
+            .row(if dry_run { "keys_to_repair" } else { "keys" }, keys)
+            .row("unrepaired", left);
         self.context.output.summary(&summary, exit)?;
         Ok(exit)
     }
@@ -60,7 +60,7 @@ impl<K: Key + FromText> Work<'_, K> {
     async fn progress(&self, what: &'static str) -> Result<SharedProgress, Failure> {
         let buckets = self.buckets.collection().estimated_document_count().await?;
         let progress = SharedProgress::new(self.context.output, what, "buckets", Some(buckets));
-        progress.say("the server reads and sorts the buckets");
+        progress.show("the server reads and sorts the buckets");
         Ok(progress)
     }
 
@@ -83,7 +83,7 @@ impl<K: Key + FromText> Work<'_, K> {
         }
         let (written, removed) = (repaired.written.len(), repaired.removed.len());
         let text = match (&repaired.left, dry_run) {
-            (Some(left), _) => format!("left: {left}"),
+            (Some(left), _) => format!("not repaired: {left}"),
             (None, true) => format!("would write {written} buckets of the key, and remove {removed}"),
             (None, false) => format!("{written} buckets of the key were written, and {removed} removed"),
         };
@@ -100,7 +100,7 @@ impl<K: Key + FromText> Work<'_, K> {
                 ("key", json!(repaired.key)),
                 ("written", json!(repaired.written)),
                 ("removed", repaired.removed.iter().map(to_json).collect()),
-                ("left", json!(repaired.left.as_ref().map(variant))),
+                ("unrepaired", json!(repaired.left.as_ref().map(variant))),
             ],
         })
     }

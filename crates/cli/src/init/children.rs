@@ -1,28 +1,28 @@
-//! Settings for children: of documents that refer to a parent, and of documents in an array of their parent. Pure, but for
-//! the look for the parents.
+//! Suggests settings for children: documents that refer to a parent, or documents in an array of their parent. Only the
+//! search for the parents reads the server.
 
 use std::collections::BTreeSet;
 
 use mongo_patterns_core::moves;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::look::{Seen, is_called_id};
+use super::inspect::{Inspection, is_called_id};
 use crate::Context;
 use crate::failure::Failure;
 use crate::settings::{EmbeddedSettings, SubsetSettings};
 
-/// How many values of a reference are looked up.
+/// The number of values of a reference that are looked up.
 const LOOKED_UP: usize = 20;
 
-/// Whose children documents are.
+/// The parents of a collection's documents.
 pub(super) struct Parents {
     collection: String,
     /// The field that holds the `_id` of a parent.
     reference: String,
 }
 
-/// Looks for the collection that the documents of another one refer to: one that has the name of the field, and the
-/// `_id`s that are in it.
+/// Searches for the collection that the documents refer to: its name starts like the field's, and it has most of the
+/// sampled `_id`s.
 pub(super) async fn parents_of(
     context: &Context,
     collection: &str,
@@ -32,10 +32,10 @@ pub(super) async fn parents_of(
     for reference in references(documents) {
         let values = values(documents, &reference);
         let stem = stem(&reference);
-        let may_be = |name: &&String| {
+        let is_candidate = |name: &&String| {
             **name != collection && **name != moves::COLLECTION && name.to_lowercase().starts_with(&stem)
         };
-        for name in names.iter().filter(may_be) {
+        for name in names.iter().filter(is_candidate) {
             let of_values = doc! { "_id": { "$in": &values } };
             let parents = context.database.collection::<Document>(name);
             let found = parents.count_documents(of_values).await;
@@ -49,7 +49,7 @@ pub(super) async fn parents_of(
     Ok(None)
 }
 
-/// The fields of all documents that are called the id of something.
+/// Returns the fields that all documents have and that are named like an id.
 fn references(documents: &[Document]) -> Vec<String> {
     let Some((first, rest)) = documents.split_first() else {
         return Vec::new();
@@ -62,7 +62,7 @@ fn references(documents: &[Document]) -> Vec<String> {
         .collect()
 }
 
-/// `customer` of `customerId` and `customer_id`.
+/// Returns the name without the suffix of an id: `customer` for `customerId` and `customer_id`.
 fn stem(reference: &str) -> String {
     let name = reference.to_lowercase();
     name.trim_end_matches("id").trim_end_matches('_').to_owned()
@@ -75,8 +75,8 @@ fn values(documents: &[Document], field: &str) -> Vec<Bson> {
     different.take(LOOKED_UP).cloned().collect()
 }
 
-/// Of documents that refer to parents.
-pub(super) fn of_references(seen: &mut Seen, collection: &str, documents: &[Document], parents: Parents) {
+/// Suggests settings for documents that refer to parents.
+pub(super) fn of_references(seen: &mut Inspection, collection: &str, documents: &[Document], parents: Parents) {
     let Parents {
         collection: of_parents,
         reference,
@@ -84,10 +84,10 @@ pub(super) fn of_references(seen: &mut Seen, collection: &str, documents: &[Docu
     let array = plural(collection);
     let id = id_field(documents, &reference);
     seen.notes.push(format!(
-        "`{reference}` has `_id`s of {of_parents}: these are its children"
+        "`{reference}` refers to `_id`s of {of_parents}: these documents are its children"
     ));
     seen.notes
-        .push("`embedded migrate` and `subset migrate --from collection` go by it".to_owned());
+        .push("`embedded migrate` and `subset migrate --from collection` use it".to_owned());
     seen.profile.embedded = Some(EmbeddedSettings {
         collection: Some(of_parents.clone()),
         children: Some(array.clone()),
@@ -109,8 +109,8 @@ pub(super) fn of_references(seen: &mut Seen, collection: &str, documents: &[Docu
     seen.patterns.extend(["embedded", "subset"]);
 }
 
-/// Of an array of documents that have an id.
-pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents: &[Document]) {
+/// Suggests settings for an array of documents with an id.
+pub(super) fn of_array(seen: &mut Inspection, collection: &str, array: &str, documents: &[Document]) {
     let arrays = documents.iter().filter_map(|document| document.get_array(array).ok());
     let longest = arrays.clone().map(Vec::len).max().unwrap_or(0);
     let children: Option<Vec<Document>> = arrays.flatten().map(|child| child.as_document().cloned()).collect();
@@ -123,12 +123,13 @@ pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents
     }
     let version = format!("{array}_version");
     let is_subset = documents.iter().any(|document| document.contains_key(&version));
-    seen.notes.push(format!("`{array}` has documents with the id `{id}`"));
+    seen.notes
+        .push(format!("`{array}` contains documents with the id field `{id}`"));
     if is_subset {
         seen.notes.push(format!(
-            "`{version}` is the version of a subset: set the names of its children"
+            "`{version}` is the version of a subset: set the collection and fields of its children"
         ));
-        // What stands in a subset is neither all, nor the rest of a long list.
+        // A subset is neither a complete list nor the start of one with overflow documents.
         seen.profile.outlier = None;
         seen.patterns.clear();
     } else {
@@ -141,7 +142,7 @@ pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents
         });
         seen.patterns.push("embedded");
         seen.notes
-            .push("`subset migrate --from embedded` gives them a collection of their own".to_owned());
+            .push("`subset migrate --from embedded` migrates them to their own collection".to_owned());
     }
     seen.profile.subset = Some(SubsetSettings {
         collection: Some(collection.to_owned()),
@@ -160,12 +161,14 @@ pub(super) fn of_array(seen: &mut Seen, collection: &str, array: &str, documents
     seen.patterns.push("subset");
 }
 
-/// What tells children apart: a field that is called an id and has another value in each, or else `_id`.
+/// Returns the field that identifies children: one that is named like an id and has a different value in each, else
+/// `_id`.
 fn id_field(children: &[Document], reference: &str) -> String {
     let Some(first) = children.first() else {
         return "_id".to_owned();
     };
-    let may_be = |name: &&String| **name != reference && **name != "_id" && (is_called_id(name) || **name == "id");
+    let is_candidate =
+        |name: &&String| **name != reference && **name != "_id" && (is_called_id(name) || **name == "id");
     let is_different = |name: &&String| {
         let values: BTreeSet<String> = children
             .iter()
@@ -174,10 +177,10 @@ fn id_field(children: &[Document], reference: &str) -> String {
             .collect();
         values.len() == children.len()
     };
-    let candidates: Vec<&String> = first.keys().filter(may_be).collect();
+    let candidates: Vec<&String> = first.keys().filter(is_candidate).collect();
     let everywhere = |name: &&&String| children.iter().all(|child| child.contains_key(name.as_str()));
     let different = candidates.iter().find(|name| is_different(name));
-    // In arrays an id may be that of one in each parent.
+    // In arrays an id can be unique within each parent only.
     let in_arrays = || candidates.iter().find(everywhere).filter(|_| reference.is_empty());
     match different.or_else(in_arrays) {
         Some(name) if !first.contains_key("_id") || different.is_some() => (*name).clone(),
@@ -185,7 +188,7 @@ fn id_field(children: &[Document], reference: &str) -> String {
     }
 }
 
-/// The newest first, or the greatest id.
+/// Orders by the newest date, else by the greatest id.
 fn order(children: &[Document], id: &str) -> String {
     let dates = children.first().into_iter().flatten();
     let mut dates = dates.filter(|(_, value)| matches!(value, Bson::DateTime(_)));
@@ -206,17 +209,17 @@ mod tests {
     use mongodb::bson::DateTime;
 
     use super::*;
-    use crate::init::look::look;
+    use crate::init::inspect::inspect;
 
     fn review(n: i32) -> Document {
         doc! { "_id": n, "review_id": 100 + n, "product_id": n % 3, "date": DateTime::now() }
     }
 
     #[test]
-    fn what_refers_to_parents_can_be_embedded_or_shown_by_its_first() {
+    fn references_suggest_the_embedded_and_the_subset_pattern() {
         let reviews: Vec<Document> = (0..20).map(review).collect();
         assert_eq!(references(&reviews), ["review_id", "product_id"]);
-        let mut seen = look("review", &reviews);
+        let mut seen = inspect("review", &reviews);
         let parents = Parents {
             collection: "product".to_owned(),
             reference: "product_id".to_owned(),
@@ -237,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn children_in_arrays_have_an_id_of_their_own() {
+    fn children_in_arrays_are_identified_by_their_id_field() {
         let patron = |n: i32| doc! { "_id": n, "addresses": [{ "id": "home", "zip": n }, { "id": "work" }] };
         let patrons: Vec<Document> = (0..9).map(patron).collect();
-        let mut seen = look("patron", &patrons);
+        let mut seen = inspect("patron", &patrons);
         of_array(&mut seen, "patron", "addresses", &patrons);
         assert_eq!(seen.patterns, ["outlier", "embedded", "subset"]);
         assert_eq!(seen.profile.embedded.unwrap().child_id.as_deref(), Some("id"));
@@ -253,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn a_version_tells_a_subset() {
+    fn a_version_field_identifies_a_subset() {
         let product = doc! { "_id": 1, "reviews": [review(1), review(2)], "reviews_version": 7 };
-        let mut seen = look("product", std::slice::from_ref(&product));
+        let mut seen = inspect("product", std::slice::from_ref(&product));
         of_array(&mut seen, "product", "reviews", &[product]);
         assert_eq!(seen.patterns, ["subset"]);
         assert!(seen.profile.outlier.is_none() && seen.profile.embedded.is_none());

@@ -1,4 +1,4 @@
-//! Documents of a CSV file. The names of the columns are those of the fields.
+//! Reads documents from a CSV file. The column names are the field names.
 
 use std::io::Read;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document};
 use super::{Row, Rows, bad_line, time};
 use crate::failure::{Exit, Failure};
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     String,
@@ -34,7 +34,7 @@ impl FromStr for Type {
             "objectid" => Self::ObjectId,
             _ => {
                 return Err(format!(
-                    "`{text}` is none of string, int, double, bool, date and objectid"
+                    "`{text}` is not one of string, int, double, bool, date and objectid"
                 ));
             }
         })
@@ -54,7 +54,7 @@ pub(super) fn rows(input: impl Read + Send + 'static, types: &[(String, Type)]) 
         .find(|(column, _)| !header.iter().any(|name| name == column))
     {
         return Err(Failure::usage(format!(
-            "--types names the column `{column}`, and the file has none"
+            "--types names the column `{column}`, which the file does not have"
         )));
     }
     let columns: Vec<(String, Type)> = header
@@ -77,8 +77,8 @@ fn document(columns: &[(String, Type)], record: &StringRecord, line: u64) -> Res
     let filled = columns.iter().zip(record).filter(|(_, text)| !text.is_empty());
     filled
         .map(|((column, of), text)| {
-            let value =
-                value(*of, text).ok_or_else(|| bad_line(line, &format!("the column `{column}` is no {of:?}")))?;
+            let value = value(*of, text)
+                .ok_or_else(|| bad_line(line, &format!("the column `{column}` is not of type {of:?}")))?;
             Ok((column.clone(), value))
         })
         .collect()
@@ -101,14 +101,14 @@ fn value(of: Type, text: &str) -> Option<Bson> {
 /// The error's own text can quote a cell.
 fn unreadable(error: &csv::Error) -> Failure {
     let line = error.position().map(csv::Position::line);
-    let place = line.map_or_else(|| "the file".to_owned(), |line| format!("line {line}"));
+    let position = line.map_or_else(|| "the file".to_owned(), |line| format!("line {line}"));
     let what = match error.kind() {
         csv::ErrorKind::Utf8 { .. } => "is not UTF-8",
         csv::ErrorKind::UnequalLengths { .. } => "has more or fewer columns than the first line",
         csv::ErrorKind::Io(_) => "cannot be read",
-        _ => "is no CSV",
+        _ => "is not valid CSV",
     };
-    Failure::new(Exit::Findings, format!("{place} {what}"))
+    Failure::new(Exit::Findings, format!("{position} {what}"))
 }
 
 #[cfg(test)]
@@ -123,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_types_and_empty_cells_are_left_out() {
+    fn columns_have_types_and_empty_cells_are_omitted() {
         let read = read("a,b,c\n1,x,2.5\n-7,,\"1\"\n", &["a=int", "c=double"]).unwrap();
         assert_eq!(read, [doc! { "a": 1, "b": "x", "c": 2.5 }, doc! { "a": -7, "c": 1.0 }]);
     }
 
     #[test]
-    fn a_bad_cell_is_named_by_line_and_column_and_not_by_value() {
+    fn the_error_for_an_invalid_cell_names_line_and_column_and_not_the_value() {
         let failure = read("a,b\n1,x\nsecret,y\n", &["a=int"]).unwrap_err();
         assert!(
             failure.text.contains("line 3") && failure.text.contains("`a`"),

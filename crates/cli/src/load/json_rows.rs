@@ -1,4 +1,4 @@
-//! Documents of newline-delimited extended JSON.
+//! Reads documents from newline-delimited extended JSON.
 
 use std::io::BufRead;
 
@@ -18,8 +18,12 @@ pub(super) fn rows(input: impl BufRead + Send + 'static) -> Rows {
 
 fn row(line: u64, text: &str) -> Result<Row, Failure> {
     // The error's own text can quote a value.
-    let bad =
-        |error: serde_json::Error| bad_line(line, &format!("it is no JSON document, at column {}", error.column()));
+    let bad = |error: serde_json::Error| {
+        bad_line(
+            line,
+            &format!("it is not a JSON document, at column {}", error.column()),
+        )
+    };
     let mut document: Document = serde_json::from_str(text).map_err(bad)?;
     for (_, value) in document.iter_mut() {
         narrow(value);
@@ -27,7 +31,7 @@ fn row(line: u64, text: &str) -> Result<Row, Failure> {
     Ok(Row { line, document })
 }
 
-/// An integer is an int32 where it fits, negative ones, too.
+/// Converts each integer that fits to an int32, negative integers also.
 fn narrow(value: &mut Bson) {
     match value {
         Bson::Int64(number) => {
@@ -48,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extended_json_keeps_types_and_order() {
+    fn extended_json_preserves_types_and_order() {
         let text = "{\"z\": 1, \"a\": {\"$date\": \"1970-01-01T00:00:01Z\"}, \"n\": -5, \"l\": [5000000000, 1.5]}\n\n{\"b\": null}";
         let read: Vec<_> = rows(text.as_bytes()).map(|row| row.unwrap()).collect();
         let first = doc! { "z": 1, "a": DateTime::from_millis(1000), "n": -5, "l": [5_000_000_000_i64, 1.5] };
@@ -58,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn the_error_for_an_invalid_line_names_it() {
         let failure = rows("{}\n{\"a\": secret}".as_bytes())
             .last()
             .unwrap()

@@ -1,4 +1,4 @@
-//! What is wrong with subsets, and mending it.
+//! Verifies and repairs subsets.
 
 use futures::TryStreamExt;
 use mongo_patterns_subset::{Finding, Problem, Unrepaired};
@@ -13,7 +13,7 @@ impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
         let output = self.context.output;
         let progress = SharedProgress::new(output, "verify", "parents", None);
-        let mut findings = self.parents.verify().on_progress(progress.told()).stream();
+        let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
         let mut found = 0;
         while let Some(finding) = findings.try_next().await? {
             found += 1;
@@ -29,7 +29,7 @@ impl Work<'_> {
     pub(super) async fn repair(&self, dry_run: bool) -> Outcome {
         let output = self.context.output;
         let progress = SharedProgress::new(output, "repair", "parents", None);
-        let mut repair = self.parents.repair().on_progress(progress.told());
+        let mut repair = self.parents.repair().on_progress(progress.callback());
         if dry_run {
             repair = repair.dry_run();
         }
@@ -39,9 +39,9 @@ impl Work<'_> {
             seen += 1;
             left += u64::from(parent.left.is_some());
             let text = match (&parent.left, dry_run) {
-                (Some(left), _) => format!("left: {}", why_left(*left)),
-                (None, true) => "would make the subset anew".to_owned(),
-                (None, false) => "the subset was made anew".to_owned(),
+                (Some(left), _) => format!("not repaired: {}", reason(*left)),
+                (None, true) => "would rebuild the subset".to_owned(),
+                (None, false) => "the subset was rebuilt".to_owned(),
             };
             progress.suspend(|| {
                 self.print(&parent.finding)?;
@@ -50,7 +50,7 @@ impl Work<'_> {
                     collection: self.parents.collection().name(),
                     id: Some(parent.finding.parent_id.clone()),
                     text,
-                    fields: vec![("left", json!(parent.left.as_ref().map(variant)))],
+                    fields: vec![("unrepaired", json!(parent.left.as_ref().map(variant)))],
                 })
             })?;
         }
@@ -61,10 +61,10 @@ impl Work<'_> {
         } else {
             "subset repair"
         };
-        let name = if dry_run { "parents_to_mend" } else { "parents" };
+        let name = if dry_run { "parents_to_repair" } else { "parents" };
         let summary = Summary::new(command, self.namespace())
             .row(name, seen)
-            .row("left", left);
+            .row("unrepaired", left);
         output.summary(&summary, exit)?;
         Ok(exit)
     }
@@ -72,10 +72,10 @@ impl Work<'_> {
     fn print(&self, finding: &Finding) -> std::io::Result<()> {
         let text = match finding.problem {
             Problem::Stale => {
-                "the subset is not the first of the children, or the total not their number: `subset repair` makes it anew".to_owned()
+                "the subset differs from the first children, or the total from their number: rebuild it with `subset repair`".to_owned()
             }
             Problem::Orphaned { children } => {
-                format!("{children} children belong to a parent that does not exist: insert it, or delete them")
+                format!("{children} children belong to a parent that does not exist: insert the parent, or delete the children")
             }
             problem => problem.to_string(),
         };
@@ -89,12 +89,12 @@ impl Work<'_> {
     }
 }
 
-/// In words of the command line, where the library speaks of calls.
-fn why_left(left: Unrepaired) -> String {
+/// Returns the reason with options of the command line, because the library's text names methods.
+fn reason(left: Unrepaired) -> String {
     match left {
-        Unrepaired::NoParent => "the children's parent does not exist: insert it, or delete them".to_owned(),
+        Unrepaired::NoParent => "the children's parent does not exist: insert the parent, or delete the children".to_owned(),
         Unrepaired::NotMigrated => {
-            "the parent holds children that are not in their collection: `subset migrate --from embedded` moves them, and `--from collection --discard-embedded` gives them up".to_owned()
+            "the parent contains children that are not in their collection: migrate them with `subset migrate --from embedded`, or discard them with `--from collection --discard-embedded`".to_owned()
         }
         left => left.to_string(),
     }

@@ -1,7 +1,11 @@
-//! The elements of a document that was encoded here, without a check of each name and value.
+//! An iterator over the elements of a document that was encoded here.
 //!
-//! The driver's own iterator validates what a server sent. A batch would spend half of its time in the client on that,
-//! for bytes that the driver has just written.
+//! # Design
+//!
+//! ## Why not the driver's iterator?
+//!
+//! It validates each name and value. A batch would spend half of its client time on that, for bytes that the driver has
+//! just written.
 
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::ElementType;
@@ -14,7 +18,7 @@ pub(super) struct Element<'a> {
     pub(super) value: &'a [u8],
 }
 
-/// Ends early at what is no element, or is of a type that is not known here.
+/// Ends early at an invalid element, or at one of an unknown type.
 pub(super) struct Elements<'a> {
     rest: &'a [u8],
 }
@@ -26,7 +30,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Whether it ended where the document does.
+    /// Returns whether it ended at the end of the document.
     fn is_at_end(&self) -> bool {
         self.rest == [0]
     }
@@ -45,7 +49,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The value of this type and these bytes; `None` where it holds one of a rare type, which is left to the driver.
+/// Returns the value of this type and these bytes. `None` for a rare type, which is left to the driver.
 pub(super) fn decode(kind: u8, bytes: &[u8]) -> Option<Bson> {
     Some(match ElementType::from(kind)? {
         ElementType::Null => Bson::Null,
@@ -80,7 +84,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-/// How many bytes a value takes that starts here.
+/// Returns the length of the value that starts here.
 fn length(kind: u8, bytes: &[u8]) -> Option<usize> {
     let counted = || usize::try_from(i32::from_le_bytes(*bytes.first_chunk()?)).ok();
     Some(match ElementType::from(kind)? {

@@ -1,4 +1,4 @@
-//! The driver's error, reduced to what holds no user value.
+//! The driver's error without user values, and its classification.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,37 +14,38 @@ use super::ErrorKind;
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 const BAD_VALUE: i32 = 2;
-/// The user lacks a privilege, or is nobody.
+const ILLEGAL_OPERATION: i32 = 20;
+/// The user lacks a privilege, or is not authenticated.
 const UNAUTHORIZED: i32 = 13;
 const AUTHENTICATION_FAILED: i32 = 18;
-/// An index or the collection was dropped under a query, or a write before it wrote. Or the server has taken back what
-/// it had alone after a failover, which its message tells apart.
+/// An index or the collection was dropped while a query or a write used it. Or the server rolled back after a failover,
+/// which only the message distinguishes.
 const QUERY_PLAN_KILLED: i32 = 175;
 /// A document over 16 MiB: as it is parsed, or as the result of an update.
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
-const TOO_LARGE_ADVICE: &str =
-    "the document would pass MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer a document";
-/// A name of a field that starts with a dollar, or has a dot.
+const TOO_LARGE_ADVICE: &str = "the document would exceed MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer per document";
+/// The name of a field starts with a dollar, or has a dot.
 const FIELD_NAMES: [i32; 2] = [52, 57];
-const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: names that start with `$` need MongoDB 5.0, and cannot be in an `_id`; rename the field";
-/// An `_id` of a type that none can have.
+const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: rename the field; names that start with `$` need MongoDB 5.0, and are invalid in an `_id`";
+/// An `_id` of an invalid type.
 const INVALID_ID: i32 = 53;
-const AUTHENTICATION_ADVICE: &str = "the server does not know the user by this password, nothing was done: check user, password and authSource in the connection string";
+const AUTHENTICATION_ADVICE: &str =
+    "authentication failed, nothing was done: check user, password and authSource in the connection string";
 const WRITE_CONCERN_ADVICE: &str =
-    "the write is done, but was not confirmed as its write concern asks: do not repeat it blindly";
-/// A lost race that is over: a write conflict, or a snapshot that is too old.
+    "the write took effect, but its write concern was not satisfied: retry it only if it is idempotent";
+/// A write conflict.
 const WRITE_CONFLICT: i32 = 112;
-/// Ended by a time limit, an interruption or a step-down, perhaps after it was done. Or the router lost its connection
+/// Ended by a time limit, an interruption or a step-down, perhaps after it took effect. Or the router lost its connection
 /// to a shard.
 const INTERRUPTED: [i32; 10] = [6, 50, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
-/// Not the primary, or not any more. Without a label it is of a command that the driver sends once, such as an update of
-/// many documents, which may have changed some of them by then.
+/// Not the primary, or not any more. Without a label the command is one that the driver does not retry, such as an update
+/// of many documents, which may have changed some of them.
 const NOT_PRIMARY: [i32; 2] = [10058, 10107];
-/// Refused by a server that cannot serve the read, or not yet.
+/// Refused by a server that cannot serve the read at the moment.
 const NOT_NOW: [i32; 4] = [133, 134, 13435, 13436];
 
-/// The driver's error as the [`source`](std::error::Error::source) of ours: its text has the code and its name, and
-/// leaves out the server's messages and response, which quote keys and documents.
+/// The driver's error as the [`source`](std::error::Error::source) of ours. Its text has the code and its name, without
+/// the server's messages and response, which quote keys and documents.
 #[derive(Clone)]
 pub struct DriverCause(DriverError);
 
@@ -53,19 +54,18 @@ impl DriverCause {
         Self(error)
     }
 
-    /// The driver's own error. Its text can hold user values.
+    /// Returns the driver's error. Its text can contain user values.
     pub fn error(&self) -> &DriverError {
         &self.0
     }
 
-    /// Whether nothing was done, and can be done later.
+    /// Returns whether the command had no effect and can be retried.
     pub(crate) fn is_transient(&self) -> bool {
         let has = |label| self.0.contains_label(label);
         if has(TRANSIENT_TRANSACTION_ERROR) {
             return true;
         }
-        // The driver tried such a write before. That may have been done where this one was refused, unless a server
-        // says for both that they were not.
+        // The driver has retried such a write. The first attempt may have taken effect, unless both replies exclude that.
         match has(RETRYABLE_WRITE_ERROR) {
             true => has(NO_WRITES_PERFORMED),
             false => code(&self.0).is_some_and(|code| NOT_NOW.contains(&code)),
@@ -119,20 +119,19 @@ impl fmt::Debug for DriverCause {
 
 impl std::error::Error for DriverCause {}
 
-/// The kind and the advice for a driver error that the operation itself has no better word for.
+/// Returns the kind and the text of a driver error for which the operation has none of its own.
 pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
     let (kind, text) = match &*error.kind {
         DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
             ErrorKind::ServerSelection,
-            "no MongoDB server could be reached: check that it runs, and the address and the TLS settings in the connection string",
+            "no MongoDB server was found: check that it runs, and check the address and the TLS settings in the connection string",
         ),
         DriverKind::Io(_) | DriverKind::ConnectionPoolCleared { .. } => (
             ErrorKind::Network,
-            "the connection broke: a write may or may not have been done",
+            "the connection broke: a write may or may not have taken effect",
         ),
         DriverKind::Authentication { .. } => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
-        // The driver's own limits are those of a message, 48 MB, and of a document to insert. It has no error of its own
-        // for them.
+        // The driver limits a message to 48 MB and an inserted document to 16 MiB, without an error kind for either.
         DriverKind::InvalidArgument { message, .. }
             if message.starts_with("Message length") || message.starts_with("insert document must be within") =>
         {
@@ -145,11 +144,11 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
         _ => match code(error) {
             Some(DUPLICATE_KEY | WRITE_CONFLICT) => (
                 ErrorKind::Contention,
-                "another writer was faster: run the operation, or the whole transaction, again",
+                "a concurrent writer conflicted, nothing was changed: retry the operation, or the whole transaction",
             ),
             Some(UNAUTHORIZED) => (
                 ErrorKind::Unauthorized,
-                "the user lacks a privilege for this command, which did nothing: reads and verify need the role `read` on the database, all else needs `readWrite`",
+                "the user lacks a privilege for this command, which had no effect: grant the role `read` for reads and verify, and `readWrite` for everything else",
             ),
             Some(AUTHENTICATION_FAILED) => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
             Some(code) if FIELD_NAMES.contains(&code) || is_field_name(error) => {
@@ -167,18 +166,18 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
     (kind, Cow::Borrowed(text))
 }
 
-/// Inserts before MongoDB 5.0 have no code of their own for the name of a field.
+/// Before MongoDB 5.0, inserts have no error code for an invalid field name.
 fn is_field_name(error: &DriverError) -> bool {
     const TEXT: &str = "prefixed field names";
     server_error(error).is_some_and(|(code, message)| code == BAD_VALUE && message.contains(TEXT))
 }
 
-/// The server's error code, if the server reported the error.
+/// Returns the server's error code, if the server reported the error.
 pub fn code(error: &DriverError) -> Option<i32> {
     server_error(error).map(|(code, _)| code)
 }
 
-/// The server's error code and message. Of a batch, those of the first write that failed.
+/// Returns the server's error code and message: for a batch, those of the first failed write.
 fn server_error(error: &DriverError) -> Option<(i32, &str)> {
     match &*error.kind {
         DriverKind::Command(error) => Some((error.code, &error.message)),
@@ -193,7 +192,7 @@ fn server_error(error: &DriverError) -> Option<(i32, &str)> {
     }
 }
 
-/// Which document of an ordered batch was refused, from 0; those before it are stored.
+/// Returns the index of the refused document in an ordered batch. The documents before it are stored.
 pub fn refused_document(error: &DriverError) -> Option<usize> {
     match &*error.kind {
         DriverKind::InsertMany(batch) => batch.write_errors.as_ref()?.first().map(|error| error.index),
@@ -201,8 +200,7 @@ pub fn refused_document(error: &DriverError) -> Option<usize> {
     }
 }
 
-/// Whether the server refused a write because the index that its hint names does not exist, or was dropped at that
-/// moment.
+/// Returns whether the server refused a write because the index of its hint does not exist, or was dropped concurrently.
 pub fn is_bad_hint(error: &DriverError) -> bool {
     const DROPPED: &str = "dropped";
     const TEXT: &str = "hint provided does not correspond to an existing index";
@@ -215,16 +213,22 @@ pub fn is_bad_hint(error: &DriverError) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DuplicateKey {
-    /// Its fields, in order. Empty for a batch, whose error does not tell them.
+    /// Its fields, in order. Empty for a batch, whose error does not have them.
     pub fields: Vec<String>,
-    /// Its name, where the server tells it.
+    /// Its name, if the server reported it.
     pub index: Option<String>,
 }
 
-/// The unique index that refused a write; `None` for any other error.
+/// Returns whether the deployment has no transactions: a standalone, or a server without sessions.
+pub fn is_transaction_unsupported(error: &DriverError) -> bool {
+    let by_server = code(error) == Some(ILLEGAL_OPERATION);
+    by_server || matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"))
+}
+
+/// Returns the unique index that refused a write. `None` for any other error.
 pub fn duplicate_key(error: &DriverError) -> Option<DuplicateKey> {
     let (_, message) = server_error(error).filter(|(code, _)| *code == DUPLICATE_KEY)?;
-    // The name is in the text alone: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }".
+    // Only the message has the name: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }".
     let index = message
         .split_once(" index: ")
         .and_then(|(_, rest)| rest.split_once(" dup key"))

@@ -1,76 +1,76 @@
-//! What went wrong, and what a program does about it.
+//! The kinds of errors.
 
-/// What went wrong, for a program to act on.
+/// The kind of an error, for a program to act on.
 ///
 #[doc = include_str!("kinds.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A builder got a setting that cannot work, such as a page size of 0 or a field name with a dot.
+    /// A builder got an invalid setting, such as a page size of 0 or a field name with a dot.
     Configuration,
-    /// A call got an argument that cannot be, such as page 0.
+    /// A call got an invalid argument, such as page 0.
     InvalidArgument,
     /// The key cannot be encoded: an integer out of range, or a text that is too long.
     InvalidKey,
-    /// The item has no usable time: its time field is missing or not a date, or the time is out of range.
+    /// The item has no valid time: its time field is missing or not a date, or the time is out of range.
     InvalidTime,
-    /// The item has no usable id: its id field is missing, or its type is not one that an id can have.
+    /// The item has no valid id: its id field is missing, or has a type that an id cannot have.
     InvalidItemId,
-    /// The item cannot be written as BSON.
+    /// The item cannot be encoded as BSON.
     Encode,
     /// There is no document with this `_id`, or the key has no item with this id.
     NotFound,
-    /// The item does not fit: alone, or together with its document's others, it would pass MongoDB's 16 MiB.
+    /// The document would exceed MongoDB's limit of 16 MiB.
     TooLarge,
-    /// A stored item cannot be read as the item type of the repository.
+    /// A stored item cannot be decoded as the item type of the repository.
     Decode,
     /// An index that the call relies on does not exist.
     IndexMissing,
     /// An index of a planned name has another definition, or an equal index has another name.
     IndexMismatch,
-    /// The collection's collation is not the simple one, so `_id` ranges would not be index bounds.
+    /// The collation of the collection is not the simple one, so ranges of `_id` would not be index bounds.
     UnsupportedCollation,
     /// A unique index that is not the pattern's refused the write.
     DuplicateKey,
-    /// A stored document breaks the rules of the pattern.
+    /// A stored document violates an invariant of the pattern.
     Corrupt,
-    /// The deployment cannot do what the call needs: a standalone has no transactions, or the server is too old.
+    /// The deployment does not support the call: a standalone has no transactions, or the server is too old.
     Unsupported,
-    /// A collection that is to be filled has documents already.
+    /// The target of a migration has documents already.
     TargetNotEmpty,
-    /// After a move, the target does not have what the source has.
+    /// After a migration, the target does not match the source.
     CountMismatch,
-    /// A document holds what is nowhere else and would be lost: it must be moved first.
+    /// A document has data that is stored nowhere else and would be lost: migrate it first.
     NotMigrated,
     /// There is a document with this `_id` already, or the parent has a child with this id.
     AlreadyExists,
-    /// Changes that were to be followed are not known to the server any more.
+    /// The change stream cannot resume, because the oplog no longer has its position.
     HistoryLost,
-    /// A collection that was followed was dropped or renamed.
+    /// The followed collection was dropped or renamed.
     CollectionDropped,
-    /// The server does not keep what documents were before a change, and the call needs it.
+    /// The call needs pre-images, which are disabled on the collection.
     PreImagesDisabled,
     /// The parent has no child with this id.
     ChildNotFound,
-    /// The parent has as many children as it may have.
+    /// The parent has as many children as it may.
     LimitReached,
-    /// The parent's children are not those that the call lists.
+    /// The listed ids are not those of the parent's children.
     ChildSetMismatch,
-    /// Other writers were faster each time, until the retry policy ended it, or once in the caller's session.
+    /// Conflicts with concurrent writers exhausted the retry policy, or occurred once in the caller's transaction.
     Contention,
-    /// The server does not know the user, or the user lacks a privilege for a command, which did nothing.
+    /// Authentication failed, or the user lacks a privilege for a command, which had no effect.
     Unauthorized,
-    /// No suitable server could be found. Nothing was sent.
+    /// No suitable server was found. Nothing was sent.
     ServerSelection,
-    /// The connection broke. The server may or may not have done what was asked.
+    /// The connection broke. The command may or may not have taken effect.
     Network,
-    /// The write was done, but not confirmed by as many members as its write concern asks for.
+    /// The write took effect on the primary, but its write concern was not satisfied.
     WriteConcern,
     /// Any other error of the driver or the server.
     Driver,
 }
 
-/// What an error of a kind asks of a program: the rows of `kinds.md`.
+/// The rows of `kinds.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Input,

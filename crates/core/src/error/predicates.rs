@@ -1,11 +1,11 @@
-//! What a caller can do about an error.
+//! Predicates: what a caller can do about an error.
 
 use super::kind::Class;
 use super::{DriverCause, Error, ErrorKind};
 
 impl Error {
-    /// Whether the caller's input or settings were refused. Nothing was sent, or the server stored nothing: it is never
-    /// so where a part of the call is [`stored`](Self::stored).
+    /// Returns whether the input or the settings were refused, with nothing stored. `false` if a part of the call is
+    /// [stored](Self::stored_count).
     ///
     /// ```
     /// # use mongo_patterns_core::{Error, ErrorKind};
@@ -16,12 +16,11 @@ impl Error {
         self.0.kind.class() == Class::Input && !self.is_stored_in_part()
     }
 
-    /// Whether the same call can succeed later: other writers got in the way, no server could be reached, or one said
-    /// that it did nothing for now, or a transaction was aborted. Nothing was stored. What calls of many documents, such as
-    /// repairs, did before stays, and the next one goes on from there.
+    /// Returns whether a retry can succeed later, with nothing stored: writers conflicted, no server was found, a server
+    /// refused the command for now, or a transaction was aborted. What a call of many documents, such as a repair, did
+    /// before stays, and the next call resumes.
     ///
-    /// A call without a session may be made again as it is, after a while. In a transaction of yours, the whole
-    /// transaction is to be run again.
+    /// Without a session, retry the call after a backoff. In a transaction of yours, run the whole transaction again.
     ///
     /// ```
     /// # use mongo_patterns_core::Error;
@@ -32,8 +31,8 @@ impl Error {
     /// }
     /// ```
     ///
-    /// It is never so together with [`is_outcome_unknown`](Self::is_outcome_unknown), or where a part of the call is
-    /// [`stored`](Self::stored).
+    /// `false` if the [outcome is unknown](Self::is_outcome_unknown), or a part of the call is
+    /// [stored](Self::stored_count).
     pub fn is_transient(&self) -> bool {
         let by_kind = match self.0.kind.class() {
             Class::Transient => true,
@@ -47,53 +46,32 @@ impl Error {
         self.0.stored.is_some_and(|stored| stored > 0)
     }
 
-    /// Whether other writers got in the way until the retry ended. It is one of the
-    /// [transient](Self::is_transient) errors, unless a part of the call is [`stored`](Self::stored).
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// assert!(Error::new(ErrorKind::Contention, "others were faster").is_contention());
-    /// ```
+    /// Returns whether conflicts with concurrent writers exhausted the retry policy. Such an error is
+    /// [transient](Self::is_transient), unless a part of the call is [stored](Self::stored_count).
     pub fn is_contention(&self) -> bool {
         self.0.kind == ErrorKind::Contention
     }
 
-    /// Whether a stored document breaks the rules of the pattern.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// assert!(Error::new(ErrorKind::Corrupt, "the count is not the number of items").is_corrupt());
-    /// ```
+    /// Returns whether a stored document violates an invariant of the pattern.
     pub fn is_corrupt(&self) -> bool {
         self.0.kind == ErrorKind::Corrupt
     }
 
-    /// Whether the collection is not set up for the pattern: an index is missing or different, the collation is not the
-    /// simple one, or pre-images are off.
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// let error = Error::new(ErrorKind::IndexMissing, "call ensure_indexes()");
-    /// assert!(error.is_setup_error() && !error.is_transient());
-    /// ```
+    /// Returns whether the collection is not set up for the pattern: an index is missing or different, the collation is
+    /// not the simple one, or pre-images are disabled.
     pub fn is_setup_error(&self) -> bool {
         self.0.kind.class() == Class::Setup
     }
 
-    /// Whether no server could be reached. The command was not sent. It is one of the
-    /// [transient](Self::is_transient) errors, unless a part of the call is [`stored`](Self::stored).
-    ///
-    /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
-    /// assert!(Error::new(ErrorKind::ServerSelection, "no server").is_server_selection());
-    /// ```
+    /// Returns whether no server was found. Nothing was sent. Such an error is [transient](Self::is_transient), unless a
+    /// part of the call is [stored](Self::stored_count).
     pub fn is_server_selection(&self) -> bool {
         self.0.kind == ErrorKind::ServerSelection
     }
 
-    /// Whether something may have been stored although the call ended in this error: the connection broke under it, it ran
-    /// into a time limit, its primary stepped down, or its write concern was not met. To try it again can store it twice,
-    /// unless it has an id by which the pattern recognises it.
+    /// Returns whether the call may have taken effect despite the error: the connection broke, a time limit expired, the
+    /// primary stepped down, or the write concern was not satisfied. A retry can store the item twice, unless it has an id
+    /// that makes the call idempotent.
     ///
     /// ```no_run
     /// # use mongo_patterns_core::{Error, Result};

@@ -20,7 +20,8 @@ pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<
 }
 
 /// Does what [`list_indexes`] does, as a step of a run or a plan.
-pub(crate) async fn list_in<T: Send + Sync>(
+#[doc(hidden)]
+pub async fn list_in<T: Send + Sync>(
     steps: &mut Steps<'_, '_>,
     purpose: &'static str,
     collection: &Collection<T>,

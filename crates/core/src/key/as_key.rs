@@ -1,4 +1,4 @@
-//! The user's own types as keys.
+//! Keys of the user's types.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use mongodb::bson::RawBsonRef;
 
 use super::{EncodeKey, EncodedKey, Key, KeyError, KeyExpressions, sealed};
 
-/// A type of yours that is stored as a key: a newtype such as `CustomerId(u32)` can be the key of a repository.
+/// A type of yours that is stored as a key, such as a newtype `CustomerId(u32)`.
 ///
-/// It is stored as the key that [`to_key`](Self::to_key) returns, so what the [module](super) promises of keys holds for
-/// it, too. Values for which that key is equal share one history.
+/// It is stored as the key that [`to_key`](Self::to_key) returns, so it has all invariants of the [module](super). Values
+/// with equal keys share one history.
 ///
 /// ```
 /// use mongo_patterns_core::key::{AsKey, EncodeKey, Key};
@@ -52,7 +52,7 @@ pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     fn to_key(&self) -> Self::Key;
 
     /// Returns the value for a stored key; `None` when no value of the type has this key. A stored document with such a
-    /// key is reported as one that breaks the rules of the pattern.
+    /// key is reported as one that violates an invariant.
     ///
     /// For each key that [`to_key`](Self::to_key) returns, this must return a value, of which `to_key` returns that key
     /// again. Otherwise items can be appended to the key, and each read of them returns

@@ -30,36 +30,36 @@ impl EncodedKey {
         Ok(Self { text, value })
     }
 
-    /// The text, without the `_` that ends it.
+    /// Returns the text, without the `_` that ends it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The value of the key field.
+    /// Returns the value of the key field.
     pub fn value(&self) -> &Bson {
         &self.value
     }
 
-    /// An `_id` of this key.
+    /// Returns the `_id` of this key with a tail.
     pub fn id(&self, tail: &str) -> String {
         [self.text.as_str(), "_", tail].concat()
     }
 
-    /// The first string after all ids of this key: `` 123` ``, as '`' is the character after '_'. Those from
-    /// [`id("")`](Self::id) up to it start with the key and its `_`, and no others do.
+    /// Returns the first string after all ids of this key: `` 123` ``, because '`' is the character after '_'. Exactly the
+    /// strings from [`id("")`](Self::id) up to it start with the key and its `_`.
     pub fn end(&self) -> String {
         format!("{}`", self.text)
     }
 
-    /// What follows the key and its `_` in an `_id` of this key; `None` for any other `_id`.
+    /// Returns the tail of an `_id`: what follows the key and its `_`. `None` for an `_id` of another key.
     pub fn tail<'id>(&self, id: &'id str) -> Option<&'id str> {
         id.strip_prefix(self.text.as_str())?.strip_prefix('_')
     }
 
-    /// The regular expression for ids of this key whose tail starts with these digits (or nothing), `^123_`.
+    /// Returns the regular expression, such as `^123_`, of ids of this key whose tail starts with these digits.
     ///
-    /// It is a plain prefix with its metacharacters escaped by a backslash: the form from which MongoDB derives index
-    /// bounds. (It does not from `[.]`, nor from `\Q..\E` around a `|`.)
+    /// It is a prefix whose metacharacters are escaped by a backslash: the form from which MongoDB derives index bounds.
+    /// It derives none from `[.]`, nor from `\Q..\E` around a `|`.
     pub fn pattern(&self, tail: &str) -> String {
         debug_assert!(tail.bytes().all(|byte| byte.is_ascii_digit()));
         let mut pattern = String::with_capacity(self.text.len() + tail.len() + 8);
@@ -76,7 +76,7 @@ impl EncodedKey {
     }
 }
 
-/// Does not show the key, which is a user value.
+/// Does not print the key, which is a user value.
 impl fmt::Debug for EncodedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EncodedKey").finish_non_exhaustive()

@@ -1,11 +1,11 @@
-//! The codec as a server runs it, in an aggregation. It must say what [`EncodeKey`](super::EncodeKey) says; a test with
-//! random keys holds the two together.
+//! The key codec as aggregation expressions. They must agree with [`EncodeKey`](super::EncodeKey), which a test with random
+//! keys checks.
 
 use mongodb::bson::{Binary, Bson, Document, Uuid, doc};
 
 use super::{EXACT, MAX_KEY_BYTES};
 
-/// Escaping makes three bytes of one, at most.
+/// Escaping replaces one byte by up to three.
 const SHORT: usize = MAX_KEY_BYTES / 3;
 
 /// `936da01f-9abd-4d9d-80c7-02af85c822a8`. Before MongoDB 8.0 no expression turns binary data into text.
@@ -16,11 +16,11 @@ const UUID_TEXT: &str = "function(key) { const h = key.hex(); return [h.slice(0,
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyExpressions {
-    /// Whether the stored value is a key of the type. The other two fail, or mean nothing, where it is not.
+    /// Whether the stored value is a key of the type. The other two are valid only if it is.
     pub is_key: Bson,
     /// The text of the key, without the `_` that ends it. For a [`Uuid`] the server must allow server-side JavaScript.
     pub text: Bson,
-    /// The value as a key field holds it: an int32 where it fits, also where the stored value is a double.
+    /// The value for a key field: an int32 if it fits, even if the stored value is a double.
     pub value: Bson,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn integer(stored: &str, smallest: i64, largest: i64) -> KeyExpressio
 
 pub(super) fn string(stored: &str) -> KeyExpressions {
     let mut text = Bson::String(stored.to_owned());
-    // `%` first, as the others bring new ones. None of them makes or parts a backslash before a `|`.
+    // `%` first, because the others add new ones. None of them adds or separates a backslash before a `|`.
     for (find, replacement) in [("%", "%25"), ("_", "%5F"), ("\0", "%00"), (r"\|", "%5C|")] {
         text = doc! { "$replaceAll": { "input": text, "find": find, "replacement": replacement } }.into();
     }

@@ -142,7 +142,7 @@ fn a_server_escapes_in_an_order_that_escapes_nothing_twice() {
     assert_eq!(String::expressions("$k").value, "$k".into());
 }
 
-/// Texts that are made of what goes wrong: the separator, the escape, metacharacters, prefixes of each other.
+/// Texts of difficult characters: the separator, the escape, metacharacters, prefixes of each other.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![r"[12_%.*+|(\\^$\[\]a%5F25\x00]{0,8}", "\\PC{0,12}", any::<String>()]
 }
@@ -189,7 +189,7 @@ proptest! {
         }
     }
 
-    /// All ids of a key lie together, and in the order of their tails.
+    /// The ids of a key are adjacent, in the order of their tails.
     #[test]
     fn ids_sort_by_their_tails(key in hostile(), a in "[0-9_]{1,17}", b in "[0-9_]{1,17}") {
         let encoded = key.encode_key().unwrap();

@@ -4,20 +4,20 @@ use mongodb::bson::{Bson, Document, Timestamp, doc};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A number that an aggregation counted; 0 where it found nothing.
+/// Returns a number that an aggregation counted, or 0 if the field is missing.
 pub fn number(found: &Document, field: &str) -> u64 {
     let number = match found.get(field) {
         Some(Bson::Int32(number)) => i64::from(*number),
         Some(Bson::Int64(number)) => *number,
-        #[allow(clippy::cast_possible_truncation)] // a server counts in doubles when it adds large numbers up
+        #[allow(clippy::cast_possible_truncation)] // a server adds large numbers up as doubles
         Some(Bson::Double(number)) => *number as i64,
         _ => 0,
     };
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Whether a stored document is what an insert of a given one stores, as an expression. The server puts the time of the
-/// insert in the place of a `Timestamp(0, 0)` that is a field of the document itself.
+/// Returns an expression of whether a stored document is what an insert of a given one stores. The server replaces a
+/// `Timestamp(0, 0)` in a field of the document itself by the time of the insert.
 pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document {
     let replaced = Timestamp { time: 0, increment: 0 };
     let fields = |of: &str| doc! { "$objectToArray": of };
@@ -28,7 +28,7 @@ pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document 
     let is_replaced = doc! { "$let": {
         "vars": { "stored": only("$$stored", "$$given"), "given": only("$$given", "$$stored") },
         "in": { "$and": [
-            // Or else the fields are the same ones, in another order.
+            // Otherwise the fields are the same, in another order.
             { "$ne": ["$$given", []] },
             { "$setEquals": ["$$stored.k", "$$given.k"] },
             all("$$given", doc! { "$eq": ["$$this.v", replaced] }),
@@ -41,8 +41,8 @@ pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document 
     } }
 }
 
-/// An error when an aggregation counted what cannot be moved. It names one of the documents, which is in a field of the
-/// same name with `One` after it.
+/// Fails when an aggregation counted documents that cannot be migrated. The error has one of them, from the field with the
+/// same name and the suffix `One`.
 ///
 /// # Errors
 /// Of this kind.
@@ -51,7 +51,7 @@ pub fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, wha
     if bad == 0 {
         return Ok(());
     }
-    let error = Error::new(kind, format!("{bad} {what}; nothing was moved"));
+    let error = Error::new(kind, format!("{bad} {what}; nothing was migrated"));
     match found.get(format!("{numbers}One")) {
         None | Some(Bson::Null) => Err(error),
         Some(id) => Err(error.at(id.clone(), field)),

@@ -1,29 +1,29 @@
-use std::fmt;
-
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::progress::{OnProgress, Progress, Reporter};
-use mongo_patterns_core::{FieldName, Result};
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Result, action};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
-use crate::migrate::referencing::Referencing;
-use crate::migrate::run::check_settings;
-use crate::migrate::to_references::ToReferences;
-use crate::repository::Shared;
-use crate::{EmbeddedRepository, Migrated, MigrationPlan};
+use crate::migrate::common::check_settings;
+use crate::migrate::to_references::Migration;
+use crate::query::to_references::ToReferences;
+use crate::repository::{EmbeddedRepository, Shared};
+use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Makes a document of its own of each child, with the `_id` of its parent in a field: the way back from
-    /// [`migrate_from_references`](Self::migrate_from_references). The server does it, and nothing but the parents' ids passes through the client.
+    /// Migrates to references: writes each child as a document of its own, with the `_id` of its parent in a field. The
+    /// reverse of [`migrate_from_references`](Self::migrate_from_references). The server does the work; only the parents'
+    /// ids pass through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::{Collection, bson::{Document, doc}};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>)
     /// # -> mongo_patterns_core::Result<()> {
-    /// let moved = patrons.migrate_to_references(&addresses, "patron_id").await?;
-    /// println!("{} addresses of {} patrons", moved.children, moved.parents);
-    /// // When you have looked at them:
+    /// let migrated = patrons.migrate_to_references(&addresses, "patron_id").await?;
+    /// println!("{} addresses of {} patrons", migrated.children, migrated.parents);
+    /// // When you have checked them:
     /// patrons.collection().update_many(doc! {}, doc! { "$unset": { "addresses": "" } }).await?;
     /// # Ok(())
     /// # }
@@ -31,15 +31,14 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// A document is `_id`, the reference, and the fields of the child in their order. A child without an `_id` gets one of
     /// its parent's `_id` and its own id. The target gets an index on the reference. The order of a parent's children is
-    /// not kept: where it matters, let a field of theirs tell it.
+    /// lost: if it matters, keep it in a field of theirs. The parents keep their arrays: remove them with `$unset`.
     ///
-    /// The parents keep their arrays, which are yours to remove, with an update of all that has `$unset`.
-    ///
-    /// # Before
+    /// # Requirements
     /// Stop the writers of both collections, which must be in one database.
     ///
-    /// # When it is interrupted
-    /// Run it again until it returns. A document that is there stays, so nothing is lost or doubled.
+    /// # Guarantees
+    /// Idempotent: after an interruption, run it again until it returns. A document that exists stays, so nothing is lost
+    /// or doubled.
     ///
     /// # Cost
     /// Nine round trips, two more when it is run again, and some for each 1000 parents or 100,000 children. The server reads
@@ -50,23 +49,32 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Call it again: it resumes.
     ///
     /// # Errors
-    /// Nothing is written when an error is one of these:
+    /// With nothing written:
     ///
-    /// - [`Configuration`](mongo_patterns_core::ErrorKind::Configuration): the name of the reference is that of no plain field.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): the collections are one, or of two databases; the reference is
-    ///   the field of the child's id; or so many parents have children with a field of that name and another value in it.
-    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): the children of so many parents are no array, no documents, or have no id.
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): so many `_id`s would be those of several documents, as children of
-    ///   different parents have the same.
-    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the target has documents that are not those children.
-    /// - [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) and [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) of the target.
+    /// - [`Configuration`]: the reference is not the name of a plain field.
+    /// - [`InvalidArgument`]: the collections are the same or in two databases; the reference is the child's id; or parents
+    ///   have children with another value in a field of that name.
+    /// - [`Corrupt`]: the children of parents are not an array, not documents, or have no id.
+    /// - [`InvalidItemId`]: children of different parents have the same `_id`.
+    /// - [`TargetNotEmpty`]: the target has documents other than these children.
+    /// - [`IndexMismatch`] and [`UnsupportedCollation`] of the target.
     ///
-    /// With these, the move is unfinished, and can be run again:
+    /// With the migration unfinished; run it again:
     ///
-    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): at the end the target does not have exactly the children, because
-    ///   something wrote to one of the collections.
-    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index of your own refused a document.
+    /// - [`CountMismatch`]: at the end the target does not have exactly the children, because another program wrote to one
+    ///   of the collections.
+    /// - [`DuplicateKey`]: a unique index of your own refused a document.
     /// - Those of the driver.
+    ///
+    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
+    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
+    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
+    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
+    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
+    /// [`IndexMismatch`]: mongo_patterns_core::ErrorKind::IndexMismatch
+    /// [`UnsupportedCollation`]: mongo_patterns_core::ErrorKind::UnsupportedCollation
+    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
+    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
     pub fn migrate_to_references<D: Send + Sync>(
         &self,
         target: &Collection<D>,
@@ -76,114 +84,76 @@ impl<P, C> EmbeddedRepository<P, C> {
             shared: self.shared(),
             target: target.clone_with_type(),
             reference: reference.into(),
-            chunk_children: CHUNK_CHILDREN,
+            chunk_children: 100_000,
             on_progress: None,
         }
     }
 }
 
-const CHUNK_CHILDREN: u64 = 100_000;
-
-/// Makes documents of their own of children; made by [`EmbeddedRepository::migrate_to_references`].
-///
-/// ```no_run
-/// # use mongo_patterns_embedded::EmbeddedRepository;
-/// # use mongodb::{Collection, bson::Document};
-/// # async fn f(
-/// #     patrons: EmbeddedRepository<Document, Document>,
-/// #     addresses: Collection<Document>,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let moved = patrons.migrate_to_references(&addresses, "patron_id").await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct MigrateToReferences<'a> {
-    shared: &'a Shared,
-    target: Collection<RawDocumentBuf>,
-    reference: String,
-    chunk_children: u64,
-    on_progress: Option<OnProgress<'a>>,
+action! {
+    /// Migrates to references; returned by [`EmbeddedRepository::migrate_to_references`].
+    pub struct MigrateToReferences<'a> {
+        shared: &'a Shared,
+        target: Collection<RawDocumentBuf>,
+        reference: String,
+        chunk_children: u64,
+    }
+    with on_progress;
+    "migrate_to_references" => Migrated
 }
 
 impl<'a> MigrateToReferences<'a> {
-    /// About how many children go by one command, at least one parent's; 100,000 by default.
+    /// Sets about how many children become documents by one command, at least those of one parent. 100,000 by default.
     pub fn chunk_children(mut self, children: u64) -> Self {
         self.chunk_children = children;
         self
     }
 
-    /// Is called after each chunk, with numbers of children.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
-
-    /// What it would do, and every command that it would send. It runs the checks, and writes nothing.
+    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
     ///
     /// # Cost
-    /// Six round trips, two more where the target is not empty, and one for each 1000 parents. The server reads the parents
+    /// Six round trips, two more if the target is not empty, and one for each 1000 parents. The server reads the parents
     /// three times, and this process holds their ids.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of the move with which nothing is written.
+    /// Those of the migration with nothing written.
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_to_references"), |_| async move {
-            let reference = self.field()?;
-            self.moving(&reference).plan().await
+            let mut steps = Steps::plan();
+            let migrated = self.migrate(&mut steps).await?;
+            Ok(MigrationPlan {
+                children: migrated.children,
+                orphans: migrated.orphans,
+                commands: steps.into_commands(),
+            })
         })
     }
 
-    async fn execute(mut self) -> Result<Migrated> {
-        let reference = self.field()?;
-        let reporter = Reporter::new(self.on_progress.take());
-        self.moving(&reference).run(reporter).await
+    async fn execute(self) -> Result<Migrated> {
+        self.migrate(&mut Steps::run()).await
     }
 
-    fn field(&self) -> Result<FieldName> {
+    async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
         let Shared {
             collection, settings, ..
         } = self.shared;
-        let reference = self.reference.clone();
-        check_settings(collection, &self.target, &self.target, reference, &settings.child_id)
-    }
-
-    fn moving<'m>(&'m self, reference: &'m FieldName) -> Referencing<'m> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
-        let form = ToReferences {
-            settings,
-            target: self.target.name(),
-            reference,
-        };
-        Referencing {
-            form,
+        let target = &self.target;
+        let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;
+        let migration = Migration {
+            query: ToReferences {
+                settings,
+                target: target.name(),
+                reference: &reference,
+            },
             parents: collection,
-            target: &self.target,
+            target,
             chunk_children: self.chunk_children,
-        }
-    }
-}
-
-impl<'a> IntoFuture for MigrateToReferences<'a> {
-    type Output = Result<Migrated>;
-    type IntoFuture = ActionFuture<'a, Migrated>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        run(self.shared.operation("migrate_to_references"), |_| self.execute())
-    }
-}
-
-impl fmt::Debug for MigrateToReferences<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MigrateToReferences")
-            .field("shared", self.shared)
-            .field("target", &self.target.namespace())
-            .field("reference", &self.reference)
-            .finish_non_exhaustive()
+        };
+        // A plan has no progress to report.
+        let on_progress = self.on_progress.filter(|_| !steps.is_plan());
+        migration.execute(steps, Reporter::new(on_progress)).await
     }
 }

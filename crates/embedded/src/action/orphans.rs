@@ -1,4 +1,3 @@
-use std::fmt;
 use std::pin::Pin;
 
 use futures::future::ready;
@@ -6,17 +5,16 @@ use futures::{Stream, TryStreamExt, stream};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 use mongo_patterns_core::{Error, Progress, Result};
 use mongodb::Collection;
-use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::bson::RawDocumentBuf;
 
-use crate::EmbeddedRepository;
-use crate::migrate::from_references::FromReferences;
-use crate::migrate::run::{aggregate, check_settings};
-use crate::repository::Shared;
+use crate::migrate::common::{aggregate, check_settings};
+use crate::query::from_references::FromReferences;
+use crate::repository::{EmbeddedRepository, Shared};
+use crate::results::Orphan;
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// The documents of a collection that refer to no parent, which
-    /// [`migrate_from_references`](Self::migrate_from_references) leaves there: their reference names none, is missing, or is an
-    /// array.
+    /// Lists the documents of a collection that refer to no parent. [`migrate_from_references`](Self::migrate_from_references)
+    /// does not migrate them: their reference names no parent, is missing, or is an array.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -39,7 +37,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of the names and collections of [`migrate_from_references`](Self::migrate_from_references), and those of the
+    /// Those of [`migrate_from_references`](Self::migrate_from_references) for names and collections, and those of the
     /// driver, as the last item of the stream.
     pub fn orphans<D: Send + Sync>(&self, source: &Collection<D>, reference: impl Into<String>) -> Orphans<'_> {
         Orphans {
@@ -51,21 +49,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     }
 }
 
-/// Lists what refers to no parent; made by [`EmbeddedRepository::orphans`].
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_embedded::{EmbeddedRepository, Orphan};
-/// # use mongodb::{Collection, bson::Document};
-/// # async fn f(
-/// #     patrons: EmbeddedRepository<Document, Document>,
-/// #     addresses: Collection<Document>,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let orphans: Vec<Orphan> = patrons.orphans(&addresses, "patron_id").stream().try_collect().await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "it does nothing until its stream is read"]
+/// Lists documents that refer to no parent; returned by [`EmbeddedRepository::orphans`].
+#[must_use = "it does nothing until its stream is polled"]
 pub struct Orphans<'a> {
     shared: &'a Shared,
     source: Collection<RawDocumentBuf>,
@@ -73,74 +58,26 @@ pub struct Orphans<'a> {
     on_progress: Option<OnProgress<'a>>,
 }
 
-/// A document that refers to no parent. Both are user values: take care where you log them.
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_embedded::EmbeddedRepository;
-/// # use mongodb::{Collection, bson::Document};
-/// # async fn f(
-/// #     patrons: EmbeddedRepository<Document, Document>,
-/// #     addresses: Collection<Document>,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let mut orphans = patrons.orphans(&addresses, "patron_id").stream();
-/// while let Some(orphan) = orphans.try_next().await? {
-///     println!("{} refers to {:?}", orphan.document_id, orphan.reference);
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Orphan {
-    /// The `_id` of the document.
-    pub document_id: Bson,
-    /// What is in the field of the reference; `None` when it is missing.
-    pub reference: Option<Bson>,
-}
+mongo_patterns_core::redacted_debug!(Orphans<'_>);
 
-/// Does not show the reference.
-impl fmt::Debug for Orphan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Orphan")
-            .field("document_id", &self.document_id)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A stream of orphans; made by [`Orphans::stream`].
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_embedded::EmbeddedRepository;
-/// # use mongo_patterns_embedded::action::OrphanStream;
-/// # use mongodb::{Collection, bson::Document};
-/// # async fn f(
-/// #     patrons: EmbeddedRepository<Document, Document>,
-/// #     addresses: Collection<Document>,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let mut orphans: OrphanStream<'_> = patrons.orphans(&addresses, "patron_id").stream();
-/// let has_orphans = orphans.try_next().await?.is_some();
-/// # Ok(())
-/// # }
-/// ```
+/// A stream of orphans; returned by [`Orphans::stream`].
 pub type OrphanStream<'a> = Pin<Box<dyn Stream<Item = Result<Orphan>> + Send + 'a>>;
 
-/// How many documents the server looks at between two answers, where somebody wants to know how far it is.
+/// The number of documents in a batch of the server, when somebody asks for the progress.
 const BATCH: u32 = 1000;
 
 impl<'a> Orphans<'a> {
-    /// Is called with how many documents were looked at. It takes one round trip more, and one for each 1000 documents,
-    /// since the server answers for each.
+    /// Sets a progress callback, which gets the number of checked documents. It takes one more round trip, and one for each
+    /// 1000 documents, because the server then replies for each.
     pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// The stream. It sends nothing before it is read.
+    /// Returns the stream. It sends nothing before it is polled.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
+    /// Cancel-safe: after the future of an item was dropped, the stream can be polled again and loses no item.
     pub fn stream(self) -> OrphanStream<'a> {
         let Shared {
             collection, settings, ..
@@ -165,20 +102,7 @@ impl<'a> Orphans<'a> {
             });
             Ok::<_, Error>(orphans)
         };
-        Box::pin(
-            stream::once(orphans)
-                .try_flatten()
-                .map_err(move |error: Error| operation.name(error)),
-        )
-    }
-}
-
-impl fmt::Debug for Orphans<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Orphans")
-            .field("shared", self.shared)
-            .field("source", &self.source.namespace())
-            .field("reference", &self.reference)
-            .finish_non_exhaustive()
+        let orphans = stream::once(orphans).try_flatten();
+        Box::pin(orphans.map_err(move |error: Error| operation.name(error)))
     }
 }

@@ -1,264 +1,120 @@
-//! From references to embedded children: the BSON.
+//! The migration from references to embedded children: check, write, compare.
 
-use mongo_patterns_core::FieldName;
-use mongo_patterns_core::chunks::Walk;
-use mongodb::bson::{Bson, Document, doc};
+use mongo_patterns_core::index::{list_in, serves};
+use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
 
-use super::run::{MAX_BYTES, count_if};
-use crate::ids::CHILD_ID_TYPES;
-use crate::settings::Settings;
+use super::common::{read, read_written, write};
+use crate::query::from_references::FromReferences;
+use crate::results::Migrated;
 
-/// How documents that refer to a parent become its children.
-pub(crate) struct FromReferences<'a> {
-    pub(crate) settings: &'a Settings,
-    /// The names of the collections.
-    pub(crate) parents: &'a str,
-    pub(crate) source: &'a str,
-    /// The field of a child's document that holds the `_id` of its parent.
-    pub(crate) reference: &'a FieldName,
-    /// The field by which the children of a parent are ordered before their `_id`.
-    pub(crate) sort: Option<&'a FieldName>,
+/// The migration of all referring documents into their parents.
+pub(crate) struct Migration<'a> {
+    pub(crate) query: FromReferences<'a>,
+    pub(crate) parents: &'a Collection<RawDocumentBuf>,
+    pub(crate) source: &'a Collection<RawDocumentBuf>,
+    /// How many parents get their children by one command.
+    pub(crate) chunk_parents: u64,
 }
 
-impl FromReferences<'_> {
-    /// Whether a parent has no children yet.
-    fn is_open(&self) -> Document {
-        let array = format!("${}", self.settings.children);
-        doc! { "$or": [{ "$eq": [{ "$type": &array }, "missing"] }, { "$eq": [array, []] }] }
-    }
-
-    /// Gathers the children of a parent, as they are to be embedded, in a field `c`.
-    ///
-    /// The two fields find them by index. The expression alone would not, as soon as one reference is an array, and
-    /// leaves out such, and a missing one that would be taken for null.
-    fn gathered(&self) -> Document {
-        let refers = doc! { "$eq": [format!("${}", self.reference), "$$parent"] };
-        let mut sort = Document::new();
-        if let Some(field) = self.sort {
-            sort.insert(field.as_str(), 1);
+impl Migration<'_> {
+    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let Self {
+            query, parents, source, ..
+        } = self;
+        check_chunk_size(self.chunk_parents)?;
+        self.check_index(steps).await?;
+        let before = read(steps, "check the references", source, query.inspection()).await?;
+        self.check_source(steps, &before).await?;
+        self.check_parents(steps).await?;
+        if reporter.is_asked() {
+            let open = query.walk(self.chunk_parents).filter;
+            reporter.begin(parents.count_documents(open).await?);
         }
-        sort.insert("_id", 1);
-        doc! { "$lookup": {
-            "from": self.source,
-            "localField": "_id",
-            "foreignField": self.reference.as_str(),
-            "let": { "parent": "$_id" },
-            "pipeline": [
-                { "$match": { "$expr": refers } },
-                { "$sort": sort },
-                { "$project": { self.reference.as_str(): 0 } },
-            ],
-            "as": "c",
-        } }
-    }
+        let walk = query.walk(self.chunk_parents);
+        let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
+        while let Some(chunk) = chunks.next().await? {
+            let transfer = query.transfer(&chunk.ids);
+            write(steps, "embed the children of a chunk", parents, parents, transfer).await?;
+            reporter.advance(chunk.weight);
+        }
 
-    /// Through the parents that have no children.
-    pub(crate) fn walk(&self, most: u64) -> Walk {
-        Walk::by_number(doc! { "$expr": self.is_open() }, most)
-    }
-
-    /// Embeds the children of those of some parents that have none. A parent that got some in between keeps them, also
-    /// when the server goes on with the command of a client that was killed.
-    pub(crate) fn transfer(&self, parents: &[Bson]) -> [Document; 5] {
-        let children = self.settings.children.as_str();
-        let still = doc! { "$cond": [self.is_open(), format!("$$new.{children}"), format!("${children}")] };
-        [
-            doc! { "$match": { "_id": { "$in": parents }, "$expr": self.is_open() } },
-            doc! { "$project": { "_id": 1 } },
-            self.gathered(),
-            doc! { "$project": { "_id": 1, children: "$c" } },
-            doc! { "$merge": {
-                "into": self.parents,
-                "on": "_id",
-                "whenMatched": [{ "$set": { children: still } }],
-                "whenNotMatched": "discard",
-            } },
-        ]
-    }
-
-    /// The parents that have children, and others than the move would give them.
-    pub(crate) fn occupied(&self) -> [Document; 5] {
-        let array = format!("${}", self.settings.children);
-        let mut group = doc! { "_id": null };
-        count_if(&mut group, "bad", doc! { "$not": [{ "$isArray": "$a" }] }, 1, "$_id");
-        count_if(&mut group, "occupied", doc! { "$isArray": "$a" }, 1, "$_id");
-        [
-            doc! { "$match": { "$expr": { "$not": [self.is_open()] } } },
-            doc! { "$project": { "a": array } },
-            self.gathered(),
-            doc! { "$match": { "$expr": { "$ne": ["$a", "$c"] } } },
-            doc! { "$group": group },
-        ]
-    }
-
-    /// Looks up the parent that `_id.r` refers to, and tells by `has` whether there is one.
-    fn parent_of_group(&self) -> [Document; 2] {
-        [
-            doc! { "$lookup": {
-                "from": self.parents, "localField": "_id.r", "foreignField": "_id", "as": "p",
-            } },
-            doc! { "$addFields": { "has": has_parent("$_id.r"), "p": { "$arrayElemAt": ["$p", 0] } } },
-        ]
-    }
-
-    /// Counts the children and the orphans, and what cannot be moved.
-    pub(crate) fn inspection(&self) -> Vec<Document> {
-        let settings = self.settings;
-        let array = format!("$p.{}", settings.children);
-        let type_of_id = doc! { "$type": format!("${}", settings.child_id) };
-        let bad = doc! { "$not": [{ "$in": [type_of_id, CHILD_ID_TYPES.to_vec()] }] };
-        let mut by_parent = doc! {
-            "_id": { "r": format!("${}", self.reference) },
-            "n": { "$sum": 1 },
-            "bytes": { "$sum": { "$bsonSize": "$$ROOT" } },
+        let after = read_written(steps, "count the references", source, query.inspection()).await?;
+        let embedded = read_written(steps, "count the children", parents, query.totals()).await?;
+        if steps.is_plan() {
+            return Ok(Migrated {
+                children: number(&before, "children") - number(&before, "orphans"),
+                orphans: number(&before, "orphans"),
+                ..Migrated::default()
+            });
+        }
+        let migrated = Migrated {
+            parents: number(&embedded, "parents"),
+            children: number(&embedded, "children"),
+            orphans: number(&after, "orphans"),
         };
-        count_if(&mut by_parent, "bad", bad, 1, "$_id");
-        let size = doc! { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] };
-        // An element has a name, a place in the array, of up to ten bytes.
-        let bytes = doc! { "$add": ["$bytes", { "$multiply": ["$n", 12] }, { "$bsonSize": "$p" }] };
-        let has_and = |condition: Document| doc! { "$and": ["$has", condition] };
-        let mut totals = doc! {
-            "_id": null,
-            "children": { "$sum": "$n" },
-            "orphans": { "$sum": { "$cond": ["$has", 0, "$n"] } },
-        };
-        let count_bad = has_and(doc! { "$gt": ["$bad", 0] });
-        count_if(&mut totals, "bad", count_bad, "$bad", "$badOne");
-        let over = has_and(doc! { "$gt": ["$n", settings.max_bson()] });
-        count_if(&mut totals, "over", over, 1, "$_id.r");
-        let large = doc! { "$and": ["$has", { "$eq": [&size, 0] }, { "$gt": [bytes, MAX_BYTES] }] };
-        count_if(&mut totals, "large", large, 1, "$_id.r");
-        let unequal = has_and(doc! { "$ne": [&size, "$n"] });
-        count_if(&mut totals, "unequal", unequal, 1, "$_id.r");
-        let mut stages = vec![doc! { "$group": by_parent }];
-        stages.extend(self.parent_of_group());
-        stages.push(doc! { "$group": totals });
-        stages
+        let is_complete = number(&after, "unequal") == 0
+            && number(&embedded, "without") == 0
+            && number(&after, "children") == number(&before, "children")
+            && migrated.children + migrated.orphans == number(&after, "children");
+        if is_complete {
+            return Ok(migrated);
+        }
+        Err(Error::new(
+            ErrorKind::CountMismatch,
+            format!(
+                "{} parents do not have as many children as refer to them, and {} have no array: stop all writers to both collections, remove the array from parents whose references changed, then migrate again",
+                number(&after, "unequal"),
+                number(&embedded, "without")
+            ),
+        ))
     }
 
-    /// Counts the ids that several children of one parent have.
-    pub(crate) fn repeated_ids(&self) -> Vec<Document> {
-        let by_id = doc! {
-            "_id": { "r": format!("${}", self.reference), "i": format!("${}", self.settings.child_id) },
-            "n": { "$sum": 1 },
-            "one": { "$max": "$_id" },
-        };
-        let mut totals = doc! { "_id": null };
-        count_if(&mut totals, "bad", doc! { "$and": ["$has"] }, 1, "$one");
-        let mut stages = vec![doc! { "$group": by_id }, doc! { "$match": { "n": { "$gt": 1 } } }];
-        stages.extend(self.parent_of_group());
-        stages.push(doc! { "$group": totals });
-        stages
+    /// Without an index, the server would scan all children for each parent.
+    async fn check_index(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let reference = self.query.reference.as_str();
+        let indexes = list_in(steps, "look for an index on the reference", self.source).await?;
+        if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::IndexMissing,
+            format!(
+                "the collection of the references has no index on `{reference}`, nothing was migrated: create {{ {reference}: 1 }}"
+            ),
+        ))
     }
 
-    pub(crate) fn totals(&self) -> [Document; 1] {
-        let array = format!("${}", self.settings.children);
-        let is_array = doc! { "$isArray": &array };
-        [doc! { "$group": {
-            "_id": null,
-            "parents": { "$sum": 1 },
-            "children": { "$sum": { "$cond": [&is_array, { "$size": array }, 0] } },
-            "without": { "$sum": { "$cond": [is_array, 0, 1] } },
-        } }]
+    async fn check_source(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<()> {
+        let settings = self.query.settings;
+        let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
+        let what = "children have no id, or one of an invalid type";
+        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
+        let what = format!(
+            "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
+            settings.max_children
+        );
+        refuse(found, "over", ErrorKind::LimitReached, children, &what)?;
+        let what = "parents would exceed MongoDB's limit of 16 MiB with their children: use a pattern for longer lists";
+        refuse(found, "large", ErrorKind::TooLarge, children, what)?;
+        if child_id != "_id" {
+            let purpose = "check the ids of the children";
+            let found = read(steps, purpose, self.source, self.query.repeated_ids()).await?;
+            let what = "ids belong to several children of one parent";
+            refuse(&found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
+        }
+        Ok(())
     }
 
-    /// The documents that refer to no parent, as `_id` and reference.
-    pub(crate) fn orphans(parents: &str, reference: &FieldName) -> [Document; 4] {
-        let [look, lookup] = Self::with_parent(parents, reference);
-        [
-            look,
-            lookup,
-            doc! { "$match": { "$expr": { "$not": [has_parent("$r")] } } },
-            doc! { "$project": { "r": 1 } },
-        ]
-    }
-
-    /// The same, and an empty row for each document that refers to a parent: so the client sees how far the server is.
-    pub(crate) fn orphans_and_others(parents: &str, reference: &FieldName) -> [Document; 3] {
-        let [look, lookup] = Self::with_parent(parents, reference);
-        let row = doc! { "_id": "$_id", "r": "$r" };
-        [
-            look,
-            lookup,
-            doc! { "$replaceWith": { "$cond": [has_parent("$r"), {}, row] } },
-        ]
-    }
-
-    fn with_parent(parents: &str, reference: &FieldName) -> [Document; 2] {
-        [
-            doc! { "$project": { "r": format!("${reference}") } },
-            doc! { "$lookup": { "from": parents, "localField": "r", "foreignField": "_id", "as": "p" } },
-        ]
-    }
-}
-
-/// Whether a parent was looked up in `p`, and rightly: a `$lookup` by fields takes a missing reference for null, and one
-/// that is an array for each of its elements.
-fn has_parent(reference: &str) -> Bson {
-    doc! { "$and": [
-        { "$ne": ["$p", []] },
-        { "$not": [{ "$in": [{ "$type": reference }, ["missing", "array"]] }] },
-    ] }
-    .into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn children_are_gathered_by_index_in_their_order_and_embedded_where_there_are_none() {
-        let (settings, field) = (Settings::example(), |name: &str| FieldName::new(name).unwrap());
-        let (reference, sort) = (field("patron_id"), field("since"));
-        let form = FromReferences {
-            settings: &settings,
-            parents: "patron",
-            source: "address",
-            reference: &reference,
-            sort: Some(&sort),
-        };
-        let open = doc! { "$or": [
-            { "$eq": [{ "$type": "$addresses" }, "missing"] },
-            { "$eq": ["$addresses", []] },
-        ] };
-        let gathered = doc! { "$lookup": {
-            "from": "address",
-            "localField": "_id",
-            "foreignField": "patron_id",
-            "let": { "parent": "$_id" },
-            "pipeline": [
-                { "$match": { "$expr": { "$eq": ["$patron_id", "$$parent"] } } },
-                { "$sort": { "since": 1, "_id": 1 } },
-                { "$project": { "patron_id": 0 } },
-            ],
-            "as": "c",
-        } };
-        let still = doc! { "$cond": [&open, "$$new.addresses", "$addresses"] };
-        let merge = doc! { "$merge": {
-            "into": "patron",
-            "on": "_id",
-            "whenMatched": [{ "$set": { "addresses": still } }],
-            "whenNotMatched": "discard",
-        } };
-        let expected = [
-            doc! { "$match": { "_id": { "$in": ["joe"] }, "$expr": &open } },
-            doc! { "$project": { "_id": 1 } },
-            gathered,
-            doc! { "$project": { "_id": 1, "addresses": "$c" } },
-            merge,
-        ];
-        assert_eq!(form.transfer(&["joe".into()]), expected);
-    }
-
-    #[test]
-    fn an_orphan_is_what_no_single_parent_is_named_by() {
-        let [_, lookup, filter, _] = FromReferences::orphans("patron", &FieldName::new("patron_id").unwrap());
-        let by_fields = doc! { "from": "patron", "localField": "r", "foreignField": "_id", "as": "p" };
-        assert_eq!(lookup, doc! { "$lookup": by_fields });
-        let has = doc! { "$and": [
-            { "$ne": ["$p", []] },
-            { "$not": [{ "$in": [{ "$type": "$r" }, ["missing", "array"]] }] },
-        ] };
-        assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [has] } } });
+    async fn check_parents(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let found = read(steps, "check the parents", self.parents, self.query.occupied()).await?;
+        let children = self.query.settings.children.as_str();
+        let what = "parents have a value other than an array in the field of the children";
+        refuse(&found, "bad", ErrorKind::Corrupt, children, what)?;
+        let what = "parents have children that differ from those that refer to them: remove either";
+        refuse(&found, "occupied", ErrorKind::TargetNotEmpty, children, what)
     }
 }

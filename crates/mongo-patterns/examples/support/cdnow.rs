@@ -1,4 +1,4 @@
-//! The CDNOW purchase log: customer id, date, number of CDs, dollars; one header line.
+//! Parses the CDNOW purchase log: customer id, date, number of CDs, dollars, after one header line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use mongodb::bson::DateTime;
 use serde::{Deserialize, Serialize};
 
-/// The sample that the project carries.
+/// The sample in this repository.
 pub const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/cdnow_sample.txt");
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Purchase {
     pub dollars: f64,
 }
 
-/// The purchases of each customer, in the order of the log.
+/// Returns the purchases of each customer, in the order of the log.
 pub fn read(path: &Path) -> Result<BTreeMap<String, Vec<Purchase>>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut customers: BTreeMap<String, Vec<Purchase>> = BTreeMap::new();
@@ -49,7 +49,7 @@ fn parse(line: &str) -> Result<(String, Purchase)> {
     Ok(((*customer).to_owned(), purchase))
 }
 
-/// Dollars are added as cents, which are exact.
+/// Converts dollars to cents, whose sums are exact.
 pub fn cents(purchase: &Purchase) -> i64 {
     #[allow(clippy::cast_possible_truncation)] // amounts of the log are far below 2^53 cents
     let cents = (purchase.dollars * 100.0).round() as i64;

@@ -1,6 +1,6 @@
-//! What the examples share: a database to work in, and text as a MongoDB shell prints it.
+//! Helpers that the examples share: a database, and text in the format of mongosh.
 
-// Every example compiles this for itself and uses its part of it.
+// Each example compiles this module separately and uses only a part of it.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod cdnow;
@@ -12,15 +12,15 @@ use anyhow::{Result, anyhow};
 use mongo_patterns_testkit::{self as testkit, CommandRecorder};
 use mongodb::{Client, Database};
 
-/// The example's own database, dropped and to be rebuilt. With `MONGODB_URI` set it stays on that server, to look at
-/// it with mongosh or Compass.
+/// Drops and returns the example's database. With `MONGODB_URI` set, the data remains on that server, to inspect it
+/// with mongosh or Compass.
 pub async fn open(example: &str) -> Result<Database> {
     let server = testkit::server().await.map_err(|error| anyhow!("{error}"))?;
     let client = Client::with_options(server.client_options().await?)?;
     prepare(client, example).await
 }
 
-/// The same, by a client whose commands are recorded.
+/// Like [`open`], with a client whose commands are recorded.
 pub async fn open_recorded(example: &str) -> Result<(Database, CommandRecorder)> {
     let server = testkit::server().await.map_err(|error| anyhow!("{error}"))?;
     let recorder = CommandRecorder::new();
@@ -38,12 +38,12 @@ async fn prepare(client: Client, example: &str) -> Result<Database> {
     let version = server.version();
     if env::var_os("MONGODB_URI").is_some() && !server.is_own() {
         println!(
-            "MongoDB {version} at MONGODB_URI. The database {} was dropped and is built anew; it stays.\n",
+            "MongoDB {version} at MONGODB_URI. The database {} was dropped and is rebuilt; it remains afterwards.\n",
             database.name()
         );
     } else {
         println!(
-            "MongoDB {version}, started for this example. Its data goes when it ends; set MONGODB_URI to keep it.\n"
+            "MongoDB {version}, started for this example. Its data is deleted when it ends; set MONGODB_URI to keep it.\n"
         );
     }
     Ok(database)

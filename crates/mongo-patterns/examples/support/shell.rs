@@ -1,30 +1,30 @@
-//! BSON and commands as text, as mongosh prints and reads them.
+//! Formats BSON and commands in mongosh syntax.
 
 use std::fmt::Write;
 
 use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::{Bson, Document};
 
-/// A value over several lines, as the shell prints results.
+/// Formats a value over several lines, like results in the shell.
 pub fn pretty(value: &Bson) -> String {
     let mut text = String::new();
     write_value(&mut text, value, Some(0));
     text
 }
 
-/// Documents as an array over several lines.
+/// Formats documents as an array over several lines.
 pub fn pretty_all(documents: impl IntoIterator<Item = Document>) -> String {
     pretty(&Bson::Array(documents.into_iter().map(Bson::Document).collect()))
 }
 
-/// A value on one line.
+/// Formats a value on one line.
 pub fn compact(value: &Bson) -> String {
     let mut text = String::new();
     write_value(&mut text, value, None);
     text
 }
 
-/// A command as the shell call that sends it.
+/// Formats a command as the shell call that sends it.
 pub fn call(command: &RecordedCommand) -> String {
     let sent = command.essence();
     let collection = sent.get_str(&command.name).unwrap_or_default();
@@ -73,7 +73,7 @@ fn find_call(collection: &str, sent: &Document) -> Option<String> {
         write!(text, ", {}", compact(projection)).ok()?;
     }
     text.push(')');
-    // The shell takes bounds of an index only with its name.
+    // The shell accepts index bounds only with the index name.
     let bounds = sent.contains_key("min").then_some(["min", "max", "hint"]);
     for step in bounds.into_iter().flatten().chain(["sort", "skip", "limit"]) {
         if let Some(value) = sent.get(step) {
@@ -83,7 +83,7 @@ fn find_call(collection: &str, sent: &Document) -> Option<String> {
     Some(text)
 }
 
-/// Writes a value, with line breaks from this depth on, or on one line.
+/// Writes a value with line breaks from this depth, or on one line.
 fn write_value(text: &mut String, value: &Bson, depth: Option<usize>) {
     match value {
         Bson::Document(document) => {
@@ -109,7 +109,7 @@ fn write_value(text: &mut String, value: &Bson, depth: Option<usize>) {
         Bson::Decimal128(number) => {
             let _ = write!(text, "NumberDecimal(\"{number}\")");
         }
-        // Drawn anew in each run.
+        // Generated ids differ in each run.
         Bson::ObjectId(_) => text.push_str("ObjectId(..)"),
         Bson::RegularExpression(regex) => {
             let _ = write!(text, "/{}/{}", regex.pattern.as_str(), regex.options.as_str());
@@ -156,7 +156,7 @@ fn write_items<'v>(
     text.push(close);
 }
 
-/// With three digits of a second, as the shell prints dates.
+/// Formats a date with milliseconds, like the shell.
 fn iso(time: mongodb::bson::DateTime) -> String {
     let text = time.try_to_rfc3339_string().unwrap_or_default();
     let millis = time.timestamp_millis().rem_euclid(1000);

@@ -67,7 +67,7 @@ pub(crate) fn decode_main<D: DeserializeOwned>(settings: &Settings, main: &RawDo
     bson::deserialize_from_slice(main.as_bytes()).map_err(|error| {
         Error::from_driver(
             ErrorKind::Decode,
-            "a stored document does not have the repository's document type: change the type, or correct the document",
+            "a stored document cannot be read as the repository's document type: change the type, or correct the document",
             error.into(),
         )
         .at(id_of(main), field)
@@ -81,7 +81,7 @@ pub(crate) fn decode_elements<E: DeserializeOwned>(document: &RawDocument, field
         decode(element).map_err(|error| {
             Error::from_driver(
                 ErrorKind::Decode,
-                "a stored element does not have the repository's element type: change the type, or correct the element",
+                "a stored element cannot be read as the repository's element type: change the type, or correct the element",
                 error.into(),
             )
             .at(id_of(document), format!("{field}.{index}"))

@@ -1,0 +1,173 @@
+//! Migrations to the pattern, and from one order, set of embedded fields or size to another.
+
+use mongo_patterns_core::{Error, ErrorKind};
+use mongo_patterns_subset::MigrationPlan;
+
+use super::{Parents, Work, repository};
+use crate::args::{SubsetForm, SubsetMigration};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::Summary;
+use crate::progress::SharedProgress;
+use crate::settings::SubsetSettings;
+
+/// The value of `--old-embed` for all fields but `_id` and the parent's.
+const ALL_FIELDS: &str = "*";
+
+impl Work<'_> {
+    pub(super) async fn plan(&self, options: &SubsetMigration) -> Result<MigrationPlan, Failure> {
+        check(options)?;
+        let planned = match options.from {
+            SubsetForm::Embedded => {
+                let mut migration = self.parents.migrate_from_embedded();
+                migration = migration.chunk_children(options.chunk_children());
+                if options.allow_non_empty_target {
+                    migration = migration.allow_non_empty_target();
+                }
+                migration.plan().await
+            }
+            SubsetForm::Collection => {
+                let mut migration = self.parents.migrate_existing();
+                if options.discard_embedded {
+                    migration = migration.discard_embedded();
+                }
+                migration.plan().await
+            }
+            SubsetForm::Settings => self.parents.migrate_layout_from(&self.old(options)?).plan().await,
+        };
+        planned.map_err(failed)
+    }
+
+    pub(super) async fn dry_run(&self, options: &SubsetMigration) -> Outcome {
+        let planned = self.plan(options).await?;
+        let mut summary = Summary::new("subset migrate --dry-run", self.namespace()).row("parents", planned.parents);
+        if options.from == SubsetForm::Embedded {
+            summary = summary.row("children", planned.children);
+        }
+        let writes = planned.commands.iter().filter(|planned| planned.writes);
+        let summary = summary
+            .row("commands", planned.commands.len())
+            .row("commands_that_write", writes.count());
+        self.context.output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
+    }
+
+    pub(super) async fn migrate(&self, options: &SubsetMigration) -> Outcome {
+        check(options)?;
+        let output = self.context.output;
+        let unit = match options.from {
+            SubsetForm::Embedded => "children",
+            SubsetForm::Collection | SubsetForm::Settings => "parents",
+        };
+        let progress = SharedProgress::new(output, "migrate", unit, None);
+        progress.show("checking before the first write");
+        let summary = Summary::new("subset migrate", self.namespace());
+        let (summary, orphans) = match options.from {
+            SubsetForm::Embedded => {
+                let mut migration = self.parents.migrate_from_embedded().on_progress(progress.callback());
+                migration = migration.chunk_children(options.chunk_children());
+                if options.allow_non_empty_target {
+                    migration = migration.allow_non_empty_target();
+                }
+                let migrated = migration.await.map_err(failed)?;
+                let summary = summary
+                    .row("parents", migrated.parents)
+                    .row("children", migrated.children)
+                    .row("resumed", migrated.resumed);
+                (summary, 0)
+            }
+            SubsetForm::Collection => {
+                let mut migration = self.parents.migrate_existing().on_progress(progress.callback());
+                if options.discard_embedded {
+                    migration = migration.discard_embedded();
+                }
+                let migrated = migration.await.map_err(failed)?;
+                let summary = summary
+                    .row("parents", migrated.parents)
+                    .row("written_concurrently", migrated.one_by_one)
+                    .row("indexes_created", migrated.created_indexes.len())
+                    .row("orphans", migrated.orphans);
+                (summary, migrated.orphans)
+            }
+            SubsetForm::Settings => {
+                let old = self.old(options)?;
+                let migration = self.parents.migrate_layout_from(&old).on_progress(progress.callback());
+                let migrated = migration.await.map_err(failed)?;
+                let summary = summary
+                    .row("parents", migrated.parents)
+                    .row("written_concurrently", migrated.one_by_one)
+                    .row("indexes_created", migrated.created_indexes.len())
+                    .row("indexes_dropped", u64::from(migrated.dropped_index.is_some()));
+                (summary, 0)
+            }
+        };
+        progress.end();
+        let exit = Exit::of_findings(orphans);
+        output.summary(&summary, exit)?;
+        if orphans > 0 {
+            output.text("`subset verify` lists the missing parents of the orphans")?;
+        }
+        Ok(exit)
+    }
+
+    /// Returns the repository with the old settings.
+    fn old(&self, options: &SubsetMigration) -> Result<Parents, Failure> {
+        let mut settings: SubsetSettings = self.settings.clone();
+        if let Some(order) = &options.old_order {
+            settings.order = Some(order.clone());
+        }
+        settings.size = options.old_size.or(settings.size);
+        match &options.old_embed {
+            Some(fields) if *fields == [ALL_FIELDS] => settings.embed = None,
+            Some(fields) => settings.embed = Some(fields.clone()),
+            None => {}
+        }
+        repository(self.context, &settings)
+    }
+}
+
+/// Refuses options that have no effect with the given form.
+fn check(options: &SubsetMigration) -> Result<(), Failure> {
+    let has_old = options.old_order.is_some() || options.old_size.is_some() || options.old_embed.is_some();
+    let is = |form: SubsetForm| options.from == form;
+    let restricted = [
+        (
+            options.allow_non_empty_target,
+            "--allow-non-empty-target",
+            SubsetForm::Embedded,
+        ),
+        (
+            options.chunk_children.is_some(),
+            "--chunk-children",
+            SubsetForm::Embedded,
+        ),
+        (options.discard_embedded, "--discard-embedded", SubsetForm::Collection),
+        (has_old, "--old-order, --old-size and --old-embed", SubsetForm::Settings),
+    ];
+    for (is_set, option, form) in restricted {
+        if is_set && !is(form) {
+            return Err(Failure::usage(format!("{option}: only with --from {}", form.name())));
+        }
+    }
+    if is(SubsetForm::Settings) && !has_old {
+        return Err(Failure::usage(
+            "--from settings needs the old settings: pass --old-order, --old-size or --old-embed",
+        ));
+    }
+    Ok(())
+}
+
+/// Adds what to do as options of the command line.
+fn failed(error: Error) -> Failure {
+    let advice = match error.kind() {
+        ErrorKind::TargetNotEmpty => Some("pass --allow-non-empty-target for allow_non_empty_target()"),
+        ErrorKind::NotMigrated => Some(
+            "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()",
+        ),
+        _ => None,
+    };
+    let failure = Failure::from(error);
+    match advice {
+        Some(advice) => failure.advise(advice),
+        None => failure,
+    }
+}

@@ -1,0 +1,4 @@
+//! The stored form of parents and children: pure, without a server.
+
+pub(crate) mod child_id;
+pub(crate) mod document;

@@ -1,0 +1,115 @@
+//! The conversion of parents and children to and from their stored form.
+
+use std::collections::HashSet;
+
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::child_id::ChildId;
+use crate::settings::Settings;
+
+/// Encodes a value as a document.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
+    match Encoded::one(value)?.to_bson()? {
+        Bson::Document(document) => Ok(document),
+        _ => Err(Error::new(
+            ErrorKind::Encode,
+            "parents and children must be written as documents, nothing was stored: use a type with named fields",
+        )),
+    }
+}
+
+/// Checks a parent before it is inserted: its `_id`, if it has one, and its children. Adds an empty array to one without.
+pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result<()> {
+    if let Some(id) = parent.get("_id") {
+        DocumentId::new(id.clone())?;
+    }
+    let children = match parent.get(settings.children.as_str()) {
+        Some(Bson::Array(children)) => children,
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "the field `{}` of the parent is not an array, nothing was stored: leave it out, or write an empty one, for no children",
+                    settings.children
+                ),
+            ));
+        }
+        None => {
+            parent.insert(settings.children.as_str(), Bson::Array(Vec::new()));
+            return Ok(());
+        }
+    };
+    if children.len() > settings.max_children as usize {
+        return Err(limit_reached(settings));
+    }
+    let mut forms = HashSet::new();
+    for child in children {
+        let Bson::Document(child) = child else {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a child is not a document, nothing was stored: use a type with named fields",
+            ));
+        };
+        if !forms.insert(ChildId::of_child(settings, child)?.form().to_vec()) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "two children of the parent have the same id, nothing was stored: give each its own",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a parent that has as many children as it may.
+pub(crate) fn limit_reached(settings: &Settings) -> Error {
+    Error::new(
+        ErrorKind::LimitReached,
+        format!(
+            "a parent may have {} children, and this would be one more, nothing was stored: remove one, or use a pattern for longer lists",
+            settings.max_children
+        ),
+    )
+}
+
+/// Decodes a parent as the repository's type.
+pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
+    let children = settings.children.as_str();
+    let field = match document.get(children) {
+        Ok(None | Some(RawBsonRef::Array(_))) => "",
+        _ => children,
+    };
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
+        Error::from_driver(
+            ErrorKind::Decode,
+            "a stored parent cannot be read as the repository's parent type: change the type, or correct the document",
+            error.into(),
+        )
+        .at(id_of(document), field)
+    })
+}
+
+/// Decodes the one child of a parent that was read without its others.
+pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &RawDocument) -> Result<Option<C>> {
+    let children = parent.get_array(settings.children.as_str()).ok();
+    let child = children.and_then(|children| children.get_document(0).ok());
+    let Some(child) = child else { return Ok(None) };
+    bson::deserialize_from_slice(child.as_bytes())
+        .map(Some)
+        .map_err(|error| {
+            Error::from_driver(
+                ErrorKind::Decode,
+                "a stored child cannot be read as the repository's child type: change the type, or correct the child",
+                error.into(),
+            )
+            .at(id_of(parent), settings.children.as_str())
+        })
+}
+
+fn id_of(document: &RawDocument) -> Bson {
+    let id = document.get("_id").ok().flatten();
+    id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null)
+}

@@ -1,0 +1,267 @@
+//! The pipelines of the migration from references.
+
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::migration::{Walk, count_if};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::form::child_id::CHILD_ID_TYPES;
+use crate::settings::Settings;
+
+/// MongoDB's limit of a document, minus what one has besides its fields.
+const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
+
+/// The conversion of documents that refer to a parent into its children.
+pub(crate) struct FromReferences<'a> {
+    pub(crate) settings: &'a Settings,
+    /// The names of the collections.
+    pub(crate) parents: &'a str,
+    pub(crate) source: &'a str,
+    /// The field of a child's document that holds the `_id` of its parent.
+    pub(crate) reference: &'a FieldName,
+    /// The field by which the children of a parent are ordered before their `_id`.
+    pub(crate) sort: Option<&'a FieldName>,
+}
+
+impl FromReferences<'_> {
+    /// Matches a parent that has no children yet.
+    fn is_open(&self) -> Document {
+        let array = format!("${}", self.settings.children);
+        doc! { "$or": [{ "$eq": [{ "$type": &array }, "missing"] }, { "$eq": [array, []] }] }
+    }
+
+    /// Gathers the children of a parent, in their embedded form, in a field `c`.
+    ///
+    /// The two fields find them by index, which the expression alone would not if one reference is an array. The
+    /// expression excludes arrays, and missing references, which the fields take for null.
+    fn gathered(&self) -> Document {
+        let refers = doc! { "$eq": [format!("${}", self.reference), "$$parent"] };
+        let mut sort = Document::new();
+        if let Some(field) = self.sort {
+            sort.insert(field.as_str(), 1);
+        }
+        sort.insert("_id", 1);
+        doc! { "$lookup": {
+            "from": self.source,
+            "localField": "_id",
+            "foreignField": self.reference.as_str(),
+            "let": { "parent": "$_id" },
+            "pipeline": [
+                { "$match": { "$expr": refers } },
+                { "$sort": sort },
+                { "$project": { self.reference.as_str(): 0 } },
+            ],
+            "as": "c",
+        } }
+    }
+
+    /// Walks through the parents that have no children.
+    pub(crate) fn walk(&self, most: u64) -> Walk {
+        Walk::by_number(doc! { "$expr": self.is_open() }, most)
+    }
+
+    /// Embeds the children of those of these parents that have none. A parent that got some in between keeps them, even if
+    /// the server continues with the command of a client that was killed.
+    pub(crate) fn transfer(&self, parents: &[Bson]) -> [Document; 5] {
+        let children = self.settings.children.as_str();
+        let still = doc! { "$cond": [self.is_open(), format!("$$new.{children}"), format!("${children}")] };
+        [
+            doc! { "$match": { "_id": { "$in": parents }, "$expr": self.is_open() } },
+            doc! { "$project": { "_id": 1 } },
+            self.gathered(),
+            doc! { "$project": { "_id": 1, children: "$c" } },
+            doc! { "$merge": {
+                "into": self.parents,
+                "on": "_id",
+                "whenMatched": [{ "$set": { children: still } }],
+                "whenNotMatched": "discard",
+            } },
+        ]
+    }
+
+    /// Counts the parents whose children differ from those that the migration would give them.
+    pub(crate) fn occupied(&self) -> [Document; 5] {
+        let array = format!("${}", self.settings.children);
+        let mut group = doc! { "_id": null };
+        count_if(&mut group, "bad", doc! { "$not": [{ "$isArray": "$a" }] }, 1, "$_id");
+        count_if(&mut group, "occupied", doc! { "$isArray": "$a" }, 1, "$_id");
+        [
+            doc! { "$match": { "$expr": { "$not": [self.is_open()] } } },
+            doc! { "$project": { "a": array } },
+            self.gathered(),
+            doc! { "$match": { "$expr": { "$ne": ["$a", "$c"] } } },
+            doc! { "$group": group },
+        ]
+    }
+
+    /// Looks up the parent that `_id.r` refers to. `has` is whether it exists.
+    fn parent_of_group(&self) -> [Document; 2] {
+        [
+            doc! { "$lookup": {
+                "from": self.parents, "localField": "_id.r", "foreignField": "_id", "as": "p",
+            } },
+            doc! { "$addFields": { "has": has_parent("$_id.r"), "p": { "$arrayElemAt": ["$p", 0] } } },
+        ]
+    }
+
+    /// Counts the children, the orphans, and everything that cannot be migrated.
+    pub(crate) fn inspection(&self) -> Vec<Document> {
+        let settings = self.settings;
+        let array = format!("$p.{}", settings.children);
+        let type_of_id = doc! { "$type": format!("${}", settings.child_id) };
+        let bad = doc! { "$not": [{ "$in": [type_of_id, CHILD_ID_TYPES.to_vec()] }] };
+        let mut by_parent = doc! {
+            "_id": { "r": format!("${}", self.reference) },
+            "n": { "$sum": 1 },
+            "bytes": { "$sum": { "$bsonSize": "$$ROOT" } },
+        };
+        count_if(&mut by_parent, "bad", bad, 1, "$_id");
+        let size = doc! { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] };
+        // The name of an element is its index, of up to ten bytes.
+        let bytes = doc! { "$add": ["$bytes", { "$multiply": ["$n", 12] }, { "$bsonSize": "$p" }] };
+        let has_and = |condition: Document| doc! { "$and": ["$has", condition] };
+        let mut totals = doc! {
+            "_id": null,
+            "children": { "$sum": "$n" },
+            "orphans": { "$sum": { "$cond": ["$has", 0, "$n"] } },
+        };
+        let count_bad = has_and(doc! { "$gt": ["$bad", 0] });
+        count_if(&mut totals, "bad", count_bad, "$bad", "$badOne");
+        let over = has_and(doc! { "$gt": ["$n", settings.max_bson()] });
+        count_if(&mut totals, "over", over, 1, "$_id.r");
+        let large = doc! { "$and": ["$has", { "$eq": [&size, 0] }, { "$gt": [bytes, MAX_BYTES] }] };
+        count_if(&mut totals, "large", large, 1, "$_id.r");
+        let unequal = has_and(doc! { "$ne": [&size, "$n"] });
+        count_if(&mut totals, "unequal", unequal, 1, "$_id.r");
+        let mut stages = vec![doc! { "$group": by_parent }];
+        stages.extend(self.parent_of_group());
+        stages.push(doc! { "$group": totals });
+        stages
+    }
+
+    /// Counts the ids that belong to several children of one parent.
+    pub(crate) fn repeated_ids(&self) -> Vec<Document> {
+        let by_id = doc! {
+            "_id": { "r": format!("${}", self.reference), "i": format!("${}", self.settings.child_id) },
+            "n": { "$sum": 1 },
+            "one": { "$max": "$_id" },
+        };
+        let mut totals = doc! { "_id": null };
+        count_if(&mut totals, "bad", doc! { "$and": ["$has"] }, 1, "$one");
+        let mut stages = vec![doc! { "$group": by_id }, doc! { "$match": { "n": { "$gt": 1 } } }];
+        stages.extend(self.parent_of_group());
+        stages.push(doc! { "$group": totals });
+        stages
+    }
+
+    /// Counts the parents and their children.
+    pub(crate) fn totals(&self) -> [Document; 1] {
+        let array = format!("${}", self.settings.children);
+        let is_array = doc! { "$isArray": &array };
+        [doc! { "$group": {
+            "_id": null,
+            "parents": { "$sum": 1 },
+            "children": { "$sum": { "$cond": [&is_array, { "$size": array }, 0] } },
+            "without": { "$sum": { "$cond": [is_array, 0, 1] } },
+        } }]
+    }
+
+    /// Finds the documents that refer to no parent, as `_id` and reference.
+    pub(crate) fn orphans(parents: &str, reference: &FieldName) -> [Document; 4] {
+        let [project, lookup] = Self::with_parent(parents, reference);
+        [
+            project,
+            lookup,
+            doc! { "$match": { "$expr": { "$not": [has_parent("$r")] } } },
+            doc! { "$project": { "r": 1 } },
+        ]
+    }
+
+    /// Does the same, with an empty row for each document that refers to a parent, which shows the progress.
+    pub(crate) fn orphans_and_others(parents: &str, reference: &FieldName) -> [Document; 3] {
+        let [project, lookup] = Self::with_parent(parents, reference);
+        let row = doc! { "_id": "$_id", "r": "$r" };
+        [
+            project,
+            lookup,
+            doc! { "$replaceWith": { "$cond": [has_parent("$r"), {}, row] } },
+        ]
+    }
+
+    fn with_parent(parents: &str, reference: &FieldName) -> [Document; 2] {
+        [
+            doc! { "$project": { "r": format!("${reference}") } },
+            doc! { "$lookup": { "from": parents, "localField": "r", "foreignField": "_id", "as": "p" } },
+        ]
+    }
+}
+
+/// Returns whether `p` has the parent of a reference. A `$lookup` by fields takes a missing reference for null, and an
+/// array for each of its elements, so these two are excluded.
+fn has_parent(reference: &str) -> Bson {
+    doc! { "$and": [
+        { "$ne": ["$p", []] },
+        { "$not": [{ "$in": [{ "$type": reference }, ["missing", "array"]] }] },
+    ] }
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_gathered_by_index_and_embedded_in_parents_without_children() {
+        let (settings, field) = (Settings::example(), |name: &str| FieldName::new(name).unwrap());
+        let (reference, sort) = (field("patron_id"), field("since"));
+        let form = FromReferences {
+            settings: &settings,
+            parents: "patron",
+            source: "address",
+            reference: &reference,
+            sort: Some(&sort),
+        };
+        let open = doc! { "$or": [
+            { "$eq": [{ "$type": "$addresses" }, "missing"] },
+            { "$eq": ["$addresses", []] },
+        ] };
+        let gathered = doc! { "$lookup": {
+            "from": "address",
+            "localField": "_id",
+            "foreignField": "patron_id",
+            "let": { "parent": "$_id" },
+            "pipeline": [
+                { "$match": { "$expr": { "$eq": ["$patron_id", "$$parent"] } } },
+                { "$sort": { "since": 1, "_id": 1 } },
+                { "$project": { "patron_id": 0 } },
+            ],
+            "as": "c",
+        } };
+        let still = doc! { "$cond": [&open, "$$new.addresses", "$addresses"] };
+        let merge = doc! { "$merge": {
+            "into": "patron",
+            "on": "_id",
+            "whenMatched": [{ "$set": { "addresses": still } }],
+            "whenNotMatched": "discard",
+        } };
+        let expected = [
+            doc! { "$match": { "_id": { "$in": ["joe"] }, "$expr": &open } },
+            doc! { "$project": { "_id": 1 } },
+            gathered,
+            doc! { "$project": { "_id": 1, "addresses": "$c" } },
+            merge,
+        ];
+        assert_eq!(form.transfer(&["joe".into()]), expected);
+    }
+
+    #[test]
+    fn an_orphan_refers_to_no_parent_or_by_no_single_value() {
+        let [_, lookup, filter, _] = FromReferences::orphans("patron", &FieldName::new("patron_id").unwrap());
+        let by_fields = doc! { "from": "patron", "localField": "r", "foreignField": "_id", "as": "p" };
+        assert_eq!(lookup, doc! { "$lookup": by_fields });
+        let has = doc! { "$and": [
+            { "$ne": ["$p", []] },
+            { "$not": [{ "$in": [{ "$type": "$r" }, ["missing", "array"]] }] },
+        ] };
+        assert_eq!(filter, doc! { "$match": { "$expr": { "$not": [has] } } });
+    }
+}

@@ -1,0 +1,125 @@
+//! The problems of stored parents.
+
+use std::fmt;
+
+use mongodb::bson::{Bson, RawBsonRef, RawDocument};
+
+/// A problem of one stored parent; returned by [`verify`](crate::EmbeddedRepository::verify).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The `_id` of the document. It is a user value: take care where you log it.
+    pub document_id: Bson,
+    /// The problem.
+    pub problem: Problem,
+}
+
+/// A problem of a stored parent. Its `Display` text says what to do, and holds no user values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The array is missing. Calls treat it as an empty one.
+    ChildrenMissing,
+    /// The children are not an array.
+    ChildrenNotArray,
+    /// The parent has more children than it may.
+    TooManyChildren {
+        /// The number of children.
+        children: u64,
+    },
+    /// Children are not documents.
+    ChildNotDocument {
+        /// The number of children.
+        children: u64,
+    },
+    /// Children have no id, or one of an invalid type.
+    ChildIdMissing {
+        /// The number of children.
+        children: u64,
+    },
+    /// Children have the id of another child before them.
+    DuplicateChildId {
+        /// The number of children.
+        children: u64,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ChildrenMissing => f.write_str("the array of children is missing: set an empty one"),
+            Self::ChildrenNotArray => f.write_str("the children are not an array: correct the document by hand"),
+            Self::TooManyChildren { children } => write!(
+                f,
+                "the parent has {children} children, more than it may: remove some, or raise the bound"
+            ),
+            Self::ChildNotDocument { children } => {
+                write!(f, "{children} children are not documents: correct them by hand")
+            }
+            Self::ChildIdMissing { children } => {
+                write!(f, "{children} children have no valid id: set one by hand")
+            }
+            Self::DuplicateChildId { children } => {
+                write!(
+                    f,
+                    "{children} children have the id of another child: set another id by hand"
+                )
+            }
+        }
+    }
+}
+
+impl Finding {
+    /// Converts a row of [`query::faults`](crate::query::faults).
+    pub(crate) fn of_row(row: &RawDocument, max_children: u32) -> Vec<Self> {
+        let number = |field: &str| {
+            let number = row.get_i32(field).unwrap_or(0);
+            u64::try_from(number).unwrap_or(0)
+        };
+        let id = row.get("_id").ok().flatten();
+        let id = id
+            .and_then(|id: RawBsonRef<'_>| Bson::try_from(id).ok())
+            .unwrap_or(Bson::Null);
+        let problems = match row.get_str("type").unwrap_or_default() {
+            "missing" => vec![Problem::ChildrenMissing],
+            "array" => {
+                let (children, documents) = (number("size"), number("documents"));
+                let (with_id, different) = (number("withId"), number("different"));
+                let some = |of: u64, well: u64, problem: fn(u64) -> Problem| {
+                    let wrong = of.saturating_sub(well);
+                    (wrong > 0).then(|| problem(wrong))
+                };
+                let over = (children > u64::from(max_children)).then_some(Problem::TooManyChildren { children });
+                [
+                    over,
+                    some(children, documents, |children| Problem::ChildNotDocument { children }),
+                    some(documents, with_id, |children| Problem::ChildIdMissing { children }),
+                    some(with_id, different, |children| Problem::DuplicateChildId { children }),
+                ]
+                .into_iter()
+                .flatten()
+                .collect()
+            }
+            _ => vec![Problem::ChildrenNotArray],
+        };
+        let finding = |problem| Self {
+            document_id: id.clone(),
+            problem,
+        };
+        problems.into_iter().map(finding).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_says_what_to_do() {
+        let doubled = Problem::DuplicateChildId { children: 2 };
+        assert_eq!(
+            doubled.to_string(),
+            "2 children have the id of another child: set another id by hand"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! The common parts of all pages. The pages need no scripts, and escape all values.
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use maud::{DOCTYPE, Markup, html};
+use mongodb::bson::DateTime;
+use mongodb::bson::oid::ObjectId;
+
+const NAME: &str = "mongo-patterns";
+
+pub(crate) fn document(title: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " – " (NAME) }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href="/style.css";
+            }
+            body {
+                a .skip href="#content" { "Skip to the content" }
+                header {
+                    a .name href="/" { (NAME) }
+                    nav aria-label="Pages of the service" {
+                        a href="/customers/123/trades" { "Trades" }
+                        a href="/books/2" { "Book" }
+                        a href="/products/1" { "Product" }
+                        a href="/patrons/joe" { "Patron" }
+                    }
+                }
+                main #content {
+                    h1 { (title) }
+                    (content)
+                }
+                footer {
+                    p {
+                        "Each page is also available as JSON: add " code { ".json" } " to its path. "
+                        a href="/problems" { "Problems" } " " a href="/health" { "Health" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) async fn style() -> impl IntoResponse {
+    let headers = [
+        (CONTENT_TYPE, "text/css; charset=utf-8"),
+        (CACHE_CONTROL, "max-age=3600"),
+    ];
+    (headers, include_str!("style.css"))
+}
+
+pub(crate) async fn home() -> Markup {
+    let pages = [
+        (
+            "/customers/123/trades",
+            "The trades of a customer",
+            "Bucket: a history in pages of ten, one document per page.",
+        ),
+        (
+            "/books/2",
+            "A book and its buyers",
+            "Outlier: fifty buyers in the book, the rest of a bestseller's in a second collection.",
+        ),
+        (
+            "/products/1",
+            "A product and its reviews",
+            "Subset: the ten newest reviews in the product, all of them in a second collection.",
+        ),
+        (
+            "/patrons/joe",
+            "A patron and their addresses",
+            "Embedded: up to twenty addresses in the patron's document.",
+        ),
+    ];
+    document(
+        "Schema design patterns in use",
+        &html! {
+            p { "Four pages, each with a pattern of MongoDB's manual. All requests are idempotent: repeat a form, and its data is stored once." }
+            ul .cards {
+                @for (path, title, text) in pages {
+                    li {
+                        a href=(path) { (title) }
+                        p { (text) }
+                    }
+                }
+            }
+        },
+    )
+}
+
+/// Returns links to the previous and next page.
+pub(crate) fn pager(previous: Option<(&str, &str)>, next: Option<(&str, &str)>) -> Markup {
+    html! {
+        @if previous.is_some() || next.is_some() {
+            nav .pager aria-label="More pages" {
+                @if let Some((path, text)) = previous { a rel="prev" href=(path) { "← " (text) } }
+                @if let Some((path, text)) = next { a .next rel="next" href=(path) { (text) " →" } }
+            }
+        }
+    }
+}
+
+/// Returns a hidden input with a new id, so that a form that is sent twice is stored once.
+pub(crate) fn new_id() -> Markup {
+    html! { input type="hidden" name="id" value=(ObjectId::new().to_hex()); }
+}
+
+/// Returns a form with one button that removes the row's item.
+pub(crate) fn remove_button(path: &str, what: &str) -> Markup {
+    html! {
+        form .inline method="post" action=(format!("{path}/remove")) {
+            button .quiet aria-label=(format!("Remove {what}")) { "Remove" }
+        }
+    }
+}
+
+pub(crate) fn time(date: DateTime) -> Markup {
+    let text = rfc3339(date);
+    let (day, minute) = (text.get(..10).unwrap_or_default(), text.get(11..16).unwrap_or_default());
+    html! { time datetime=(text) { span .day { (day) } " " (minute) } }
+}
+
+pub(crate) fn rfc3339(date: DateTime) -> String {
+    date.try_to_rfc3339_string().unwrap_or_default()
+}
+
+/// Percent-encodes a text as a part of a path.
+pub(crate) fn segment(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
+    let escaped = text.bytes().map(|byte| match byte {
+        byte if is_plain(byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    escaped.collect()
+}

@@ -1,0 +1,162 @@
+//! A small web service over all four patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
+//! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded).
+//!
+//! ```text
+//! cargo run -p service
+//! curl http://127.0.0.1:8080/customers/123/trades.json
+//! curl --json '{"id":"t-1","kind":"buy","ticker":"MDB","qty":5}' http://127.0.0.1:8080/customers/123/trades.json
+//! ```
+//!
+//! `MONGODB_URI` is the connection string, with the database if it names one. Without it, the example starts a MongoDB.
+//! `ADDRESS` is the address to listen on. The modules:
+//!
+//! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
+//! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
+//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`: one pattern each. Everything that is stored has an id that
+//!   the client chooses, so all requests are idempotent.
+//! - `health.rs`: liveness and readiness.
+//!
+//! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
+
+mod books;
+mod guard;
+mod health;
+mod input;
+mod layout;
+mod patrons;
+mod problem;
+mod products;
+mod reply;
+mod seed;
+mod store;
+mod trades;
+
+use std::env;
+use std::io::stderr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
+use mongo_patterns_testkit as testkit;
+use mongodb::Client;
+use mongodb::options::ClientOptions;
+use store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::{Level, info, warn};
+
+const LARGEST_BODY: usize = 64 * 1024;
+/// The longest time for requests in flight after a stop signal.
+const GRACE: Duration = Duration::from_secs(20);
+/// The longest time that a request waits for a server. The driver's default is 30 seconds.
+const SELECTION: Duration = Duration::from_secs(3);
+
+/// Runs the service until the process is told to stop.
+///
+/// # Errors
+/// When the server's options are invalid, or the address is in use.
+pub async fn run() -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_max_level(Level::INFO)
+        .with_writer(stderr)
+        .init();
+    let client = Client::with_options(client_options().await?)?;
+    let store = Store::new(&client)?;
+    let address = env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
+    let listener = TcpListener::bind(&address)
+        .await
+        .with_context(|| format!("listening on {address}"))?;
+    println!("http://{}", listener.local_addr()?);
+
+    // It serves from the start, and reports that it is not ready until the collections are prepared.
+    let preparing = tokio::spawn(store.clone().prepare());
+    let served = serve(listener, router(store)).await;
+    preparing.abort();
+    served
+}
+
+/// Returns the options of `MONGODB_URI`, or of a server that the example starts. Sets the options that the connection
+/// string does not.
+async fn client_options() -> Result<ClientOptions> {
+    let mut options = match env::var("MONGODB_URI") {
+        Ok(uri) if !uri.is_empty() => ClientOptions::parse(uri).await.context("MONGODB_URI")?,
+        _ => testkit::server().await?.client_options().await?,
+    };
+    options
+        .app_name
+        .get_or_insert_with(|| "mongo-patterns-service".to_owned());
+    options.server_selection_timeout.get_or_insert(SELECTION);
+    options.connect_timeout.get_or_insert(SELECTION);
+    Ok(options)
+}
+
+fn router(store: Store) -> Router {
+    let pages = Router::new()
+        .merge(trades::routes())
+        .merge(books::routes())
+        .merge(products::routes())
+        .merge(patrons::routes())
+        // Only the routes that need the database wait for the preparation.
+        .route_layer(from_fn_with_state(store.clone(), guard::ready))
+        .route_layer(from_fn(guard::in_time));
+    let all = pages
+        .merge(health::routes())
+        .route("/", get(layout::home))
+        .route("/style.css", get(layout::style))
+        .route("/problems", get(problem::list))
+        .fallback(problem::no_such_page)
+        .method_not_allowed_fallback(problem::no_such_method)
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn(problem::render))
+        .layer(from_fn(guard::log))
+        .with_state(store);
+    // `.json` is removed from the path before routing.
+    Router::new().fallback_service(all).layer(from_fn(reply::negotiate))
+}
+
+/// Serves until a stop signal, and then finishes the requests in flight.
+async fn serve(listener: TcpListener, router: Router) -> Result<()> {
+    let terminated = terminated()?;
+    let (stopping, mut stopped) = watch::channel(false);
+    let asked_to_stop = async move {
+        tokio::select! {
+            () = terminated => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        info!("stopping: requests in flight are answered, new ones are refused");
+        stopping.send_replace(true);
+    };
+    let late = async {
+        // An error means that serving has ended.
+        if stopped.wait_for(|stopped| *stopped).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        served = axum::serve(listener, router).with_graceful_shutdown(asked_to_stop) => {
+            served?;
+            info!("stopped");
+        }
+        () = late => warn!("stopped with requests in flight, after {GRACE:?}"),
+    }
+    Ok(())
+}
+
+/// Returns a future that completes at SIGTERM. Signals are received from this call on.
+#[cfg(unix)]
+fn terminated() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut signals = signal(SignalKind::terminate())?;
+    Ok(async move {
+        signals.recv().await;
+    })
+}
+
+#[cfg(not(unix))]
+fn terminated() -> std::io::Result<impl Future<Output = ()>> {
+    Ok(std::future::pending())
+}

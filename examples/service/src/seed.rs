@@ -1,0 +1,132 @@
+//! Sample data from the examples of MongoDB's manual.
+
+use mongo_patterns::{ErrorKind, Result};
+use mongodb::bson::{DateTime, Document};
+
+use crate::books::Book;
+use crate::patrons::{Address, Patron};
+use crate::products::{Price, Product, Review};
+use crate::store::Store;
+use crate::trades::Trade;
+
+/// 2023-10-26T15:47:03.434Z, the time of the manual's first trade.
+const FIRST_TRADE: i64 = 1_698_335_223_434;
+/// 2019-02-18T00:00:00Z, the date of the manual's newest review.
+const NEWEST_REVIEW: i64 = 1_550_448_000_000;
+const HOUR: i64 = 60 * 60 * 1000;
+const TICKERS: [&str; 5] = ["MDB", "GOOG", "MSFT", "AAPL", "IBM"];
+
+/// Fills each empty collection. If two processes do it concurrently, each document is stored once.
+pub(crate) async fn fill_empty(store: &Store) -> Result<()> {
+    if is_empty(store, "trades").await? {
+        trades(store).await?;
+    }
+    if is_empty(store, "sales").await? {
+        books(store).await?;
+    }
+    if is_empty(store, "review").await? {
+        product(store).await?;
+    }
+    if is_empty(store, "patron").await? {
+        ignore_existing(store.patrons.insert(&joe()).await)?;
+    }
+    Ok(())
+}
+
+async fn is_empty(store: &Store, collection: &str) -> Result<bool> {
+    let collection = store.database.collection::<Document>(collection);
+    Ok(collection.find_one(Document::new()).await?.is_none())
+}
+
+fn ignore_existing<T>(inserted: Result<T>) -> Result<()> {
+    match inserted {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        inserted => inserted.map(drop),
+    }
+}
+
+async fn trades(store: &Store) -> Result<()> {
+    for (customer, trades) in [(123, 34), (456, 7)] {
+        let trades: Vec<Trade> = (0..trades)
+            .zip(TICKERS.iter().cycle())
+            .map(|(n, ticker)| Trade {
+                id: format!("sample-{n}"),
+                kind: if n % 3 == 1 { "sell" } else { "buy" }.to_owned(),
+                ticker: (*ticker).to_owned(),
+                qty: 419 - 11 * n,
+                date: DateTime::from_millis(FIRST_TRADE + i64::from(n) * 29 * HOUR),
+            })
+            .collect();
+        store.trades.append_many(&customer, &trades).await?;
+    }
+    Ok(())
+}
+
+async fn books(store: &Store) -> Result<()> {
+    for (id, title, author, buyers) in [
+        (1, "Invisible Cities", "Italo Calvino", 3),
+        (2, "The Wooden Amulet", "Lesley Moreno", 1000),
+    ] {
+        let book = Book {
+            id,
+            title: title.to_owned(),
+            author: author.to_owned(),
+            customers_purchased: (0..buyers).map(|n| format!("user{n:02}")).collect(),
+        };
+        ignore_existing(store.books.insert(&book).await)?;
+    }
+    Ok(())
+}
+
+async fn product(store: &Store) -> Result<()> {
+    let product = Product {
+        id: 1,
+        name: "Super Widget".to_owned(),
+        description: "This is the most useful item in your toolbox.".to_owned(),
+        price: Price {
+            value: "119.99".parse().map_err(mongodb::error::Error::from)?,
+            currency: "USD".to_owned(),
+        },
+        reviews: vec![],
+    };
+    let parents = store.database.collection::<Product>("product");
+    // Another process can have inserted it already.
+    if store.products.get(1).await?.is_none() {
+        parents.insert_one(&product).await?;
+    }
+    let texts = [
+        ("Kristina", "This is indeed an amazing widget."),
+        ("Trina", "Nice product. Slow shipping."),
+        ("Pablo", "Amazing!"),
+        ("Hans", "Meh, it's okay."),
+    ];
+    let reviews: Vec<Review> = (0..45)
+        .zip(texts.iter().cycle())
+        .map(|(n, (author, text))| Review {
+            review_id: (786 - n).to_string(),
+            product_id: 1,
+            review_author: (*author).to_owned(),
+            review_text: (*text).to_owned(),
+            published_date: DateTime::from_millis(NEWEST_REVIEW - n * 31 * HOUR),
+        })
+        .collect();
+    store.products.insert_many(&reviews).await.map(drop)
+}
+
+fn joe() -> Patron {
+    let address = |id: &str, street: &str, city: &str| Address {
+        id: id.to_owned(),
+        street: street.to_owned(),
+        city: city.to_owned(),
+        state: "MA".to_owned(),
+        zip: "12345".to_owned(),
+    };
+    Patron {
+        id: "joe".to_owned(),
+        name: "Joe Bookreader".to_owned(),
+        addresses: vec![
+            address("1", "123 Fake Street", "Faketon"),
+            address("2", "1 Some Other Street", "Boston"),
+        ],
+    }
+}

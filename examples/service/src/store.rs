@@ -1,0 +1,104 @@
+//! The repositories, shared by all requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mongo_patterns::Result;
+use mongo_patterns::prelude::*;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{DatabaseOptions, WriteConcern};
+use mongodb::{Client, Database};
+use tracing::{info, warn};
+
+use crate::books::Book;
+use crate::patrons::{Address, Patron};
+use crate::products::{Product, Review};
+use crate::seed;
+use crate::trades::Trade;
+
+const DATABASE: &str = "mongo_patterns_service";
+/// The longest time for the database to answer a ping.
+const PING: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The state of the service. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) database: Database,
+    pub(crate) trades: BucketRepository<u32, Trade>,
+    pub(crate) books: OutlierRepository<Book, String>,
+    pub(crate) products: SubsetRepository<Product, Review>,
+    pub(crate) patrons: EmbeddedRepository<Patron, Address>,
+    is_prepared: Arc<AtomicBool>,
+}
+
+impl Store {
+    /// Creates the repositories. Sends no command.
+    pub(crate) fn new(client: &Client) -> Result<Self> {
+        let name = client.default_database().map(|database| database.name().to_owned());
+        // Acknowledged writes survive the loss of a minority of the servers.
+        let options = DatabaseOptions::builder()
+            .write_concern(WriteConcern::majority())
+            .build();
+        let database = client.database_with_options(name.as_deref().unwrap_or(DATABASE), options);
+        let of = |name: &str| database.collection::<Document>(name);
+        Ok(Self {
+            trades: BucketRepository::builder(of("trades"))
+                .key_field("customerId")
+                .items_field("history")
+                .time_field("date")
+                .item_id_field("tradeId")
+                .page_size(10)
+                .build()?,
+            books: OutlierRepository::builder(of("sales"), of("extra_sales"))
+                .array_field("customers_purchased")
+                .parent_field("book_id")
+                .threshold(50)
+                .unique_elements()
+                .build()?,
+            products: SubsetRepository::builder(of("product"), of("review"))
+                .subset_field("reviews")
+                .parent_field("product_id")
+                .child_id_field("review_id")
+                .order_by("published_date", Direction::Descending)
+                .subset_size(10)
+                .build()?,
+            patrons: EmbeddedRepository::builder(of("patron"))
+                .children_field("addresses")
+                .child_id_field("id")
+                .max_children(20)
+                .build()?,
+            database,
+            is_prepared: Arc::default(),
+        })
+    }
+
+    /// Creates the indexes, and sample data in empty collections. Retries until it reaches the server.
+    pub(crate) async fn prepare(self) {
+        while let Err(error) = self.try_to_prepare().await {
+            warn!(%error, "not ready");
+            tokio::time::sleep(PAUSE).await;
+        }
+        self.is_prepared.store(true, Ordering::Release);
+        info!(database = self.database.name(), "ready");
+    }
+
+    async fn try_to_prepare(&self) -> Result<()> {
+        self.trades.ensure_indexes().await?;
+        self.books.ensure_indexes().await?;
+        self.products.ensure_indexes().await?;
+        self.patrons.ensure_indexes().await?;
+        seed::fill_empty(self).await
+    }
+
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.is_prepared.load(Ordering::Acquire)
+    }
+
+    /// Returns whether requests can be served: the preparation is done, and the server answers.
+    pub(crate) async fn is_ready(&self) -> bool {
+        let ping = async { self.database.run_command(doc! { "ping": 1 }).await };
+        self.is_prepared() && tokio::time::timeout(PING, ping).await.is_ok_and(|pong| pong.is_ok())
+    }
+}

@@ -1,0 +1,213 @@
+//! Every check that a change must pass, step by step.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::process::{cargo, output, run as run_process};
+use crate::{deny, examples, long, modules, msrv, words};
+
+const PATTERNS: [&str; 4] = ["bucket", "outlier", "subset", "embedded"];
+/// The crates that build alone. The facade has a run for each of its features.
+const CRATES: [&str; 6] = ["core", "bucket", "outlier", "subset", "embedded", "testkit"];
+/// What the benchmarks write beside their diagrams.
+const BENCHMARKS: [&str; 6] = [
+    "README.md",
+    "bucket.json",
+    "outlier.md",
+    "outlier.json",
+    "subset.md",
+    "subset.json",
+];
+
+/// Which steps are run.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Runs only these steps; all by default.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Step>,
+}
+
+/// A step of CI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Formatting.
+    Format,
+    /// The words of prose.
+    Words,
+    /// Cycles of modules, and the length of files.
+    Modules,
+    /// Clippy without warnings. It knows the oldest Rust, and refuses what is newer.
+    Clippy,
+    /// Documentation without warnings.
+    Docs,
+    /// Each feature and each crate alone.
+    Features,
+    /// The tests, as README tells to run them.
+    Tests,
+    /// The tests that are too long for the step before.
+    LongTests,
+    /// The examples and what they print.
+    Examples,
+    /// The benchmarks in a short form.
+    Benchmarks,
+    /// That the dependencies support the oldest Rust that we support.
+    Msrv,
+    /// That the crates can be published.
+    Package,
+    /// Licences, duplicate crates and sources.
+    Deny,
+}
+
+/// Runs the steps.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut times = Vec::new();
+    for step in Step::value_variants() {
+        if !options.only.is_empty() && !options.only.contains(step) {
+            continue;
+        }
+        let name = step.to_possible_value().map(|value| value.get_name().to_owned());
+        let name = name.unwrap_or_default();
+        println!("\n== {name}");
+        let started = Instant::now();
+        run_step(*step).with_context(|| format!("step {name}"))?;
+        times.push((name, started.elapsed()));
+    }
+    println!("\n== all passed");
+    for (name, time) in times {
+        println!("{:>5} s  {name}", time.as_secs());
+    }
+    Ok(())
+}
+
+fn run_step(step: Step) -> Result<()> {
+    match step {
+        Step::Format => run_process(&mut cargo(["fmt", "--all", "--check"])),
+        Step::Words => words::check(),
+        Step::Modules => modules::check(),
+        Step::Clippy => {
+            let all = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet"];
+            run_process(cargo(all).args(["--", "-D", "warnings"]))
+        }
+        Step::Docs => {
+            let all = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
+            run_process(cargo(all).env("RUSTDOCFLAGS", "-D warnings"))
+        }
+        Step::Features => check_features(),
+        Step::Tests => run_process(&mut readme_command("cargo test --workspace")?),
+        Step::LongTests => run_long_tests(),
+        Step::Examples => examples::run(),
+        Step::Benchmarks => run_benchmarks(),
+        Step::Msrv => msrv::check_dependencies(),
+        Step::Package => package(),
+        Step::Deny => deny::check_offline(),
+    }
+}
+
+/// A command that README tells a newcomer to run.
+pub(crate) fn readme_command(line: &str) -> Result<Command> {
+    let readme = fs::read_to_string("README.md").context("reading README.md")?;
+    if !readme.lines().any(|told| told == line) {
+        bail!("README.md does not tell to run `{line}`; restore the line, or change it in xtask/src too");
+    }
+    let arguments = line.strip_prefix("cargo ").context("not a call of Cargo")?;
+    Ok(cargo(arguments.split(' ')))
+}
+
+fn check_features() -> Result<()> {
+    let facade = [
+        "check",
+        "--quiet",
+        "--locked",
+        "--package",
+        "mongo-patterns",
+        "--no-default-features",
+        "--all-targets",
+    ];
+    run_process(&mut cargo(facade))?;
+    for feature in PATTERNS {
+        run_process(cargo(facade).args(["--features", feature]))?;
+    }
+    for name in CRATES {
+        let package = format!("mongo-patterns-{name}");
+        run_process(&mut cargo(["check", "--quiet", "--locked", "--package", &package]))?;
+    }
+    Ok(())
+}
+
+/// The tests that `cargo test --workspace` shows as ignored, and more calls of those that run any number of them.
+fn run_long_tests() -> Result<()> {
+    let ignored = |more: &[&str]| {
+        let mut test = cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--"]);
+        test.arg("--ignored").args(more);
+        test
+    };
+    let listed = output(&mut ignored(&["--list"]))?;
+    let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
+    if tests == 0 {
+        bail!("there are no long tests; the attribute that marks them is `#[ignore = \"long: cargo xtask ci\"]`");
+    }
+    println!("{tests} long tests");
+    run_process(&mut ignored(&[]))?;
+    long::check_models(10_000)
+}
+
+fn run_benchmarks() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let bench = [
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "mongo-patterns-bench",
+        "--",
+        "--quick",
+    ];
+    output(cargo(bench).arg("--out").arg(folder.path()))?;
+    let mut expected: BTreeSet<String> = BENCHMARKS.into_iter().map(str::to_owned).collect();
+    for entry in fs::read_dir(folder.path())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            expected.extend(diagrams(&fs::read_to_string(path)?));
+        }
+    }
+    for file in expected {
+        let path: &Path = &folder.path().join(&file);
+        let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
+        if length == 0 {
+            bail!("the benchmarks did not write {file}");
+        }
+    }
+    Ok(())
+}
+
+/// The files of diagrams that a page shows.
+fn diagrams(page: &str) -> impl Iterator<Item = String> {
+    let words = page.split(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.'));
+    let files = words.filter(|word| word.ends_with(".svg"));
+    files.map(str::to_owned)
+}
+
+/// Packs every crate as it would be published, and compiles what was packed.
+fn package() -> Result<()> {
+    // The check is of the packages: a tree with changes that are not committed is as good.
+    let dry_run = ["publish", "--workspace", "--dry-run", "--locked", "--allow-dirty"];
+    run_process(&mut cargo(dry_run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::diagrams;
+
+    #[test]
+    fn the_diagrams_of_a_page_are_found() {
+        let page = "![pages](bucket-pages-1.svg)\n<img src=\"subset-insert-2.svg\"> and no svg";
+        let found: Vec<String> = diagrams(page).collect();
+        assert_eq!(found, ["bucket-pages-1.svg", "subset-insert-2.svg"]);
+    }
+}

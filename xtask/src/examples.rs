@@ -1,0 +1,84 @@
+//! Runs the examples, and compares what they print with files of the repository.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::ci::readme_command;
+use crate::process::{cargo, output};
+
+const FOLDER: &str = "crates/mongo-patterns/examples";
+/// The example that README tells a newcomer to run.
+const FIRST: &str = "tour";
+
+/// Runs every example.
+pub(crate) fn run() -> Result<()> {
+    for name in names()? {
+        let printed = match name.as_str() {
+            FIRST => output(&mut readme_command("cargo run --example tour")?)?,
+            name => output(&mut cargo(["run", "--quiet", "--locked", "--example", name]))?,
+        };
+        compare(&name, &printed)?;
+        println!("example {name}: as expected");
+    }
+    Ok(())
+}
+
+/// Every file of the examples' folder is an example.
+fn names() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(FOLDER).context(FOLDER)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    if names.is_empty() {
+        bail!("{FOLDER} has no examples");
+    }
+    Ok(names)
+}
+
+fn compare(name: &str, printed: &str) -> Result<()> {
+    let path = Path::new(FOLDER).join("expected").join(format!("{name}.txt"));
+    let expected = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let (expected, printed) = (expected.lines().collect::<Vec<_>>(), stable(printed));
+    let differs = |at: &usize| expected.get(*at).copied() != printed.get(*at).map(String::as_str);
+    let Some(at) = (0..expected.len().max(printed.len())).find(differs) else {
+        return Ok(());
+    };
+    println!("{}", printed.join("\n"));
+    bail!(
+        "the output of example {name} differs from {} in line {}: expected {:?}, printed {:?}",
+        path.display(),
+        at + 1,
+        expected.get(at),
+        printed.get(at)
+    );
+}
+
+/// The output without what differs from run to run: the server's version and the rate.
+fn stable(printed: &str) -> Vec<String> {
+    let lines = printed.lines().filter(|line| !line.starts_with("MongoDB "));
+    let without_rate = lines.map(|line| match line.strip_prefix("Rate: ") {
+        Some(rate) => format!(
+            "Rate: N{}",
+            rate.trim_start_matches(|digit: char| digit.is_ascii_digit())
+        ),
+        None => line.to_owned(),
+    });
+    without_rate.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stable;
+
+    #[test]
+    fn versions_and_rates_are_left_out() {
+        let printed = "MongoDB 6.0.1 was started\nRate: 1234 items a second\nRate limit";
+        assert_eq!(stable(printed), ["Rate: N items a second", "Rate limit"]);
+    }
+}

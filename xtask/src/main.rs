@@ -1,0 +1,63 @@
+//! What contributors and CI run beside `cargo test`. `cargo xtask --help` lists the commands.
+
+mod ci;
+mod deny;
+mod examples;
+mod long;
+mod modules;
+mod msrv;
+mod process;
+mod words;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Runs the checks of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs every check that a change must pass, or some of them.
+    Ci(ci::Options),
+    /// Runs one of the long proofs. docs/guarantees.md lists their last results.
+    #[command(subcommand)]
+    Long(long::Proof),
+    /// Checks licences, duplicate and forbidden crates, sources and security advisories with cargo-deny.
+    Deny(deny::Options),
+    /// Checks the workspace with the oldest Rust that it supports, which rustup must have installed.
+    Msrv,
+    /// Checks that no modules form a cycle, and that no file is too long.
+    Modules,
+    /// Checks that prose uses the words of MongoDB's manual and the driver.
+    Words,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    process::enter_workspace()?;
+    match command {
+        Command::Ci(options) => ci::run(&options),
+        Command::Long(proof) => long::run(&proof),
+        Command::Deny(options) => deny::run(&options),
+        Command::Msrv => msrv::check_with_oldest(),
+        Command::Modules => modules::check(),
+        Command::Words => words::check(),
+    }
+}

@@ -1,0 +1,66 @@
+//! Runs other programs, and fails when they fail.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Makes the root of the workspace the current directory.
+pub(crate) fn enter_workspace() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::set_current_dir(&root).with_context(|| format!("entering {}", root.display()))
+}
+
+/// A call of the Cargo that runs this program.
+pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// A call of the `cargo` of rustup, which takes a toolchain such as `+1.88`.
+pub(crate) fn rustup_cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new("cargo");
+    // Otherwise rustup takes the toolchain that runs this program.
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command.args(arguments);
+    command
+}
+
+/// Runs a command, whose output goes where ours goes.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = in_words(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("starting `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it prints to its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = in_words(command);
+    println!("$ {line}");
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("starting `{line}`"))?;
+    if !output.status.success() {
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        bail!("`{line}` failed: {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("reading the output of `{line}`"))
+}
+
+fn in_words(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let variables = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={} ", name.to_string_lossy(), value?.to_string_lossy())));
+    let mut line: String = variables.collect();
+    line.push_str(&program.to_string_lossy());
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
