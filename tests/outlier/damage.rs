@@ -15,7 +15,7 @@ pub fn flagged(id: i32, elements: std::ops::Range<usize>) -> Document {
     with(main_of(id, elements), "has_extras", true)
 }
 
-/// An extras document, whose `_id` tells its place.
+/// An overflow document, whose `_id` has its position.
 pub fn extra(id: i32, seq: i32, elements: std::ops::Range<usize>) -> Document {
     doc! {
         "_id": format!("{id}-{seq}"),
@@ -26,7 +26,7 @@ pub fn extra(id: i32, seq: i32, elements: std::ops::Range<usize>) -> Document {
     }
 }
 
-/// An extras document as the manual's shell command writes it.
+/// An overflow document as the manual's shell command writes it.
 pub fn naive(id: i32, name: &str, elements: std::ops::Range<usize>) -> Document {
     doc! { "_id": name, "book_id": id, "customers_purchased_extra": users(elements) }
 }

@@ -103,7 +103,7 @@ async fn sixty_four_writers_push_and_remove_unique_elements() {
     testkit::run(async |db| mixed(db, true).await).await;
 }
 
-/// A push to a book that is deleted at that moment succeeds, or says that there is none. No extras are left over.
+/// A push to a book that is deleted concurrently succeeds, or returns `NotFound`. No overflow documents are left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn books_that_come_and_go_under_their_writers() {
     testkit::run(async |db| {

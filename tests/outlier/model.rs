@@ -108,7 +108,7 @@ struct Model<'a> {
     books: &'a Books,
     unique: bool,
     ids: [i32; 2],
-    /// What is stored, where there is such a book.
+    /// The stored list, if the book exists.
     stored: [Option<Stored>; 2],
 }
 
@@ -257,7 +257,7 @@ impl Model<'_> {
         }
     }
 
-    /// What is stored of a book.
+    /// The stored list of a book.
     async fn look(&self, id: i32) -> Option<Stored> {
         let users = |document: &Document, field: &str| -> Vec<String> {
             let users = document.get_array(field).unwrap().iter();

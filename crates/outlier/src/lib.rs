@@ -125,7 +125,7 @@
 //!
 //! **Migrate an existing collection, or change the threshold or bound.** Build the repository with the new settings, call
 //! [`migrate_existing`](OutlierRepository::migrate_existing), then
-//! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue meanwhile. After an
+//! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue concurrently. After an
 //! interruption, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it would send.
 //!
 //! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the overflow documents, and

@@ -18,7 +18,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// Readers and writers of this crate may continue meanwhile, writers with either settings. Stop programs that write
+    /// Readers and writers of this crate may continue concurrently, writers with either settings. Stop programs that write
     /// without the repository. The migration needs no index: where [`ensure_indexes`](Self::ensure_indexes) fails
     /// because a document has several overflow documents of the manual's form, call this first.
     ///

@@ -28,7 +28,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// MongoDB compares values: 1 and 1.0 are, and documents with their fields in another order are not.
     ///
     /// If an error has a [number of stored elements](mongo_patterns_core::Error::stored_count), the last check failed:
-    /// whether a rebalance moved an equal element meanwhile. Then call it again, too.
+    /// whether a rebalance moved an equal element concurrently. Then call it again, too.
     ///
     /// # Cost
     /// That of [`push`](Self::push), and one round trip more for an element in an overflow document.

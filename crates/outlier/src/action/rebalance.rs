@@ -18,7 +18,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It runs in one transaction. Others may write meanwhile, and a reader in a transaction sees all of its changes or
+    /// It runs in one transaction. Others may write concurrently, and a reader in a transaction sees all of its changes or
     /// none. The order of the elements stays. Where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates. The array grows up to about
     /// 8 MiB. If all elements are in place, it writes nothing.

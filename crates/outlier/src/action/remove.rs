@@ -27,7 +27,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip for a typical document, two for an outlier. Three more if an outlier has no such element: a read
-    /// in one snapshot, because a rebalance may move elements meanwhile. The server examines all overflow documents of
+    /// in one snapshot, because a rebalance may move elements concurrently. The server examines all overflow documents of
     /// the list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Cancel safety

@@ -40,7 +40,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///   [`delete_orphans`](Repair::delete_orphans) is set.
     /// - It keeps fields of your own.
     ///
-    /// It repairs each list in one transaction, so others may write meanwhile, and no reader sees half of a repair. If
+    /// It repairs each list in one transaction, so others may write concurrently, and no reader sees half of a repair. If
     /// the process dies, some lists are repaired and the others unchanged: run it again.
     ///
     /// A standalone server has no transactions. There it does what single commands can do safely: it sets and clears
@@ -150,7 +150,7 @@ impl<'a> Repair<'a> {
 }
 
 impl Options {
-    /// Repairs a list, or returns how it would. `None` if another client has repaired it meanwhile.
+    /// Repairs a list, or returns how it would. `None` if another client has repaired it concurrently.
     async fn repair(self, shared: &Shared, summary: Summary) -> Result<Option<Repaired>> {
         if self.dry_run {
             let findings = confirm(shared, &summary).await?;

@@ -27,7 +27,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It writes nothing and needs no index. Others may write meanwhile: before it reports a finding, it reads the list
+    /// It writes nothing and needs no index. Others may write concurrently: before it reports a finding, it reads the list
     /// again, and once more 50 milliseconds later. Only a writer of another process, or in a session of a caller, that
     /// is slower between two of its commands can be reported like one that died there.
     ///

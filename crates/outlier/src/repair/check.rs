@@ -247,7 +247,7 @@ fn check_elements(settings: &Settings, document: &Overflow) -> Vec<Problem> {
     mismatch.into_iter().chain(is_over).collect()
 }
 
-/// Returns the findings of a second read that the first one had too. Others write meanwhile, and main document and
+/// Returns the findings of a second read that the first one had too. Others write concurrently, and main document and
 /// overflow documents are not read at the same moment.
 pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
     let same = |a: &Finding, b: &Finding| {

@@ -99,7 +99,7 @@ impl Repairs<'_> {
         Ok(None)
     }
 
-    /// Deletes an overflow document, unless a main document was inserted or elements were pushed meanwhile.
+    /// Deletes an overflow document, unless a main document was inserted or elements were pushed concurrently.
     async fn delete_orphan(&mut self, document_id: &Bson) -> Result<()> {
         let (main, overflow, settings) = self.shared.parts();
         let filter = query::overflow_one(settings, &self.repaired.id, document_id);

@@ -48,7 +48,7 @@ async fn insert_on_standalone(shared: &Shared, split: &Split) -> Result<()> {
     let mut push = PushWrite::new(shared, &split.id, &split.rest, false);
     let outcome = push.run(None).await;
     outcome.map_err(|error| match error.kind() {
-        // The document was deleted meanwhile, with its elements.
+        // The document was deleted concurrently, with its elements.
         ErrorKind::NotFound => error,
         _ => error.with_stored((split.inline + push.stored()) as u64),
     })

@@ -56,7 +56,7 @@ pub(crate) enum Filled {
 pub(crate) enum Opened {
     /// This many elements are stored.
     Stored(usize),
-    /// Nothing is stored. Another task of this process opened overflow documents meanwhile.
+    /// Nothing is stored. Another task of this process opened overflow documents concurrently.
     Waited,
     /// Nothing is stored. Another writer was faster.
     Taken,

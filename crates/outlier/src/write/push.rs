@@ -318,7 +318,7 @@ pub(crate) async fn push_many(
     let mut push = PushWrite::new(shared, id, elements, false);
     if let Err(error) = push.run_locked(session.as_deref_mut()).await {
         let stored = match error.kind() {
-            // The document was deleted meanwhile, with the elements that were stored.
+            // The document was deleted concurrently, with the elements that were stored.
             ErrorKind::NotFound => 0,
             _ => push.stored(),
         };
