@@ -32,7 +32,7 @@ async fn insert_heavy_tail(db: &TestDatabase, books: &Books) -> Vec<usize> {
     lengths
 }
 
-/// The smallest length that at least so many percent do not exceed.
+/// Returns the smallest length that this percentage of the documents does not exceed.
 fn percentile(sorted: &[usize], percent: f64) -> u64 {
     let enough = |length: &usize| {
         let within = sorted.iter().filter(|other| *other <= length).count();
@@ -77,7 +77,7 @@ fn assert_lengths(analysis: &Analysis, lengths: &[usize]) {
         let extras = beyond.sum::<usize>();
         let outliers = sorted.iter().filter(|length| **length > threshold as usize).count();
         assert_eq!(
-            (at.documents, at.extras),
+            (at.documents, at.overflow),
             (outliers as u64, extras as u64),
             "{threshold}"
         );
@@ -144,7 +144,7 @@ async fn the_bytes_of_elements_are_those_in_their_arrays() {
 }
 
 #[tokio::test]
-async fn extras_of_the_manuals_form_count_and_those_that_no_reader_sees_do_not() {
+async fn overflow_documents_of_the_manuals_form_count_and_those_without_a_flag_do_not() {
     testkit::run(async |db| {
         let books = books(db).await;
         books.insert(&book(1, 3)).await.unwrap();
@@ -177,7 +177,7 @@ async fn extras_of_the_manuals_form_count_and_those_that_no_reader_sees_do_not()
 }
 
 #[tokio::test]
-async fn missing_arrays_are_empty_and_what_is_no_array_is_told_apart() {
+async fn missing_arrays_are_empty_and_other_values_are_counted_apart() {
     testkit::run(async |db| {
         let books = books(db).await;
         let documents = [
@@ -208,7 +208,7 @@ async fn missing_arrays_are_empty_and_what_is_no_array_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_collection_of_long_arrays_is_analyzed_before_there_are_extras() {
+async fn a_collection_of_long_arrays_is_analyzed_before_it_overflows() {
     testkit::run(async |db| {
         let books = builder::<Book, String>(db).build().unwrap();
         let analysis = books.analyze().await.unwrap();
@@ -223,14 +223,14 @@ async fn a_collection_of_long_arrays_is_analyzed_before_there_are_extras() {
         let suggested = analysis.suggestions();
         assert!(!suggested.is_empty());
         for at in suggested {
-            assert!(at.documents >= 1 && at.documents <= 50 && at.extras >= 1, "{at:?}");
+            assert!(at.documents >= 1 && at.documents <= 50 && at.overflow >= 1, "{at:?}");
         }
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_sample_is_so_many_documents_with_all_their_extras() {
+async fn a_sample_has_the_given_number_of_documents_with_all_their_elements() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let lengths = insert_heavy_tail(db, &books).await;

@@ -15,7 +15,7 @@ pub fn flagged(id: i32, elements: std::ops::Range<usize>) -> Document {
     with(main_of(id, elements), "has_extras", true)
 }
 
-/// An extras document, whose `_id` tells its place.
+/// An overflow document, whose `_id` has its position.
 pub fn extra(id: i32, seq: i32, elements: std::ops::Range<usize>) -> Document {
     doc! {
         "_id": format!("{id}-{seq}"),
@@ -26,7 +26,7 @@ pub fn extra(id: i32, seq: i32, elements: std::ops::Range<usize>) -> Document {
     }
 }
 
-/// An extras document as the manual's shell command writes it.
+/// An overflow document as the manual's shell command writes it.
 pub fn naive(id: i32, name: &str, elements: std::ops::Range<usize>) -> Document {
     doc! { "_id": name, "book_id": id, "customers_purchased_extra": users(elements) }
 }
@@ -92,7 +92,7 @@ pub fn kinds() -> Vec<Damage> {
         vec![extra(2, 0, 5..8)],
         [
             main(Problem::ArrayNotArray),
-            main(Problem::ExtrasWithoutFlag { extras: 1 }),
+            main(Problem::OverflowWithoutFlag { documents: 1 }),
         ]
         .concat(),
         None,
@@ -112,19 +112,19 @@ pub fn kinds() -> Vec<Damage> {
     kind(
         vec![flagged(2, 0..5)],
         vec![],
-        main(Problem::FlagWithoutExtras),
+        main(Problem::FlagWithoutOverflow),
         Some(0..5),
     );
     kind(
         vec![main_of(2, 0..5)],
         vec![extra(2, 0, 5..15), extra(2, 1, 15..18)],
-        main(Problem::ExtrasWithoutFlag { extras: 2 }),
+        main(Problem::OverflowWithoutFlag { documents: 2 }),
         Some(0..18),
     );
     kind(
         vec![with(main_of(2, 0..5), "has_extras", false)],
         vec![extra(2, 0, 5..7)],
-        main(Problem::ExtrasWithoutFlag { extras: 1 }),
+        main(Problem::OverflowWithoutFlag { documents: 1 }),
         Some(0..7),
     );
     kind(vec![], vec![extra(2, 0, 0..3)], extras("2-0", Problem::Orphaned), None);
@@ -132,8 +132,8 @@ pub fn kinds() -> Vec<Damage> {
         vec![flagged(2, 0..5)],
         vec![extra(2, 1, 15..20), without(extra(2, 0, 5..15), "seq")],
         [
-            extras("2-0", Problem::PlaceMissing),
-            extras("2-1", Problem::Gap { places: 1 }),
+            extras("2-0", Problem::PositionMissing),
+            extras("2-1", Problem::Gap { positions: 1 }),
         ]
         .concat(),
         Some(0..20),
@@ -141,19 +141,19 @@ pub fn kinds() -> Vec<Damage> {
     kind(
         vec![flagged(2, 0..5)],
         vec![with(extra(2, 0, 5..15), "seq", "first")],
-        extras("2-0", Problem::PlaceMissing),
+        extras("2-0", Problem::PositionMissing),
         Some(0..15),
     );
     kind(
         vec![flagged(2, 0..5)],
         vec![extra(2, 0, 5..15), with(extra(2, 1, 15..20), "seq", 0)],
-        extras("2-1", Problem::PlaceDoubled),
+        extras("2-1", Problem::DuplicatePosition),
         Some(0..20),
     );
     kind(
         vec![flagged(2, 0..5)],
         vec![extra(2, 0, 5..15), extra(2, 3, 15..20)],
-        extras("2-3", Problem::Gap { places: 2 }),
+        extras("2-3", Problem::Gap { positions: 2 }),
         Some(0..20),
     );
     kind(
@@ -197,7 +197,7 @@ pub fn kinds() -> Vec<Damage> {
         vec![flagged(2, 0..5)],
         vec![naive(2, "naive", 5..27)],
         [
-            extras("naive", Problem::PlaceMissing),
+            extras("naive", Problem::PositionMissing),
             extras(
                 "naive",
                 Problem::Count {

@@ -19,7 +19,7 @@ fn decimal(text: &str) -> Bson {
     Bson::Decimal128(text.parse().unwrap())
 }
 
-/// Two of each other's neighbours, and what is written in several ways.
+/// Pairs of adjacent values, and values with several representations.
 fn numbers() -> Vec<Bson> {
     let integers = [0, 1, -1, 10, 1 << 53, (1 << 53) + 1, i64::MAX, i64::MIN];
     let doubles = [
@@ -144,7 +144,7 @@ fn others() -> Vec<Bson> {
     ]
 }
 
-/// A value, also one within documents and arrays, though an element of a unique list is no array itself.
+/// A value, also one within documents and arrays, though an element of a unique list is not an array itself.
 fn values() -> impl Strategy<Value = Bson> {
     let scalar = || prop_oneof![3 => select(numbers()), 2 => select(others())];
     let any_number = prop_oneof![
@@ -258,7 +258,7 @@ async fn an_insert_takes_for_equal_what_the_server_does() {
     .await;
 }
 
-/// `insert`, and `push_unique` beside an element of the array and beside one of the extras.
+/// `insert`, and `push_unique` next to an element of the array, and next to an overflow element.
 async fn check(db: &TestDatabase, lists: &Lists, a: &Bson, b: &Bson) {
     let equal = server_says(db, &[(a.clone(), b.clone())]).await[0];
     clear(db).await;

@@ -1,4 +1,4 @@
-//! Every operation, failed and dropped at each of its commands: what is stored is a prefix, and reads right.
+//! Every operation, failed and dropped at each of its commands: a prefix is stored, and reads are correct.
 
 use mongo_patterns::Error;
 use mongo_patterns::outlier::{OutlierRepository, Pushed};
@@ -28,7 +28,7 @@ enum Operation {
     Delete,
 }
 
-/// Each operation on a book with so many purchases.
+/// Each operation on a book with this number of purchases.
 const CASES: [(Operation, usize); 16] = [
     (Operation::Push, 3),
     (Operation::Push, 5),
@@ -57,7 +57,7 @@ async fn repository(db: &TestDatabase, (operation, _): (Operation, usize)) -> Bo
     }
 }
 
-/// A book with so many purchases alone in the database, and nothing recorded.
+/// Stores only a book with this number of purchases, and clears the recorder.
 async fn fill(db: &TestDatabase, books: &Books, (operation, before): (Operation, usize)) {
     sales(db).delete_many(doc! {}).await.unwrap();
     extra_sales(db).delete_many(doc! {}).await.unwrap();
@@ -96,7 +96,7 @@ fn outcomes((operation, before): (Operation, usize)) -> Vec<Option<Vec<String>>>
     }
 }
 
-/// Checks what is stored, and that the operation, or one like it, goes on from there.
+/// Checks the stored data, and that the operation, or a similar one, continues from there.
 async fn check(db: &TestDatabase, books: &Books, case: (Operation, usize), context: &str) {
     let full = books.get_full(1).await.unwrap().map(|book| book.customers_purchased);
     let allowed = outcomes(case);
@@ -173,7 +173,7 @@ async fn fail_at_each_command(cases: impl Iterator<Item = ((Operation, usize), b
 }
 
 #[tokio::test]
-async fn on_a_standalone_all_but_a_whole_split_works() {
+async fn on_a_standalone_all_but_an_atomic_insert_works() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
     let database = client.database("test");
@@ -203,7 +203,7 @@ async fn on_a_standalone_all_but_a_whole_split_works() {
     assert!(books.remove(1, &"user99".to_owned()).await.unwrap().found);
     assert_eq!(books.count(1).await.unwrap().total(), 99);
     let deleted = books.delete(1).await.unwrap();
-    assert!(deleted.found && deleted.extras == 10);
+    assert!(deleted.found && deleted.overflow_documents == 10);
 }
 
 /// A push waits for the lock that an insert of the same process has closed, and has what the insert would wait for.
@@ -243,10 +243,10 @@ async fn on_a_standalone_long_documents_are_inserted_while_others_are_pushed_to(
 /// When the answer is lost, the driver sends the command again, and the server answers with the whole document as it was,
 /// without the projection of the command.
 #[tokio::test]
-async fn a_command_that_the_driver_sends_again_is_understood() {
+async fn the_reply_to_a_retried_command_is_understood() {
     testkit::run(async |db| {
         let done_and_gone = || FailPoint::on(&["findAndModify"]).times(1).write_concern_error(91);
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
         let plain = again(db, 5, 10);
         books.insert(&book(1, 5)).await.unwrap();
         let mut expected = users(0..5);
@@ -263,7 +263,7 @@ async fn a_command_that_the_driver_sends_again_is_understood() {
         fault.disable().await;
         expected.extend(users(8..10));
         assert_eq!(stored(db, 1).await, expected);
-        // in the book, and in the extras: there the second command is the one that is sent again
+        // in the book, and in an overflow document, where the second command is the retried one
         for (user, skip) in [("user03", 0), ("user06", 0), ("user06", 1)] {
             db.recorder().clear();
             let fault = FailPoint::on(&[]).times(1).write_concern_error(91).plan(db, skip);
@@ -287,9 +287,9 @@ async fn a_command_that_the_driver_sends_again_is_understood() {
 
 /// The element is stored, and only the look for an equal one fails.
 #[tokio::test]
-async fn a_unique_push_whose_last_look_fails_says_that_it_is_stored() {
+async fn a_unique_push_whose_last_check_fails_reports_that_it_is_stored() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
         books.insert(&book(1, 8)).await.unwrap();
         let user = "user08".to_owned();
         let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;

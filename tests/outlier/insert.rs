@@ -10,7 +10,7 @@ use crate::common::support::all;
 use crate::outlier::support::*;
 
 #[tokio::test]
-async fn a_document_over_the_threshold_is_split_at_birth() {
+async fn a_new_document_over_the_threshold_is_split() {
     testkit::run(async |db| {
         let books = books(db).await;
         for purchases in [0, 1, 49, 50, 51, 550, 551, 1050, 1051, 60_000] {
@@ -82,7 +82,7 @@ async fn the_flag_says_what_is_so_whatever_the_document_says() {
 }
 
 #[tokio::test]
-async fn what_is_refused_stores_nothing() {
+async fn a_refused_insert_stores_nothing() {
     testkit::run(async |db| {
         let documents = ready(db, builder::<Document, Bson>(db).threshold(2)).await;
         let many = doc! { "_id": 1, "customers_purchased": [1, 2, 3] };
@@ -164,7 +164,7 @@ async fn what_is_refused_stores_nothing() {
 }
 
 #[tokio::test]
-async fn extras_that_belong_to_nobody_are_not_adopted_by_a_new_document() {
+async fn orphaned_overflow_documents_do_not_join_a_new_document() {
     testkit::run(async |db| {
         let books = books(db).await;
         let orphan = doc! { "book_id": 2, "seq": 0, "count": 1, "customers_purchased_extra": ["ghost"] };
@@ -206,7 +206,7 @@ async fn a_field_of_the_wrong_type_is_not_pushed_to() {
 }
 
 #[tokio::test]
-async fn elements_of_which_few_fit_a_document_get_extras_of_their_own() {
+async fn large_elements_get_overflow_documents_of_their_own() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(2)).await;
         books.insert(&book(1, 2)).await.unwrap();
@@ -232,7 +232,7 @@ async fn elements_of_which_few_fit_a_document_get_extras_of_their_own() {
 }
 
 #[tokio::test]
-async fn deleting_takes_the_extras_along() {
+async fn a_delete_deletes_the_overflow_documents() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 3)).await.unwrap();
@@ -240,10 +240,10 @@ async fn deleting_takes_the_extras_along() {
         books.insert(&book(3, 40)).await.unwrap();
         db.recorder().clear();
         let deleted = books.delete(1).await.unwrap();
-        assert_eq!((deleted.found, deleted.extras), (true, 0));
+        assert_eq!((deleted.found, deleted.overflow_documents), (true, 0));
         assert_eq!(db.recorder().round_trips(), 1);
         let deleted = books.delete(2).await.unwrap();
-        assert_eq!((deleted.found, deleted.extras), (true, 4));
+        assert_eq!((deleted.found, deleted.overflow_documents), (true, 4));
         assert!(!books.delete(2).await.unwrap().found);
         assert_eq!(stored(db, 3).await, users(0..40));
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
@@ -253,7 +253,7 @@ async fn deleting_takes_the_extras_along() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_refused() {
+async fn invalid_settings_are_refused() {
     testkit::run(async |db| {
         let refused = |builder: mongo_patterns::outlier::OutlierRepositoryBuilder<Book, String>, text: &str| {
             let error = builder.build().unwrap_err();
@@ -261,7 +261,7 @@ async fn settings_that_cannot_work_are_refused() {
             assert!(error.to_string().contains(text), "{error}");
         };
         refused(builder(db).threshold(0), "threshold");
-        refused(builder(db).max_extras_elements(0), "cap");
+        refused(builder(db).max_extras_elements(0), "max_extras_elements");
         refused(builder(db).threshold(u32::MAX), "threshold");
         refused(builder(db).flag_field("customers_purchased"), "two different");
         refused(builder(db).seq_field("count"), "four different");
@@ -328,7 +328,7 @@ async fn the_validators_refuse_what_breaks_the_pattern() {
             .validator(books.extras_validator())
             .await
             .unwrap();
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 37)).await.unwrap();
         for user in users(37..60) {
             books.push(1, &user).await.unwrap();
@@ -391,7 +391,7 @@ async fn undefined_is_no_element_and_nothing_is_stored() {
     .await;
 }
 
-/// In a session without a transaction the document would be stored alone, with extras that are not its own.
+/// In a session without a transaction the document would be stored alone, with another document's overflow documents.
 #[tokio::test]
 async fn a_split_document_is_stored_as_a_whole_in_a_session_too() {
     testkit::run(async |db| {

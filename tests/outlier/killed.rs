@@ -51,7 +51,7 @@ impl Place<'_> {
         }
     }
 
-    /// Makes a call whose client goes away when it has sent so many commands. Returns whether it did not come to that.
+    /// Makes a call whose client disappears after this number of commands. Returns whether it did not come to that.
     async fn kill_at(&self, commands: usize, call: impl Future<Output = ()>) -> bool {
         let block = || FailPoint::on(&[]).times(1).block(Duration::from_millis(1));
         let planned = self.db.map(|db| (db, block().plan(db, commands - 1)));
@@ -186,7 +186,7 @@ async fn check(place: &Place<'_>, what: Call, before: usize, commands: usize) {
     for finding in findings(&books).await {
         let expected = match what {
             Call::Delete => Problem::Orphaned,
-            _ => Problem::FlagWithoutExtras,
+            _ => Problem::FlagWithoutOverflow,
         };
         assert_eq!(finding.problem, expected, "{at}");
     }
@@ -196,7 +196,7 @@ async fn check(place: &Place<'_>, what: Call, before: usize, commands: usize) {
     let again = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
     assert_eq!(again, read, "{at}");
     if read.is_none() {
-        // nothing is in the way of a new one
+        // nothing conflicts with a new one
         books.insert(&book(2, 28)).await.unwrap();
     }
 }

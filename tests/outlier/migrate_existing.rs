@@ -1,4 +1,4 @@
-//! Documents of other settings, and of the manual's form, come into the repository's form while others write.
+//! Documents of other settings, and of the manual's form, are migrated while others write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
 #[tokio::test]
-async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
+async fn a_collection_of_long_arrays_is_migrated_once() {
     testkit::run(async |db| {
         let books: Books = builder(db).build().unwrap();
         let numbers = [0, 1, 50, 51, 550, 551, 20_000];
@@ -24,12 +24,12 @@ async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
         plant(db, main, vec![]).await;
         db.recorder().clear();
         let mut progress = Vec::new();
-        let adopted = books
+        let migrated = books
             .migrate_existing()
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
             .unwrap();
-        assert_eq!((adopted.documents, adopted.extras), (4, 1 + 1 + 2 + 40));
+        assert_eq!((migrated.documents, migrated.overflow_documents), (4, 1 + 1 + 2 + 40));
         assert_eq!(progress, [(1, 4), (2, 4), (3, 4), (4, 4)]);
         println!("{} round trips", db.recorder().round_trips());
         for (id, number) in (0..).zip(numbers) {
@@ -41,9 +41,9 @@ async fn a_collection_of_long_arrays_comes_into_form_and_stays_as_it_is_then() {
 
         db.recorder().clear();
         assert_eq!(books.migrate_existing().await.unwrap().documents, 0);
-        assert_eq!(db.recorder().names(), ["aggregate"], "what is right costs one look");
+        assert_eq!(db.recorder().names(), ["aggregate"], "a list in place costs one read");
         let reply = db.recorder().commands()[0].reply.clone().unwrap();
-        assert!(!reply.to_string().contains("user"), "of sizes alone");
+        assert!(!reply.to_string().contains("user"), "it has sizes and no elements");
     })
     .await;
 }
@@ -62,15 +62,15 @@ async fn a_dry_run_counts_the_same_and_only_reads() {
         let names = db.recorder().names();
         let reads = |name: &String| ["aggregate", "find"].contains(&name.as_str());
         assert!(names.iter().all(reads), "{names:?}");
-        let adopted = books.migrate_existing().await.unwrap();
-        assert_eq!((adopted, adopted.documents), (would, 2));
+        let migrated = books.migrate_existing().await.unwrap();
+        assert_eq!((migrated, migrated.documents), (would, 2));
     })
     .await;
 }
 
 /// As the manual's shell commands leave them: without an index, three upserts at once make three.
 #[tokio::test]
-async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
+async fn overflow_documents_of_the_manuals_form_get_positions_and_counts_without_an_index() {
     testkit::run(async |db| {
         let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
         let main = vec![flagged(1, 0..5), flagged(2, 0..7), main_of(3, 0..3), flagged(4, 0..5)];
@@ -106,7 +106,7 @@ async fn extras_of_the_manuals_form_get_places_and_counts_without_any_index() {
 }
 
 #[tokio::test]
-async fn another_threshold_and_another_cap_take_hold_in_either_direction() {
+async fn another_threshold_and_another_bound_take_effect_in_either_direction() {
     testkit::run(async |db| {
         let first: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let numbers = [3, 5, 6, 8, 20, 47];
@@ -130,7 +130,7 @@ async fn another_threshold_and_another_cap_take_hold_in_either_direction() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_adopted_is_said_when_all_else_is_in_form() {
+async fn a_list_that_cannot_be_migrated_is_an_error_after_all_others_are_migrated() {
     testkit::run(async |db| {
         let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
         let refused = with(main_of(1, 0..1), "customers_purchased", "nobody");
@@ -172,16 +172,16 @@ async fn plant_four(db: &TestDatabase) {
     plant(db, main, extras).await;
 }
 
-/// What is stored, without the ids of new extras.
+/// The stored documents, without the ids of new overflow documents.
 async fn contents(db: &TestDatabase) -> (Vec<Document>, BTreeSet<String>) {
     let extras = all(&extra_sales(db)).await.into_iter();
     let extras = extras.map(|extra| without(extra, "_id").to_string()).collect();
     (all(&sales(db)).await, extras)
 }
 
-/// The process ends while a command is on its way, for each of them, and another one goes on.
+/// The process ends while a command is on its way, for each of them, and another one resumes.
 #[tokio::test]
-async fn adopting_again_after_it_was_killed_comes_out_the_same() {
+async fn a_killed_migration_is_resumed_with_the_same_result() {
     testkit::run(async |db| {
         plant_four(db).await;
         again(db, 5, 10).migrate_existing().await.unwrap();
@@ -229,7 +229,7 @@ async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Book
 
 /// By other processes, some with the settings from before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_go_on_while_their_books_are_adopted() {
+async fn writers_continue_during_a_migration() {
     testkit::run(async |db| {
         let before: Books = ready(db, builder(db).threshold(20).max_extras_elements(6)).await;
         for id in 0..8 {

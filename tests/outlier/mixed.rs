@@ -103,7 +103,7 @@ async fn sixty_four_writers_push_and_remove_unique_elements() {
     testkit::run(async |db| mixed(db, true).await).await;
 }
 
-/// A push to a book that is deleted at that moment succeeds, or says that there is none. No extras are left over.
+/// A push to a book that is deleted concurrently succeeds, or returns `NotFound`. No overflow documents are left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn books_that_come_and_go_under_their_writers() {
     testkit::run(async |db| {
@@ -223,7 +223,7 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
 #[tokio::test]
 async fn unique_elements_in_a_callers_transaction() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(3).max_extras_elements(4).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(3).max_extras_elements(4).unique_elements()).await;
         books.insert(&book(1, 9)).await.unwrap();
         let mut session = db.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();

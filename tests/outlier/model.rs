@@ -108,7 +108,7 @@ struct Model<'a> {
     books: &'a Books,
     unique: bool,
     ids: [i32; 2],
-    /// What is stored, where there is such a book.
+    /// The stored list, if the book exists.
     stored: [Option<Stored>; 2],
 }
 
@@ -127,7 +127,10 @@ impl Model<'_> {
                 let deleted = books.delete(id).await.unwrap();
                 let stored = self.stored[of].take();
                 assert_eq!(deleted.found, stored.is_some());
-                assert_eq!(deleted.extras, stored.map_or(0, |stored| stored.extras.len() as u64));
+                assert_eq!(
+                    deleted.overflow_documents,
+                    stored.map_or(0, |stored| stored.extras.len() as u64)
+                );
             }
             call => match self.stored[of].take() {
                 Some(mut stored) => {
@@ -254,7 +257,7 @@ impl Model<'_> {
         }
     }
 
-    /// What is stored of a book.
+    /// The stored list of a book.
     async fn look(&self, id: i32) -> Option<Stored> {
         let users = |document: &Document, field: &str| -> Vec<String> {
             let users = document.get_array(field).unwrap().iter();

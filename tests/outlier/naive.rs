@@ -12,7 +12,7 @@ use crate::common::support::all;
 use crate::outlier::support::*;
 
 /// "Check whether the document has `has_extras`. If not, add the purchase to `sales`; when the array has more than 50
-/// then, set `has_extras`. Else add it to the extras of the book."
+/// then, set `has_extras`. Else add it to the document in `extra_sales`."
 async fn naive_push(main: &Collection<Document>, extras: &Collection<Document>, user: &str) {
     let book = main.find_one(doc! { "_id": 2 }).await.unwrap().unwrap();
     if book.get_bool("has_extras").unwrap_or(false) {
@@ -110,7 +110,7 @@ async fn an_array_that_is_written_back_loses_purchases() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_look_before_the_push_does_not_keep_elements_unique() {
+async fn a_read_before_the_push_does_not_keep_elements_unique() {
     testkit::run(async |db| {
         new_book(db).await;
         let main = sales(db);
@@ -126,7 +126,7 @@ async fn a_look_before_the_push_does_not_keep_elements_unique() {
             }
         };
         by_64_writers(check_then_add).await;
-        assert!(inline(db).await > 8, "by a look before");
+        assert!(inline(db).await > 8, "with a read before each push");
 
         new_book(db).await;
         let books = ready(db, builder::<Book, String>(db).threshold(3).unique_elements()).await;
@@ -147,7 +147,7 @@ async fn a_look_before_the_push_does_not_keep_elements_unique() {
 
 /// Extras before the flag: a reader of the flag does not see them, and a retry doubles them. Ours sets the flag first.
 #[tokio::test]
-async fn the_flag_is_set_before_there_are_extras() {
+async fn the_flag_is_set_before_there_are_overflow_documents() {
     testkit::run(async |db| {
         let books = books(db).await;
         books.insert(&book(2, 50)).await.unwrap();
@@ -158,7 +158,7 @@ async fn the_flag_is_set_before_there_are_extras() {
             .iter()
             .filter_map(|command| command.command.get_str(&command.name).ok())
             .collect();
-        // The extras are opened in a transaction that sets the flag first.
+        // An overflow document is opened in a transaction that sets the flag first.
         assert_eq!(on, ["sales", "extra_sales", "sales", "sales", "extra_sales"]);
         assert_eq!(all(&extra_sales(db)).await.len(), 1);
     })

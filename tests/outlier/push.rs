@@ -47,7 +47,7 @@ async fn the_manuals_book_overflows_after_fifty() {
 #[tokio::test]
 async fn a_typical_push_is_one_round_trip_and_that_of_an_outlier_two() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 0)).await.unwrap();
         let mut round_trips = Vec::new();
         for user in users(0..40) {
@@ -57,7 +57,7 @@ async fn a_typical_push_is_one_round_trip_and_that_of_an_outlier_two() {
         }
         let mut expected = [[1; 5].as_slice(), &[2; 35]].concat();
         for opens in [5, 15, 25, 35] {
-            // it opens extras, in a transaction with the flag
+            // it opens an overflow document, in a transaction with the flag
             expected[opens] = 6;
         }
         assert_eq!(round_trips, expected);
@@ -68,9 +68,9 @@ async fn a_typical_push_is_one_round_trip_and_that_of_an_outlier_two() {
 }
 
 #[tokio::test]
-async fn the_newest_of_many_extras_is_found_with_one_document_examined() {
+async fn the_newest_of_many_overflow_documents_is_found_with_one_document_examined() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 2000)).await.unwrap();
         db.recorder().clear();
         for user in users(2000..2005) {
@@ -89,7 +89,7 @@ async fn the_newest_of_many_extras_is_found_with_one_document_examined() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_writers_on_one_book_and_an_observer() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).max_extras_elements(100)).await;
+        let books: Books = ready(db, builder(db).max_extras_elements(100)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let acknowledged = Arc::new(Mutex::new(HashSet::new()));
         let done = Arc::new(AtomicBool::new(false));
@@ -137,7 +137,7 @@ async fn sixty_four_writers_on_one_book_and_an_observer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_hundred_distinct_elements_by_four_tries_each_are_stored_once() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).max_extras_elements(100).unique_elements()).await;
+        let books: Books = ready(db, builder(db).max_extras_elements(100).unique_elements()).await;
         books.insert(&book(2, 0)).await.unwrap();
         let mut tries: Vec<String> = (0..2000).map(|n| format!("user{:03}", n % 500)).collect();
         let seed = 7_u64;
@@ -168,7 +168,7 @@ async fn five_hundred_distinct_elements_by_four_tries_each_are_stored_once() {
 }
 
 #[tokio::test]
-async fn a_batch_goes_to_the_array_and_to_whole_extras() {
+async fn a_batch_fills_the_array_and_whole_overflow_documents() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         for before in [0, 3, 5, 12, 15, 18] {
@@ -244,9 +244,9 @@ async fn hostile_elements_and_ids_are_values() {
 
 /// In a transaction a duplicate key would end it, on every attempt to run it again.
 #[tokio::test]
-async fn a_transaction_goes_on_after_an_element_that_is_there() {
+async fn a_transaction_continues_after_a_duplicate_element() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(2).max_extras_elements(3).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(3).unique_elements()).await;
         books.insert(&book(1, 10)).await.unwrap();
         books.insert(&book(2, 0)).await.unwrap();
         let mut session = db.client().start_session().await.unwrap();

@@ -12,7 +12,7 @@ use crate::outlier::support::*;
 #[tokio::test]
 async fn a_typical_document_is_one_find_and_an_outlier_two() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 3)).await.unwrap();
         books.insert(&book(2, 37)).await.unwrap();
         db.recorder().clear();
@@ -82,7 +82,7 @@ async fn any_page_of_elements_of_any_list() {
                 );
             }
         }
-        // a page in the middle is three round trips, and no more extras than it needs
+        // a page in the middle is three round trips, and no more overflow documents than it needs
         db.recorder().clear();
         books.elements(6).skip(16).limit(5).await.unwrap();
         let commands = db.recorder().commands();
@@ -204,7 +204,7 @@ async fn names_and_types_are_the_users() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_named() {
+async fn an_unreadable_document_is_named() {
     testkit::run(async |db| {
         let books = books(db).await;
         sales(db)

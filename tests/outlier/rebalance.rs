@@ -12,7 +12,7 @@ use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
 #[tokio::test]
-async fn what_removals_leave_is_filled_up_in_order() {
+async fn gaps_of_removals_are_filled_in_order() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 38)).await.unwrap();
@@ -78,7 +78,7 @@ async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_rebalanced_is_an_error_and_stays() {
+async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let refused = [
@@ -221,10 +221,10 @@ async fn hostile_elements_and_ids_are_values() {
     .await;
 }
 
-/// The push has seen the flag, and that the newest extras are full. It opens the place after them, which the rebalance
+/// The push has seen the flag and a full overflow document. It opens the position after that, which the rebalance
 /// does not see.
 #[tokio::test]
-async fn a_push_that_opens_extras_waits_for_a_rebalance_that_takes_the_flag_away() {
+async fn a_push_that_opens_an_overflow_document_waits_for_a_rebalance_that_clears_the_flag() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
@@ -250,10 +250,10 @@ async fn a_push_that_opens_extras_waits_for_a_rebalance_that_takes_the_flag_away
     .await;
 }
 
-/// The rebalance is done before the push opens its extras, and after it has seen the flag. Another push, which has seen
+/// The rebalance runs after the push has seen the flag, and before it opens its overflow document. Another push, which has seen
 /// the flag before, too, can only fill them when the flag is set.
 #[tokio::test]
-async fn extras_that_are_opened_after_the_flag_is_gone_come_with_it() {
+async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_again() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
@@ -272,7 +272,7 @@ async fn extras_that_are_opened_after_the_flag_is_gone_come_with_it() {
         assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
         let mut watch = 0;
         while !push.is_finished() {
-            // extras and flag are seen at one moment
+            // overflow document and flag become visible at one moment
             let mut session = db.plain_client().start_session().await.unwrap();
             session.start_transaction().await.unwrap();
             let main = sales(db)
@@ -294,8 +294,8 @@ async fn extras_that_are_opened_after_the_flag_is_gone_come_with_it() {
         assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
         fault.disable().await;
         assert_eq!(books.elements(1).await.unwrap(), users(0..6));
-        // a place is empty, and nothing is lost
-        assert_eq!(findings(&books).await[0].problem, Problem::Gap { places: 1 });
+        // one position is empty, and no element is lost
+        assert_eq!(findings(&books).await[0].problem, Problem::Gap { positions: 1 });
         books.rebalance(1).await.unwrap();
         assert_eq!(findings(&books).await, []);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());

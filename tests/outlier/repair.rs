@@ -1,4 +1,4 @@
-//! What is wrong with documents and their extras is mended, and no element is lost.
+//! Every problem of a list is repaired, and no element is lost.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -17,7 +17,7 @@ async fn repair(books: &Books) -> Vec<Repaired> {
 const WRITES: [&str; 5] = ["insert", "delete", "update", "findAndModify", "commitTransaction"];
 
 #[tokio::test]
-async fn each_kind_of_damage_is_mended_or_left_and_said() {
+async fn each_kind_of_damage_is_repaired_or_reported_as_left() {
     testkit::run(async |db| {
         let books: Books = again(db, 5, 10);
         for damage in kinds() {
@@ -220,7 +220,7 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
         db.recorder().clear();
         let repaired = repair(&books).await;
         println!(
-            "{found} findings, {} books mended in {} round trips",
+            "{found} findings, {} books repaired in {} round trips",
             repaired.len(),
             db.recorder().round_trips()
         );
@@ -260,7 +260,7 @@ async fn what_cannot_be_is_an_error() {
 }
 
 #[tokio::test]
-async fn on_a_standalone_single_commands_mend_what_they_can() {
+async fn on_a_standalone_single_commands_repair_what_they_can() {
     let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
         .await
         .unwrap();
@@ -297,8 +297,8 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
                 problem,
                 Problem::FlagNotBoolean
                     | Problem::ArrayNull
-                    | Problem::FlagWithoutExtras
-                    | Problem::ExtrasWithoutFlag { .. }
+                    | Problem::FlagWithoutOverflow
+                    | Problem::OverflowWithoutFlag { .. }
                     | Problem::Count { .. }
             )
         };
@@ -346,7 +346,7 @@ async fn on_a_standalone_single_commands_mend_what_they_can() {
 }
 
 #[tokio::test]
-async fn a_push_to_extras_with_a_count_that_is_no_integer_stores_once() {
+async fn a_push_to_an_overflow_document_whose_count_is_not_an_integer_stores_once() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let decimal = Bson::Decimal128("2".parse().unwrap());

@@ -30,7 +30,7 @@ fn mender(db: &TestDatabase) -> Books {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_lose_nothing_while_their_books_are_mended() {
+async fn writers_lose_nothing_during_a_repair() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         let mender = mender(db);
@@ -60,7 +60,7 @@ async fn writers_lose_nothing_while_their_books_are_mended() {
                 })
                 .collect();
             let mut mended = BTreeSet::new();
-            // A push mends some things, too, so that not all of them may be left to find.
+            // A push repairs some problems too, so that not all of them may be left to find.
             while writing.load(Ordering::Relaxed) > 0 {
                 mended.extend(
                     repair(&mender)
@@ -92,9 +92,9 @@ async fn writers_lose_nothing_while_their_books_are_mended() {
     .await;
 }
 
-/// Nothing of a deleted book is written anew.
+/// Nothing of a deleted book is written again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_deleted_while_it_is_adopted_is_gone() {
+async fn a_book_that_is_deleted_during_a_migration_stays_deleted() {
     testkit::run(async |db| {
         // Always out of form for the other.
         let books: Books = ready(db, builder(db).threshold(8).max_extras_elements(4)).await;
@@ -155,7 +155,7 @@ async fn check_three(db: &TestDatabase, books: &Books, after: u32) {
     assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
 }
 
-/// Each command fails in turn, and all after it: as when the server refuses to go on.
+/// Each command fails in turn, and all after it: as when the server refuses to continue.
 #[tokio::test]
 async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
     testkit::run(async |db| {

@@ -31,7 +31,7 @@ pub fn builder<D, E>(db: &TestDatabase) -> OutlierRepositoryBuilder<D, E> {
         .parent_field("book_id")
 }
 
-/// A repository with a threshold of 50 and extras of 500, with its indexes, and nothing recorded yet.
+/// Returns a repository with a threshold of 50 and overflow documents of 500, with its indexes, and clears the recorder.
 pub async fn books(db: &TestDatabase) -> Books {
     ready(db, builder(db)).await
 }
@@ -66,7 +66,7 @@ pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
         .unwrap()
 }
 
-/// What is wrong, as far as it is seen.
+/// The findings of a verify.
 pub async fn findings<D, E>(books: &OutlierRepository<D, E>) -> Vec<Finding> {
     books.verify().stream().try_collect().await.unwrap()
 }
@@ -88,13 +88,13 @@ pub fn sales(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("sales")
 }
 
-/// The extras, by a client that is not recorded.
+/// The collection of the overflow documents, by a client that is not recorded.
 pub fn extra_sales(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("extra_sales")
 }
 
 /// What the stored documents break of the rules of the pattern. The array may be shorter than the threshold although
-/// there are extras only where something was removed.
+/// there are overflow documents only where something was removed.
 pub async fn violations(db: &TestDatabase, threshold: usize, cap: usize) -> Vec<String> {
     let mut violations = Vec::new();
     let mut extras: HashMap<String, Vec<Document>> = HashMap::new();

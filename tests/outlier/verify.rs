@@ -1,4 +1,4 @@
-//! What is wrong with documents and their extras is found, and nothing else.
+//! Every problem of a list is found, and nothing else.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn each_kind_of_damage_is_found_and_only_that() {
 }
 
 #[tokio::test]
-async fn it_sends_no_elements_and_looks_again_where_something_is_wrong() {
+async fn a_verify_sends_no_elements_and_reads_lists_with_problems_again() {
     testkit::run(async |db| {
         let books: Books = again(db, 5, 10);
         let (main, extras) = sound();
@@ -210,7 +210,7 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
             let expected = [(
                 FoundIn::Main,
                 Bson::Int32(2),
-                Problem::ElementDoubled { elements: number },
+                Problem::DuplicateElements { elements: number },
             )];
             let found = findings(&lists).await;
             assert_eq!(problems(&found), expected, "{main}");
@@ -300,9 +300,9 @@ async fn until(mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A push has set the flag, and lets another one open its extras first, twice: each look meets it there.
+/// A push has set the flag, and lets another one open its overflow document first, twice: each read meets it there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_between_its_flag_and_its_extras_is_no_finding() {
+async fn a_push_between_its_flag_and_its_overflow_document_is_not_a_finding() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(10)).await;
         let other = (2..).find(|id| lock_of(*id) == lock_of(1)).unwrap();

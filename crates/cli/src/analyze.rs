@@ -9,7 +9,7 @@ pub(crate) mod subset;
 
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
-use mongo_patterns_core::moves::number;
+use mongo_patterns_core::migration::number;
 use mongo_patterns_outlier::{Analysis, OutlierRepository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};

@@ -1,6 +1,7 @@
 //! The commands of the outlier pattern.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::migration::Steps;
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
@@ -99,7 +100,9 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
         plan::print_one(output, &planned)?;
     }
     let (main, extras) = (lists.collection(), lists.extras_collection());
-    for planned in lists.indexes().ensure_commands_with(extras, main).await? {
+    let mut steps = Steps::plan();
+    lists.indexes().ensure_in(&mut steps, extras, Some(main)).await?;
+    for planned in steps.into_commands() {
         plan::print_one(output, &planned)?;
     }
     Ok(Exit::Success)
@@ -121,7 +124,7 @@ async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
     };
     let mut summary = Summary::new(command, lists.collection().namespace().to_string())
         .row("documents", migrated.documents)
-        .row("overflow_documents_written", migrated.extras);
+        .row("overflow_documents_written", migrated.overflow_documents);
     if !dry_run {
         let ensured = lists.ensure_indexes().await?;
         summary = summary.row("indexes_created", ensured.created.len());

@@ -42,8 +42,8 @@ async fn long_arrays_are_migrated_to_overflow_documents() {
         let planned = outlier(db, &["plan"]);
         assert_eq!(planned.code, Some(0), "{planned:?}");
         for text in [
-            "// writes: write the document",
-            "// writes: write extras",
+            "// writes: write the main document",
+            "// writes: write documents",
             "db.getSiblingDB(\"admin\").runCommand({ commitTransaction: 1",
             "// writes: create indexes",
         ] {
@@ -54,7 +54,7 @@ async fn long_arrays_are_migrated_to_overflow_documents() {
         let extras = planned
             .json()
             .into_iter()
-            .find(|line| line["purpose"] == "write extras");
+            .find(|line| line["purpose"] == "write documents");
         let documents = extras.unwrap()["command"]["documents"].clone();
         assert_eq!(documents.as_array().unwrap().len(), 4);
 
@@ -81,7 +81,7 @@ async fn long_arrays_are_migrated_to_overflow_documents() {
         let found = outlier(db, &["verify", "--json"]);
         assert_eq!(
             (found.code, &found.json()[0]["problem"]),
-            (Some(1), &"ExtrasWithoutFlag".into()),
+            (Some(1), &"OverflowWithoutFlag".into()),
             "{found:?}"
         );
         assert_eq!(outlier(db, &["repair", "--dry-run"]).code, Some(1));

@@ -13,7 +13,7 @@ use mongodb::options::IndexOptions;
 pub use ensure::Ensure;
 pub use ensure::EnsureIndexes;
 pub use existing::{list_indexes, serves};
-pub use plan::{EnsuredIndexes, IndexPlan, drop_commands, drop_exactly, drop_old_index, index_missing};
+pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, index_missing};
 
 /// An index that a pattern relies on.
 ///

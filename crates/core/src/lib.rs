@@ -17,8 +17,6 @@ pub mod action;
 pub mod array;
 #[doc(hidden)] // changes of single fields
 pub mod change;
-#[doc(hidden)]
-pub mod chunks;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
 pub mod error;
@@ -34,10 +32,6 @@ pub mod key;
 pub mod key_locks;
 #[doc(hidden)] // the steps of a migration
 pub mod migration;
-#[doc(hidden)]
-pub mod moves;
-#[doc(hidden)]
-pub mod plan;
 pub mod progress;
 mod redacted;
 mod results;

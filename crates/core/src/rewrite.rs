@@ -4,7 +4,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::send;
+use crate::migration::{Step, Steps};
 use crate::session::Session;
 
 /// The most documents that one command deletes: their ids must fit into it.
@@ -36,15 +36,24 @@ impl Changes {
         })
     }
 
-    /// Applies the changes in the session's transaction. It deletes first, so that no statement violates a unique index. Two
-    /// round trips, or more for thousands of documents.
+    /// Applies the changes in the session's transaction.
+    ///
+    /// # Errors
+    /// Those of [`apply_in`](Self::apply_in).
+    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut Session<'_>) -> Result<()> {
+        self.apply_in(&mut Steps::Run(Some(session)), collection).await
+    }
+
+    /// Applies the changes as steps of a transaction or of its plan. It deletes first, so that no statement violates a
+    /// unique index. Two round trips, or more for thousands of documents.
     ///
     /// # Errors
     /// Those of the driver: a write conflict or a duplicate key by a concurrent writer. Then run the transaction again.
-    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut Session<'_>) -> Result<()> {
+    pub async fn apply_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
         for (ids, filter) in self.removed.chunks(DELETED_AT_ONCE).zip(self.deletions()) {
-            let deleted = send::delete_many(Some(&mut *session), collection, filter, None).await?;
-            if deleted.deleted_count != ids.len() as u64 {
+            let deleted = Step::delete_many("delete documents that are removed or rewritten", collection, filter);
+            let deleted = steps.write(deleted).await?;
+            if deleted.is_some_and(|reply| reply.deleted != ids.len() as u64) {
                 return Err(Error::new(
                     ErrorKind::Contention,
                     "a concurrent writer deleted documents of the key, nothing was changed: retry",
@@ -52,7 +61,8 @@ impl Changes {
             }
         }
         if !self.written.is_empty() {
-            send::insert_many(Some(session), collection, &self.written, None).await?;
+            let written = Step::insert_many("write documents", collection, self.written.clone());
+            steps.write(written).await?;
         }
         Ok(())
     }

@@ -222,30 +222,6 @@ pub async fn lock_documents(
     Ok(())
 }
 
-// OLD: goes away.
-#[allow(missing_docs, clippy::missing_errors_doc)]
-pub async fn hold(
-    collection: &Collection<RawDocumentBuf>,
-    documents: Document,
-    session: &mut Session<'_>,
-) -> Result<()> {
-    // To write what is there already would not count as a write.
-    let set = doc! { "$set": { HELD: true } };
-    crate::send::update_many(Some(&mut *session), collection, documents.clone(), set).await?;
-    let unset = doc! { "$unset": { HELD: true } };
-    crate::send::update_many(Some(session), collection, documents, unset).await?;
-    Ok(())
-}
-
-/// What [`hold`] sends.
-pub fn hold_commands(collection: &str, documents: &Document) -> [Document; 2] {
-    let change = |change: Document| doc! { "q": documents.clone(), "u": change, "multi": true };
-    [
-        crate::plan::update(collection, change(doc! { "$set": { HELD: true } })),
-        crate::plan::update(collection, change(doc! { "$unset": { HELD: true } })),
-    ]
-}
-
 /// Sets in an error how many items of a batch are stored: in a transaction of the caller none, whatever earlier commands
 /// did.
 pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) -> Error {

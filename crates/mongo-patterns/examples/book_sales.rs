@@ -237,7 +237,7 @@ fn print_analysis(analysis: &Analysis) {
             thousands(at.threshold.into()),
             thousands(at.documents),
             at.documents_share * 100.0,
-            at.extras_share * 100.0
+            at.overflow_share * 100.0
         );
     }
 }

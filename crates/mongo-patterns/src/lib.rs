@@ -63,7 +63,7 @@
 //!     .build()?;
 //! books.ensure_indexes().await?;
 //!
-//! let pushed: Pushed = books.push(2, &"user00".to_owned()).await?; // inline, or overflow
+//! let pushed: Pushed = books.push(2, "user00").await?; // inline, or overflow
 //! let book = books.get(2).await?; // up to fifty customers, and whether it has more
 //! # Ok(())
 //! # }

@@ -1,4 +1,4 @@
-//! The calls as structs: each has the setters of its options, and is awaited.
+//! The calls as structs: each has setters for its options, and runs when it is awaited.
 
 mod analyze;
 mod contains;
@@ -18,21 +18,22 @@ mod remove;
 mod repair;
 mod verify;
 
-pub use crate::planned::CommandStream;
 pub use analyze::Analyze;
 pub use contains::Contains;
-pub use count::{Count, Counts};
-pub use delete::{Delete, Deleted};
+pub use count::Count;
+pub use delete::Delete;
 pub use elements::{ElementStream, Elements};
-pub use ensure_indexes::EnsureIndexes;
 pub use get::Get;
 pub use get_full::GetFull;
-pub use insert::{Insert, Inserted};
-pub use migrate_existing::{MigrateExisting, MigratedExisting};
-pub use push::{Push, Pushed};
-pub use push_many::{PushMany, PushedMany};
+pub use insert::Insert;
+pub use migrate_existing::MigrateExisting;
+pub use mongo_patterns_core::index::EnsureIndexes;
+pub use push::Push;
+pub use push_many::PushMany;
 pub use push_unique::PushUnique;
-pub use rebalance::{Rebalance, Rebalanced};
-pub use remove::{Remove, Removed};
-pub use repair::{Repair, Repaired, RepairedStream, Unrepaired};
+pub use rebalance::Rebalance;
+pub use remove::Remove;
+pub use repair::{Repair, RepairedStream};
 pub use verify::{FindingStream, Verify};
+
+pub use crate::migrate::existing::CommandStream;

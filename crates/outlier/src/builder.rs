@@ -1,40 +1,16 @@
+//! The builder of a repository.
+
 use std::marker::PhantomData;
 
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy};
+use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+use mongo_patterns_core::{FieldName, Result, RetryPolicy};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
-use mongodb::options::Acknowledgment;
 
-use crate::OutlierRepository;
-use crate::settings::{self, Settings};
+use crate::repository::OutlierRepository;
+use crate::settings::{Settings, seq_index};
 
-/// Builds an [`OutlierRepository`]: names, threshold and cap.
-///
-/// ```no_run
-/// # use mongo_patterns_core::RetryPolicy;
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::{Collection, bson::Document};
-/// # use std::time::Duration;
-/// # async fn f(
-/// #     books: OutlierRepository<Document, String>,
-/// #     sales: Collection<Document>,
-/// #     extra_sales: Collection<Document>,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// let books = OutlierRepository::<Document, String>::builder(sales, extra_sales)
-///     .array_field("customers_purchased")
-///     .flag_field("has_extras")
-///     .parent_field("book_id")
-///     .extras_field("customers_purchased_extra")
-///     .seq_field("seq")
-///     .count_field("count")
-///     .threshold(50)
-///     .max_extras_elements(500)
-///     .unique_elements()
-///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
-///     .build()?;
-/// # Ok(())
-/// # }
-/// ```
+/// Builds an [`OutlierRepository`]: the field names, the threshold and the bound of overflow documents.
 #[must_use = "a builder does nothing until build() is called"]
 pub struct OutlierRepositoryBuilder<D, E> {
     main: Collection<RawDocumentBuf>,
@@ -54,11 +30,35 @@ pub struct OutlierRepositoryBuilder<D, E> {
 
 mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
 
-impl<D, E> OutlierRepositoryBuilder<D, E> {
-    pub(crate) fn new(main: Collection<RawDocumentBuf>, overflow: Collection<RawDocumentBuf>) -> Self {
-        Self {
-            main,
-            overflow,
+impl<D, E> OutlierRepository<D, E> {
+    /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
+    /// their read preferences, read concerns and write concerns.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::{Database, bson::Document};
+    /// # struct Book;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let sales = database.collection::<Document>("sales");
+    /// let extra_sales = database.collection::<Document>("extra_sales");
+    /// let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
+    ///     .array_field("customers_purchased")
+    ///     .parent_field("book_id")
+    ///     .threshold(50)
+    ///     .max_extras_elements(500)
+    ///     .unique_elements()
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
+    pub fn builder<M: Send + Sync, O: Send + Sync>(
+        main: Collection<M>,
+        overflow: Collection<O>,
+    ) -> OutlierRepositoryBuilder<D, E> {
+        OutlierRepositoryBuilder {
+            main: main.clone_with_type(),
+            overflow: overflow.clone_with_type(),
             array: None,
             flag: "has_extras".to_owned(),
             parent: None,
@@ -72,87 +72,86 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             types: PhantomData,
         }
     }
+}
 
-    /// The array field of the main document, such as `customers_purchased`. Required.
+impl<D, E> OutlierRepositoryBuilder<D, E> {
+    /// Sets the array field of a main document, such as `customers_purchased`. Required.
     pub fn array_field(mut self, name: impl Into<String>) -> Self {
         self.array = Some(name.into());
         self
     }
 
-    /// The field of an extras document that holds the `_id` of its main document, such as `book_id`. Required.
+    /// Sets the field of an overflow document that has the `_id` of its main document, such as `book_id`. Required.
     pub fn parent_field(mut self, name: impl Into<String>) -> Self {
         self.parent = Some(name.into());
         self
     }
 
-    /// The field of the main document that says that there are extras; `has_extras` by default.
+    /// Sets the flag of a main document, which is true if it has overflow documents; `has_extras` by default.
     pub fn flag_field(mut self, name: impl Into<String>) -> Self {
         self.flag = name.into();
         self
     }
 
-    /// The array field of an extras document; by default that of the main document with `_extra` after it, as in the
-    /// manual: `customers_purchased_extra`.
+    /// Sets the array field of an overflow document. By default, it is the array field of the main document with the
+    /// suffix `_extra`, as in the manual: `customers_purchased_extra`.
     pub fn extras_field(mut self, name: impl Into<String>) -> Self {
         self.extras = Some(name.into());
         self
     }
 
-    /// The field of an extras document that holds its place, from 0; `seq` by default.
+    /// Sets the field of an overflow document that has its position, from 0; `seq` by default.
     pub fn seq_field(mut self, name: impl Into<String>) -> Self {
         self.seq = name.into();
         self
     }
 
-    /// The field of an extras document that holds the number of its elements; `count` by default.
+    /// Sets the field of an overflow document that has the number of its elements; `count` by default.
     pub fn count_field(mut self, name: impl Into<String>) -> Self {
         self.count = name.into();
         self
     }
 
-    /// How many elements stay in the main document, at most; 50 by default. To change it for a collection with data,
-    /// call [`migrate_existing`](OutlierRepository::migrate_existing) afterwards.
+    /// Sets the most elements of a main document; 50 by default. To change it for a collection with documents, call
+    /// [`migrate_existing`](OutlierRepository::migrate_existing) afterwards.
     pub fn threshold(mut self, elements: u32) -> Self {
         self.threshold = elements;
         self
     }
 
-    /// How many elements an extras document has, at most; 500 by default. A list is read equally fast with 250 to 1000.
+    /// Sets the most elements of an overflow document; 500 by default. Reads are equally fast with 250 to 1000.
     pub fn max_extras_elements(mut self, elements: u32) -> Self {
         self.max_extras_elements = elements;
         self
     }
 
-    /// Every element is in its list once. Elements are added by [`push_unique`](OutlierRepository::push_unique) then. It
-    /// costs a second [index](OutlierRepository::indexes), which has an entry for each element of the extras.
+    /// Makes the elements of a list unique. Elements are then added by [`push_unique`](OutlierRepository::push_unique).
+    /// Needs a second [index](OutlierRepository::indexes), which has an entry for each element in overflow documents.
     pub fn unique_elements(mut self) -> Self {
         self.unique = true;
         self
     }
 
-    /// How long a write goes on trying when other writers are faster.
+    /// Sets how long a write retries after conflicts with other writers.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// The repository. Sends nothing.
+    /// Creates the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), when a required name is missing, a name is not that of a plain
-    /// field, two names of one document are equal, both collections are the same, the threshold or the cap is 0 or above
-    /// `i32::MAX`, or a collection's write concern is `w: 0`, under which nothing could be confirmed.
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a required name is missing, a name is not
+    /// that of a plain field, two fields of one document have the same name, both collections are the same, the
+    /// threshold or the bound of overflow documents is 0 or above `i32::MAX`, or a collection's write concern is `w:
+    /// 0`, under which no write is confirmed.
     pub fn build(self) -> Result<OutlierRepository<D, E>> {
-        let required = |name: Option<String>, call: &str| {
-            let name = name.ok_or_else(|| configuration(format!("call {call}(..) on the builder")));
-            name.and_then(FieldName::new)
-        };
-        let array = required(self.array, "array_field")?;
-        let parent = required(self.parent, "parent_field")?;
+        let array = FieldName::new(required(self.array, "array_field")?)?;
+        let parent = FieldName::new(required(self.parent, "parent_field")?)?;
         let seq = FieldName::new(self.seq)?;
         let extras = FieldName::new(self.extras.unwrap_or_else(|| format!("{array}_extra")))?;
         let settings = Settings {
-            seq_index: settings::seq_index(&parent, &seq),
+            seq_index: seq_index(&parent, &seq),
             array,
             flag: FieldName::new(self.flag)?,
             parent,
@@ -165,33 +164,28 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             retry: self.retry,
         };
         if settings.array == settings.flag {
-            return Err(configuration("array and flag must be two different fields"));
+            return Err(configuration("array and flag have one name: use two different names"));
         }
-        let of_extras = [&settings.parent, &settings.extras, &settings.seq, &settings.count];
-        if (1..4).any(|field| of_extras[..field].contains(&of_extras[field])) {
+        let fields = settings.overflow_fields();
+        if (1..4).any(|field| fields[..field].contains(&fields[field])) {
             return Err(configuration(
-                "parent, extras, seq and count must be four different fields",
+                "two of the fields parent, extras, seq and count have one name: use four different names",
             ));
         }
-        for (number, name) in [(settings.threshold, "threshold"), (settings.max_extras_elements, "cap")] {
-            if number == 0 || i32::try_from(number).is_err() {
-                return Err(configuration(format!("the {name} must be from 1 to 2,147,483,647")));
-            }
-        }
+        check_bound("threshold", settings.threshold)?;
+        check_bound("max_extras_elements", settings.max_extras_elements)?;
         if self.main.namespace() == self.overflow.namespace() {
-            return Err(configuration("main documents and extras must be in two collections"));
+            return Err(configuration(
+                "main documents and overflow documents are in one collection: use two collections",
+            ));
         }
-        for collection in [&self.main, &self.overflow] {
-            let acknowledgment = collection.write_concern().and_then(|concern| concern.w.as_ref());
-            if acknowledgment == Some(&Acknowledgment::Nodes(0)) {
-                return Err(configuration("the collections' write concern must not be w: 0"));
-            }
-        }
+        check_acknowledged(&self.main)?;
+        check_acknowledged(&self.overflow)?;
         Ok(OutlierRepository::new(self.main, self.overflow, settings))
     }
 }
 
-// Not derived: that would need `Clone` and `Debug` of the types.
+// Not derived: a derived one would need `Clone` of the types.
 impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
     fn clone(&self) -> Self {
         Self {
@@ -210,8 +204,4 @@ impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
             types: PhantomData,
         }
     }
-}
-
-fn configuration(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Configuration, message)
 }

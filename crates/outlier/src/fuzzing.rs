@@ -1,17 +1,17 @@
-//! Checks that take any bytes, and panic where a promise does not hold: see [`mongo_patterns_core::fuzzing`].
+//! Checks that take any bytes, and panic if an invariant does not hold: see [`mongo_patterns_core::fuzzing`].
 
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::fuzzing::documents;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use serde::Deserialize;
 
-use crate::check::{Extra, Look, Main, check};
-use crate::mend::{Stored, mend};
-use crate::read::{decode_elements, decode_main, is_flagged, whole};
-use crate::same::form;
+use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
+use crate::form::equality::form;
+use crate::repair::check::{Main, Overflow, Summary, check};
+use crate::repair::fix::{Stored, fix};
 use crate::settings::Settings;
 
-/// A document type as services have them.
+/// A document type as services have it.
 #[derive(Deserialize)]
 #[allow(dead_code)] // it is only decoded
 struct Book {
@@ -19,7 +19,7 @@ struct Book {
     customers_purchased: Vec<String>,
 }
 
-/// Any documents as a main document and its extras: they are read, checked and mended without a panic.
+/// Reads, checks and fixes any documents as a main document and its overflow documents.
 pub fn stored(input: &[u8]) {
     let documents = documents(input);
     let settings = Settings {
@@ -41,20 +41,24 @@ pub fn stored(input: &[u8]) {
         for (_, value) in document.iter().map_while(Result::ok) {
             let _ = form(value);
         }
-        let look = Look::of_row(document);
-        let _ = (look.elements(), look.is_in_form(&settings), check(&settings, &look));
+        let summary = Summary::of_row(document);
+        let _ = (
+            summary.elements(),
+            summary.is_laid_out(&settings),
+            check(&settings, &summary),
+        );
     }
-    let Some((main, extras)) = documents.split_first() else {
+    let Some((main, overflow)) = documents.split_first() else {
         return;
     };
-    if let Ok(whole) = whole(&settings, main, extras) {
+    if let Ok(whole) = whole(&settings, main, overflow) {
         let elements = |document: &RawDocument, field: &str| {
             let elements = decode_elements::<Bson>(document, field, 0);
             elements.map_or(0, |elements| elements.len())
         };
-        let all: usize = extras
+        let all: usize = overflow
             .iter()
-            .map(|extras| elements(extras, settings.extras.as_str()))
+            .map(|document| elements(document, settings.extras.as_str()))
             .sum();
         let is_valid = documents
             .iter()
@@ -62,13 +66,13 @@ pub fn stored(input: &[u8]) {
         let all = all + elements(main, settings.array.as_str());
         assert!(
             !is_valid || elements(&whole, settings.array.as_str()) == all,
-            "all elements"
+            "all elements are read"
         );
     }
     for settings in [&settings, &unique] {
         for main in [None, Some(main)] {
             for delete_orphans in [false, true] {
-                mended(settings, main, extras, delete_orphans);
+                fixed(settings, main, overflow, delete_orphans);
             }
         }
     }
@@ -91,31 +95,31 @@ fn elements_of(document: &RawDocument, field: &str) {
     let _ = decode_elements::<String>(document, field, 0);
 }
 
-fn mended(settings: &Settings, main: Option<&RawDocumentBuf>, extras: &[RawDocumentBuf], delete_orphans: bool) {
-    // Where the parent is an array, the extras are none of a document.
+fn fixed(settings: &Settings, main: Option<&RawDocumentBuf>, documents: &[RawDocumentBuf], delete_orphans: bool) {
+    // An overflow document with an array of parents belongs to no main document.
     let is_own = |document: &&RawDocumentBuf| document.get_array(settings.parent.as_str()).is_err();
-    let own = extras.iter().filter(is_own);
+    let own = documents.iter().filter(is_own);
     let overflow: u64 = own
-        .filter_map(|document| Extra::of_document(settings, document).elements)
+        .filter_map(|document| Overflow::of_document(settings, document).elements)
         .sum();
     let inline = main.and_then(|main| Main::of_parts(main).elements);
     let stored = Stored {
         main: main.cloned(),
-        extras: extras.to_vec(),
+        overflow: documents.to_vec(),
     };
-    let Ok(mending) = mend(settings, &Bson::Int32(2), stored, delete_orphans) else {
+    let Ok(fix) = fix(settings, &Bson::Int32(2), stored, delete_orphans) else {
         return;
     };
-    for finding in &mending.findings {
+    for finding in &fix.findings {
         let _ = finding.problem.to_string();
     }
-    let _ = (mending.is_empty(), mending.removed());
-    if mending.found && mending.left.is_none() && !settings.unique {
+    let _ = (fix.is_empty(), fix.removed());
+    if fix.found && fix.left.is_none() && !settings.unique {
         let elements = inline.unwrap_or(0) + overflow;
-        assert_eq!(mending.inline + mending.overflow, elements, "no element is lost");
+        assert_eq!(fix.inline + fix.overflow, elements, "no element is lost");
     }
     assert!(
-        mending.found || delete_orphans || mending.changes.is_empty(),
-        "extras that belong to nobody go only when asked for"
+        fix.found || delete_orphans || fix.changes.is_empty(),
+        "orphans are deleted only on request"
     );
 }

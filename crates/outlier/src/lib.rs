@@ -1,8 +1,9 @@
-//! MongoDB's outlier pattern as a typed repository: an array up to a threshold in the document, and what is beyond it,
-//! for the few documents that have so much, in a second collection.
+//! MongoDB's outlier pattern as a typed repository: an array up to a threshold in each document, and the elements beyond
+//! it, which few documents have, in a second collection.
 //!
 //! The pattern is that of MongoDB's manual, "Group Data with the Outlier Pattern". Most books are bought by a few
-//! customers, and one by a thousand. Up to fifty of them stay in the book; the others go to extras, and the book says so:
+//! customers, and one by a thousand. Up to fifty customers stay in the book. The others are in overflow documents, and a
+//! flag in the book says so:
 //!
 //! ```text
 //! sales:       { _id: 1, title: "Invisible Cities", customers_purchased: [ "user00", "user01", "user02" ] }
@@ -11,10 +12,14 @@
 //!              { book_id: 2, seq: 1, count: 450, customers_purchased_extra: [ "user550", .. "user999" ] }
 //! ```
 //!
+//! The book is the **main document**, and `sales` and `extra_sales` are the two collections. A main document and its
+//! overflow documents are a **list**. A list with overflow documents is an **outlier**. The field `seq` is the position of
+//! an overflow document.
+//!
 //! A page that shows a hundred books reads a hundred small documents, whatever sells best. The names, the threshold and
-//! the cap of an extras document are yours. The manual keeps all extras of a book in one document, which moves the
-//! unbounded array, with its 16 MiB, to another place; here they are capped documents in order. Documents as the manual
-//! writes them are read and pushed to, and [`migrate_existing`](OutlierRepository::migrate_existing) brings them into this form.
+//! the bound of an overflow document are settings. The manual keeps all overflow elements of a book in one document, whose
+//! array is unbounded again, up to 16 MiB. Here they are in bounded documents, in order. The repository reads documents of
+//! the manual's form and pushes to them, and [`migrate_existing`](OutlierRepository::migrate_existing) migrates them.
 //!
 //! # Usage
 //!
@@ -44,8 +49,8 @@
 //! books.insert(&Book { _id: 2, title: "The Wooden Amulet".into(), customers_purchased: vec![] }).await?;
 //! let pushed = books.push(2, &"user00".to_owned()).await?;
 //! assert_eq!(pushed, Pushed::Inline);
-//! if let Some(found) = books.get(2).await? {
-//!     // up to fifty customers; found.has_extras says whether there are more
+//! if let Some(book) = books.get(2).await? {
+//!     // up to fifty customers; book.has_extras is true if there are more
 //! }
 //! let third_page: Vec<String> = books.elements(2).skip(40).limit(20).await?;
 //! # Ok(())
@@ -54,32 +59,33 @@
 //!
 //! # When not to use it
 //!
-//! - Most documents have long lists: then long is typical. Use buckets, or a document for each element.
-//! - The page shows the newest, or the best, and the others on demand: that is the subset pattern. Here the array has the
-//!   *first* elements.
-//! - Elements that are changed, or searched by their own fields: keep one document each.
+//! - Most documents have long lists. Use buckets, or a document for each element.
+//! - The page shows the newest or the best elements. Use the subset pattern. Here the array has the *first* elements.
+//! - Elements are changed, or searched by their own fields. Use a document for each element.
 //!
 //! # Guarantees
 //!
-//! With any number of writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
+//! With any number of concurrent writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
 //!
-//! - A push that returns has stored its element once, to the collections' write concern, and every read that begins
-//!   afterwards has it. One that fails has not, unless the error says that its
+//! - A push that returns has stored its element once, to the collections' write concern, and every later read has it. A
+//!   push that fails has not stored it, unless its
 //!   [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
-//! - The array never has more elements than the threshold, and no extras document more than the cap. Elements stand in
-//!   the order in which they came; those of a batch in its order.
-//! - A document that has extras has the flag: it is set in the very command that finds the array full, before there are
-//!   extras. A process that dies there leaves a flag that says too much, and no element that nobody sees.
-//! - A flagged document stays closed: what is removed leaves a gap, and no push fills it, so that no element is found
-//!   twice or not at all. [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
-//! - With [unique elements](OutlierRepositoryBuilder::unique_elements) every element is in its list once, however often and by
-//!   whom it is pushed.
-//! - What breaks these rules, since another program wrote it, is an error that names the document, and not a wrong
-//!   answer.
+//! - The array never exceeds the threshold, and an overflow document never exceeds its bound. Elements keep the order in
+//!   which they were pushed, those of a batch their order in the batch.
+//! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
+//!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
+//!   reader sees.
+//! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
+//!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
+//! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
+//!   push it, and however often.
+//! - A document that violates these invariants, for example one written by another program, is reported as an error with
+//!   its `_id`; it is never silently misread.
 //!
-//! What is *not* promised: a document and its extras are read one after the other. Where a `rebalance`, `migrate_existing` or
-//! `repair` moves elements of this document in between, a read can find some twice or not at all; in a transaction it
-//! does not. A delete that meets a push of another process can leave extras that belong to nobody.
+//! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
+//! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice
+//! or not at all. In a transaction it does not. A delete that coincides with a push of another process can leave orphaned
+//! overflow documents.
 //!
 //! # Cost
 //!
@@ -87,49 +93,50 @@
 //! |---|---|---|
 //! | [`push`](OutlierRepository::push) to a typical document | 1 | 1 |
 //! | ... to an outlier | 2 | 1 each, however long the list |
-//! | ... that opens an extras document, once for as many elements as the cap | 6 | 1 each |
-//! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to the extras | 1 each |
-//! | [`push_many`](OutlierRepository::push_many) | 1, or 2, and 4 for each 100 extras documents or 16 MiB that it opens | 1 each |
-//! | [`insert`](OutlierRepository::insert) | 1, or some 4 for an outlier | none |
+//! | ... that opens an overflow document, once for `max_extras_elements` elements | 6 | 1 each |
+//! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to an overflow document | 1 each |
+//! | [`push_many`](OutlierRepository::push_many) | 1, or 2, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
+//! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
 //! | [`get_full`](OutlierRepository::get_full), [`elements`](OutlierRepository::elements) | 1, or 2 for an outlier | all of the list |
-//! | ... with [`skip`](action::Elements::skip) or [`limit`](action::Elements::limit) | 1 where the array has them, else 3 | all of the list; those with wanted elements are sent |
+//! | ... with [`skip`](action::Elements::skip) or [`limit`](action::Elements::limit) | 1 if the array has them, else 3 | all of the list; only those with requested elements are sent |
 //! | [`contains`](OutlierRepository::contains) | 1, or 2 | all of the list, or 2 where elements are unique |
 //! | [`count`](OutlierRepository::count) | 1, or 2 for an outlier | all of the list |
-//! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 5 where there is none | all of the list, or 3 where elements are unique |
+//! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 5 if the list does not have the element | all of the list, or 3 where elements are unique |
 //! | [`delete`](OutlierRepository::delete) | 1, or 2 for an outlier | all of the list |
-//! | [`rebalance`](OutlierRepository::rebalance) | 3 with nothing to do, else some 10 | all of the list |
+//! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
 //! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
-//! | [`verify`](OutlierRepository::verify) | 1, and 4 a document in which something is wrong | all of both collections |
-//! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each document that needs it | all, and those again |
-//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 2, or 3 when it creates | all extras, when it creates |
+//! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
+//! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
+//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 2, or 3 when it creates an index | all overflow documents, when it creates an index |
 //!
 //! # Indexes
 //!
-//! One besides `_id`, on the extras: unique, on the parent and the place. It keeps places apart, finds the newest extras
-//! in one step, and gives them in order. [`indexes`](OutlierRepository::indexes) gives its definition. Pushes to extras
-//! name it in a hint, so that they are refused where it is missing. Unique elements need a second one. A repository that has
-//! not called `ensure_indexes` looks once, with one round trip more, before it opens extras.
+//! One besides `_id`, on the overflow documents: unique, on parent and position. It keeps positions apart, finds the newest
+//! overflow document in one step, and returns them in order. [`indexes`](OutlierRepository::indexes) returns its
+//! definition. Pushes to overflow documents name it in a hint, so the server refuses them if it does not exist. Unique
+//! elements need a second index. A repository that has not called `ensure_indexes` checks the indexes once, with one more
+//! round trip, before it opens an overflow document.
 //!
 //! # Cookbook
 //!
-//! **Which threshold?** Call [`analyze`](OutlierRepository::analyze) on the collection as it is. It needs no extras and no
-//! index, and says which thresholds would make how many documents outliers.
+//! **Choose a threshold.** Call [`analyze`](OutlierRepository::analyze) on the existing collection. It needs no overflow
+//! documents and no index, and returns the number of outliers for each threshold.
 //!
-//! **An existing collection, another threshold or cap.** Build the repository as it shall be, call
-//! [`migrate_existing`](OutlierRepository::migrate_existing), then [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate
-//! may go on meanwhile. When it is interrupted, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it
-//! would send.
+//! **Migrate an existing collection, or change the threshold or bound.** Build the repository with the new settings, call
+//! [`migrate_existing`](OutlierRepository::migrate_existing), then
+//! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue concurrently. After an
+//! interruption, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it would send.
 //!
-//! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the extras again, and clears
-//! the flag when none are left.
+//! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the overflow documents, and
+//! clears the flag if none are left.
 //!
-//! **A collection that others wrote, or damaged.** [`verify`](OutlierRepository::verify) tells everything that is wrong,
-//! with document ids, while others write. [`repair`](OutlierRepository::repair) mends it, and never loses an element
-//! without being asked. Try its dry run first.
+//! **A damaged collection, or one that other programs wrote.** [`verify`](OutlierRepository::verify) reports every problem,
+//! with document ids, while others write. [`repair`](OutlierRepository::repair) repairs them, and never deletes an element
+//! automatically. Try its dry run first.
 //!
-//! **A push together with other writes.** `?` works in the driver's callback, and the driver runs it again when writers
-//! conflict, because errors keep their labels:
+//! **Push together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the driver retries
+//! the transaction after write conflicts:
 //!
 //! ```no_run
 //! # use mongo_patterns_outlier::OutlierRepository;
@@ -155,47 +162,36 @@
 //! ```
 //!
 //! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
-//! that borrows makes it fail to compile there, with "implementation of `Send` is not general enough".
+//! that borrows does not compile there: "implementation of `Send` is not general enough".
 //!
-//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see
+//! To drop the future of a call aborts the whole transaction, and the session is of no further use: see
 //! [cancel safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! # Sharding
 //!
-//! Shard the documents by `_id` and the extras by the parent field. Every read and write has both by equality.
+//! Shard the main documents by `_id` and the overflow documents by the parent field. Every read and write has both by
+//! equality.
 
 pub mod action;
-mod analysis;
 mod builder;
-mod check;
-mod extras;
-mod finding;
+mod form;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod layout;
-mod mend;
-mod mend_query;
-mod open;
-mod planned;
+mod migrate;
 mod query;
 mod read;
+mod repair;
 mod repository;
-mod rewrite;
-mod same;
-mod scan;
-mod sent_again;
+mod results;
 mod settings;
-mod steps;
-mod store;
-mod validator;
+mod write;
 
-pub use action::{
-    Counts, Deleted, Inserted, MigratedExisting, Pushed, PushedMany, Rebalanced, Removed, Repaired, Unrepaired,
-};
-pub use analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};
 pub use builder::OutlierRepositoryBuilder;
-pub use finding::{Finding, FoundIn, Problem};
-pub use mongo_patterns_core::Progress;
-pub use read::StoredDocument;
+pub use mongo_patterns_core::{Progress, Removed};
+pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
+pub use results::{
+    Analysis, Counts, Deleted, Inserted, LengthRange, ListLength, Longest, MigratedExisting, PERCENTILES, Pushed,
+    PushedMany, Rebalanced, StoredDocument, ThresholdEstimate,
+};

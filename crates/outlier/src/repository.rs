@@ -1,36 +1,28 @@
-use std::fmt;
+//! The repository, and the state that its clones share.
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
-use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Result, document_id};
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use tokio::sync::RwLockReadGuard;
 
+use crate::form::validator;
 use crate::settings::Settings;
-use crate::{OutlierRepositoryBuilder, validator};
 
-/// A collection of documents with an array each, and a second one for what is beyond the threshold.
+/// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
 ///
-/// `D` is the type of the whole main document, its array included, and `E` that of an element. A clone is cheap. See
-/// the [crate](crate) for the documents and the guarantees.
+/// `D` is the type of a whole main document, its array included, and `E` that of an element. A clone is cheap. See
+/// the [crate](crate) for the stored documents and the guarantees.
 ///
-/// Make one for a collection and clone it: the clones keep writes away from a transaction of theirs, on which they would
-/// wait with the connections that it needs.
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// books.ensure_indexes().await?;
-/// let for_a_task = books.clone();
-/// tokio::spawn(async move { for_a_task.push(2, &"user00".to_owned()).await });
-/// # Ok(())
-/// # }
-/// ```
+/// Create one for a collection and clone it. Clones share per-key locks: a write waits in the process for a transaction
+/// of another clone. Otherwise it would wait on the server, with a connection that the transaction may need.
 pub struct OutlierRepository<D, E> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (D, E)>,
@@ -45,9 +37,9 @@ pub(crate) struct Shared {
     /// Locked by each push from its first command to its last, also while it has unlocked the document to open overflow
     /// documents. A task that takes both takes this one before [`locks`](Self::locks).
     pub(crate) pushes: KeyLocks,
-    /// Closed by the one task that opens extras of a document.
+    /// Locked by the one task that opens overflow documents of a list.
     pub(crate) openers: KeyLocks,
-    /// Whether the indexes of the extras have been seen.
+    /// Whether the indexes are known to exist.
     pub(crate) has_indexes: AtomicBool,
 }
 
@@ -58,17 +50,48 @@ mongo_patterns_core::redacted_debug!(
 );
 
 impl Shared {
-    /// Checks, once for a repository, that the indexes of the extras exist, in a round trip outside of any session. A
-    /// hint tells it of one of them, and only where there is a command that takes it.
+    /// Checks, once for a repository, that the indexes exist. One round trip, outside of any session. A hint would
+    /// check only one of the indexes, and not every command has a hint.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         if !self.has_indexes.load(Ordering::Relaxed) {
-            self.settings
-                .index_plan(self.overflow.name())
-                .check(&self.overflow)
-                .await?;
+            self.index_plan().check(&self.overflow).await?;
             self.has_indexes.store(true, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Returns the collections of the main documents and of the overflow documents, and the settings.
+    pub(crate) fn parts(&self) -> (&Collection<RawDocumentBuf>, &Collection<RawDocumentBuf>, &Settings) {
+        (&self.main, &self.overflow, &self.settings)
+    }
+
+    pub(crate) fn index_plan(&self) -> IndexPlan {
+        self.settings.index_plan(self.overflow.name())
+    }
+
+    /// Locks a document for single commands.
+    pub(crate) async fn lock(&self, id: &Bson) -> RwLockReadGuard<'_, ()> {
+        self.locks.shared(&document_id::text(id)).await
+    }
+
+    /// Locks a document exclusively.
+    pub(crate) async fn lock_exclusively(&self, id: &Bson) -> LockedKeys {
+        self.locks.exclusive(&document_id::text(id)).await
+    }
+
+    /// Locks a document for a transaction of the call. In a transaction of the caller, locks nothing.
+    pub(crate) async fn lock_for_transaction(&self, id: &Bson, session: Option<&Session<'_>>) -> LockedKeys {
+        match Session::locks_keys(session) {
+            true => self.lock_exclusively(id).await,
+            false => LockedKeys::default(),
+        }
+    }
+
+    /// Waits for all pushes of this process to the document, then locks it exclusively.
+    pub(crate) async fn lock_after_pushes(&self, id: &Bson) -> LockedKeys {
+        let id = document_id::text(id);
+        let pushes = self.pushes.exclusive(&id).await;
+        pushes.and(self.locks.exclusive(&id).await)
     }
 
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
@@ -81,31 +104,6 @@ impl Shared {
 }
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Starts to build a repository over the collection of the main documents and that of the extras. Their read
-    /// preferences, read concerns and write concerns are used.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::{Database, bson::Document};
-    /// # struct Book;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
-    /// let sales = database.collection::<Document>("sales");
-    /// let extra_sales = database.collection::<Document>("extra_sales");
-    /// let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
-    ///     .array_field("customers_purchased")
-    ///     .parent_field("book_id")
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
-    pub fn builder<M: Send + Sync, O: Send + Sync>(
-        main: Collection<M>,
-        overflow: Collection<O>,
-    ) -> OutlierRepositoryBuilder<D, E> {
-        OutlierRepositoryBuilder::new(main.clone_with_type(), overflow.clone_with_type())
-    }
-
     pub(crate) fn new(
         main: Collection<RawDocumentBuf>,
         overflow: Collection<RawDocumentBuf>,
@@ -129,7 +127,7 @@ impl<D, E> OutlierRepository<D, E> {
         &self.shared
     }
 
-    /// The collection of the main documents, for what this crate does not do.
+    /// Returns the collection of the main documents, for operations that the repository does not have.
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::OutlierRepository;
@@ -144,84 +142,52 @@ impl<D, E> OutlierRepository<D, E> {
         &self.shared.main
     }
 
-    /// The collection of the extras.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let extras = books.extras_collection().estimated_document_count().await?;
-    /// println!("{extras} extras documents");
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the collection of the overflow documents.
     pub fn extras_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.overflow
     }
 
-    /// How many elements stay in the main document, at most.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # fn f(books: OutlierRepository<Document, String>) {
-    /// println!("a list of 100 books has {} customers at most", 100 * books.threshold());
-    /// # }
-    /// ```
+    /// Returns the most elements of a main document.
     pub fn threshold(&self) -> u32 {
         self.shared.settings.threshold
     }
 
-    /// The indexes of the extras that the repository relies on: a unique one on parent and place. With
-    /// [unique elements](OutlierRepositoryBuilder::unique_elements), a second one, unique, on parent and elements. The main
-    /// documents need none but `_id`.
+    /// Returns the indexes of the overflow documents that the repository relies on: a unique one on parent and
+    /// position. With [unique elements](crate::OutlierRepositoryBuilder::unique_elements) there is a second one,
+    /// unique, on parent and elements. The main documents need none except `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// println!("{}", books.indexes()); // the calls of createIndex, for a shell
-    /// books.indexes().check(books.extras_collection()).await?; // an error where one is missing
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// println!("{}", books.indexes()); // the createIndex calls, for a shell
+    /// books.indexes().check(books.extras_collection()).await?; // an error if one does not exist
     /// # Ok(())
     /// # }
     /// ```
     pub fn indexes(&self) -> IndexPlan {
-        let Shared { overflow, settings, .. } = &*self.shared;
-        settings.index_plan(overflow.name())
+        self.shared.index_plan()
     }
 
-    /// A validator for the main documents: an array up to the threshold, and a flag that is a boolean.
+    /// Returns a validator for the main documents: an array up to the threshold, and a boolean flag.
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::OutlierRepository;
     /// # use mongodb::{Database, bson::doc};
     /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or one that is there.
+    /// // A new collection, or an existing one.
     /// database.create_collection("sales").validator(books.validator()).await?;
     /// database.run_command(doc! { "collMod": "sales", "validator": books.validator() }).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// It is for `create_collection().validator(..)` or the command `collMod`. With it, a program that pushes to the array
-    /// past the repository is refused. Give it to the server after [`migrate_existing`](Self::migrate_existing), or with the validation level
-    /// `moderate`.
+    /// With it, the server refuses other programs that push beyond the threshold. Set it after
+    /// [`migrate_existing`](Self::migrate_existing), or with the validation level `moderate`.
     pub fn validator(&self) -> Document {
         validator::main(&self.shared.settings)
     }
 
-    /// A validator for the extras: their form, and that the count is the number of elements.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::{Database, bson::doc};
-    /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or one that is there.
-    /// database.create_collection("extra_sales").validator(books.extras_validator()).await?;
-    /// database.run_command(doc! { "collMod": "extra_sales", "validator": books.extras_validator() }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns a validator for the overflow documents: their form, and a count that is the number of elements.
+    /// Use it as [`validator`](Self::validator).
     pub fn extras_validator(&self) -> Document {
         validator::overflow(&self.shared.settings)
     }
@@ -236,12 +202,9 @@ impl<D, E> Clone for OutlierRepository<D, E> {
     }
 }
 
-impl<D, E> fmt::Debug for OutlierRepository<D, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutlierRepository")
-            .field("collection", &self.shared.main.namespace())
-            .field("extras_collection", &self.shared.overflow.namespace())
-            .field("settings", &self.shared.settings)
-            .finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(
+    OutlierRepository<D, E>,
+    |this| "collection" = this.shared.main.namespace(),
+    "extras_collection" = this.shared.overflow.namespace(),
+    "settings" = this.shared.settings
+);

@@ -1,4 +1,4 @@
-//! What a builder was told, checked.
+//! The settings of a repository, checked.
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
@@ -6,24 +6,24 @@ use mongodb::bson::doc;
 
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The array of the main document.
+    /// The array of a main document.
     pub(crate) array: FieldName,
-    /// Whether there are extras.
+    /// Whether a main document has overflow documents.
     pub(crate) flag: FieldName,
-    /// The `_id` of the main document, in an extras document.
+    /// The `_id` of the main document, in an overflow document.
     pub(crate) parent: FieldName,
-    /// The array of an extras document.
+    /// The array of an overflow document.
     pub(crate) extras: FieldName,
-    /// Its place among those of its main document, from 0.
+    /// The position of an overflow document among those of its main document, from 0.
     pub(crate) seq: FieldName,
-    /// The number of its elements.
+    /// The number of elements in an overflow document.
     pub(crate) count: FieldName,
     pub(crate) threshold: u32,
     pub(crate) max_extras_elements: u32,
-    /// Whether an element is in a list once.
+    /// Whether a list has each element once.
     pub(crate) unique: bool,
     pub(crate) retry: RetryPolicy,
-    /// The name of the unique index of the extras. Writes rely on it by name.
+    /// The name of the index of the positions. Writes name it in their hint.
     pub(crate) seq_index: String,
 }
 
@@ -32,27 +32,32 @@ pub(crate) fn seq_index(parent: &FieldName, seq: &FieldName) -> String {
 }
 
 impl Settings {
-    /// The threshold as it stands in expressions.
+    /// Returns the fields of an overflow document: parent, elements, position and count.
+    pub(crate) fn overflow_fields(&self) -> [&str; 4] {
+        [&self.parent, &self.extras, &self.seq, &self.count].map(FieldName::as_str)
+    }
+
+    /// Returns the threshold as a number of an expression.
     pub(crate) fn threshold_bson(&self) -> i32 {
         i32::try_from(self.threshold).unwrap_or(i32::MAX)
     }
 
-    /// The cap of extras documents as it stands in filters and expressions.
-    pub(crate) fn extras_cap_bson(&self) -> i32 {
+    /// Returns the bound of an overflow document as a number of an expression.
+    pub(crate) fn max_extras_bson(&self) -> i32 {
         i32::try_from(self.max_extras_elements).unwrap_or(i32::MAX)
     }
 
-    /// The name of the index of the elements, where they are unique.
+    /// Returns the name of the index of the elements, where they are unique.
     pub(crate) fn element_index(&self) -> Option<String> {
         self.unique.then(|| format!("{}_1_{}_1", self.parent, self.extras))
     }
 
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
-        let (parent, seq, count) = (self.parent.as_str(), self.seq.as_str(), self.count.as_str());
+        let [parent, extras, seq, count] = self.overflow_fields();
         let mut indexes = vec![PlannedIndex::new(&self.seq_index, doc! { parent: 1, seq: 1 }).unique()];
         if let Some(name) = self.element_index() {
-            // An empty array would have an entry too, so that there could be only one.
-            let index = PlannedIndex::new(name, doc! { parent: 1, self.extras.as_str(): 1 }).unique();
+            let index = PlannedIndex::new(name, doc! { parent: 1, extras: 1 }).unique();
+            // An empty array has an entry too, so that a list could have only one empty overflow document.
             indexes.push(index.partial(doc! { count: { "$gt": 0 } }));
         }
         IndexPlan::new(collection, indexes)
@@ -61,7 +66,7 @@ impl Settings {
 
 #[cfg(any(test, feature = "__fuzzing"))]
 impl Settings {
-    /// Those of the manual's example.
+    /// The settings of the manual's example.
     pub(crate) fn example() -> Self {
         let field = |name: &str| FieldName::new(name).expect("a plain name");
         Self {

@@ -129,7 +129,7 @@ impl Sales {
         }
         // A dropped push may leave a flag without overflow documents, and no other damage.
         for finding in findings(books).await {
-            assert_eq!(finding.problem, Problem::FlagWithoutExtras, "{}", self.kind());
+            assert_eq!(finding.problem, Problem::FlagWithoutOverflow, "{}", self.kind());
         }
         let repaired: Vec<_> = books.repair().stream().try_collect().await.unwrap();
         assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");

@@ -132,10 +132,10 @@ impl Model for Shop {
         while let Some(finding) = findings.try_next().await.unwrap() {
             let what = match finding.problem {
                 Problem::OverThreshold { .. } => "over threshold".to_owned(),
-                Problem::FlagWithoutExtras => "flag without overflow".to_owned(),
-                Problem::ExtrasWithoutFlag { .. } => "no flag".to_owned(),
+                Problem::FlagWithoutOverflow => "flag without overflow".to_owned(),
+                Problem::OverflowWithoutFlag { .. } => "no flag".to_owned(),
                 Problem::Count { .. } => "count".to_owned(),
-                Problem::PlaceDoubled | Problem::PlaceMissing | Problem::Gap { .. } => "position".to_owned(),
+                Problem::DuplicatePosition | Problem::PositionMissing | Problem::Gap { .. } => "position".to_owned(),
                 Problem::OverFull { .. } => "over cap".to_owned(),
                 Problem::Orphaned => "orphaned".to_owned(),
                 other => format!("{other:?}"),

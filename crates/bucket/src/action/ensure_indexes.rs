@@ -35,7 +35,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
         EnsureIndexes::new(Ensure {
-            pattern: "bucket",
+            call: self.shared().operation("ensure_indexes"),
             plan: shared.index_plan(),
             collection: &shared.collection,
             other: None,

@@ -63,7 +63,7 @@ pub(crate) fn recommend(distribution: &Distribution) -> Option<Recommendation> {
                     grouped(at.documents),
                     grouped(analysis.documents),
                     percent(at.documents_share),
-                    percent(at.extras_share)
+                    percent(at.overflow_share)
                 ),
                 format!("a typical document stays below {}", size(bytes(at.threshold.into()))),
             ],

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use mongo_patterns_core::moves;
+use mongo_patterns_core::migration;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::inspect::{Inspection, is_called_id};
@@ -33,7 +33,7 @@ pub(super) async fn parents_of(
         let values = values(documents, &reference);
         let stem = stem(&reference);
         let is_candidate = |name: &&String| {
-            **name != collection && **name != moves::COLLECTION && name.to_lowercase().starts_with(&stem)
+            **name != collection && **name != migration::COLLECTION && name.to_lowercase().starts_with(&stem)
         };
         for name in names.iter().filter(is_candidate) {
             let of_values = doc! { "_id": { "$in": &values } };

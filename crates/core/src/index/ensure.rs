@@ -23,8 +23,8 @@ crate::action! {
 /// The collections of a repository, and its indexes.
 #[doc(hidden)]
 pub struct Ensure<'a> {
-    /// The pattern, such as `bucket`.
-    pub pattern: &'static str,
+    /// The call, whose collection is named in errors.
+    pub call: Call<'a>,
     /// The indexes.
     pub plan: IndexPlan,
     /// The collection that has them.
@@ -39,11 +39,7 @@ crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.nam
 
 impl<'a> Ensure<'a> {
     fn operation(&self, operation: &'static str) -> Call<'a> {
-        Call {
-            pattern: self.pattern,
-            operation,
-            collection: self.collection,
-        }
+        Call { operation, ..self.call }
     }
 }
 

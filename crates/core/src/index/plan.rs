@@ -287,51 +287,6 @@ pub async fn drop_old_index<T: Send + Sync>(
     }
 }
 
-// OLD: goes away.
-#[allow(missing_docs, clippy::missing_errors_doc)]
-impl IndexPlan {
-    #[doc(hidden)]
-    pub async fn ensure_with<T: Send + Sync, U: Send + Sync>(
-        &self,
-        c: &Collection<T>,
-        other: &Collection<U>,
-        session: Option<&mut crate::session::Session<'_>>,
-    ) -> Result<EnsuredIndexes> {
-        self.ensure_in(&mut Steps::Run(session), c, Some(other)).await
-    }
-    #[doc(hidden)]
-    pub async fn ensure_commands_with<T: Send + Sync, U: Send + Sync>(
-        &self,
-        c: &Collection<T>,
-        other: &Collection<U>,
-    ) -> Result<Vec<crate::PlannedCommand>> {
-        let mut steps = Steps::plan();
-        self.ensure_in(&mut steps, c, Some(other)).await?;
-        Ok(steps.into_commands())
-    }
-    #[doc(hidden)]
-    pub async fn ensure_commands<T: Send + Sync>(&self, c: &Collection<T>) -> Result<Vec<crate::PlannedCommand>> {
-        let mut steps = Steps::plan();
-        self.ensure_in(&mut steps, c, None::<&Collection<T>>).await?;
-        Ok(steps.into_commands())
-    }
-}
-#[doc(hidden)]
-#[allow(missing_docs, clippy::missing_errors_doc)]
-pub async fn drop_exactly<T: Send + Sync>(c: &Collection<T>, index: &PlannedIndex) -> Result<bool> {
-    drop_old_index(&mut Steps::run(), c, index).await
-}
-#[doc(hidden)]
-#[allow(missing_docs, clippy::missing_errors_doc)]
-pub async fn drop_commands<T: Send + Sync>(
-    c: &Collection<T>,
-    index: &PlannedIndex,
-) -> Result<Vec<crate::PlannedCommand>> {
-    let mut steps = Steps::plan();
-    drop_old_index(&mut steps, c, index).await?;
-    Ok(steps.into_commands())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

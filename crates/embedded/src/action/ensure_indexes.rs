@@ -29,7 +29,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes::new(Ensure {
-            pattern: "embedded",
+            call: self.shared().operation("ensure_indexes"),
             plan: self.indexes(),
             collection: self.collection(),
             other: None,

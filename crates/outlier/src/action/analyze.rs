@@ -1,21 +1,20 @@
 use futures::TryStreamExt;
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::RawDocumentBuf;
 
-use crate::repository::Shared;
-use crate::{Analysis, OutlierRepository};
+use crate::query;
+use crate::repository::{OutlierRepository, Shared};
+use crate::results::Analysis;
 
-/// A row for each length is some 100 bytes, so that nearly always all are in the first reply.
+/// The batch size. A row has about 100 bytes, so nearly always the first reply has all rows.
 const ROWS: u32 = 1_000_000;
 
 impl<D, E> OutlierRepository<D, E> {
-    /// How the lengths of the lists are spread: to choose a threshold, for a collection of this pattern, or for one of
-    /// documents with an array, before there are extras.
+    /// Analyzes the lengths of the lists, to choose a threshold. Works for a collection of this pattern, and for one of
+    /// documents with an array, before there are overflow documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # async fn f(books: OutlierRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let analysis = books.analyze().await?;
     /// println!("99 percent have up to {:?} elements", analysis.percentile(99.0));
     /// for outliers in analysis.suggestions() {
@@ -25,15 +24,15 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It writes nothing and decodes no document. Extras count where a reader sees them: of documents with the flag, in
-    /// the manual's form too. Those of other documents are what [`verify`](Self::verify) is for.
+    /// It writes nothing and decodes no document. Overflow documents count if their main document has the flag, also in
+    /// the manual's form. [`verify`](Self::verify) finds the others.
     ///
-    /// The server does not see all documents at one moment. What is pushed while it runs may count or not.
+    /// The server does not read all documents at one moment. Concurrent pushes may count or not.
     ///
     /// # Cost
-    /// One aggregation. The server reads all main documents and all extras, and keeps a group for each outlier, on disk
-    /// beyond 100 MB. One row of some 100 bytes for each different length is sent, in one round trip, and one more for
-    /// each 16 MB. It needs no index. [`sample`](Analyze::sample) looks at some documents alone.
+    /// One aggregation, which needs no index. The server reads all main documents and all overflow documents, and keeps
+    /// a group for each outlier, on disk beyond 100 MB. It sends one row of about 100 bytes for each different length,
+    /// in one round trip, and one more for each 16 MB. [`sample`](Analyze::sample) reads only some documents.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
@@ -48,33 +47,23 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-/// Looks at the lengths of the lists; made by [`OutlierRepository::analyze`].
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// // Ten thousand documents, by chance.
-/// let analysis = books.analyze().sample(10_000).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct Analyze<'a> {
-    shared: &'a Shared,
-    sample: Option<u32>,
+mongo_patterns_core::action! {
+    /// Analyzes the lengths of the lists; returned by [`OutlierRepository::analyze`].
+    pub struct Analyze<'a> {
+        shared: &'a Shared,
+        sample: Option<u32>,
+    }
+    "analyze" => Analysis
 }
 
-mongo_patterns_core::redacted_debug!(Analyze<'_>);
-
 impl Analyze<'_> {
-    /// Looks at so many documents, taken at random by the server's `$sample`, which may take one twice. All figures are
-    /// those of the sample: the longest list, and percentiles that few documents are above, are best not taken from one.
+    /// Analyzes this number of documents, which the server's `$sample` takes at random, possibly one twice. All figures
+    /// are those of the sample. Do not take the longest list from it, nor percentiles that few documents exceed.
     ///
     /// # Cost
-    /// Up to a twentieth of the documents, the server reads these alone. A larger sample makes it read and sort all main
-    /// documents. It finds the extras of each document by the [index](OutlierRepository::indexes): without it, it reads
-    /// all extras for each. Where the extras are sharded, it needs MongoDB 5.1.
+    /// For up to a twentieth of the documents, the server reads only these. For a larger sample, it reads and sorts all
+    /// main documents. It finds the overflow documents of each by the [index](OutlierRepository::indexes): without it,
+    /// it reads all overflow documents for each. Where the overflow documents are sharded, it needs MongoDB 5.1.
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for 0.
@@ -82,29 +71,22 @@ impl Analyze<'_> {
         self.sample = Some(documents);
         self
     }
-}
 
-impl<'a> IntoFuture for Analyze<'a> {
-    type Output = Result<Analysis>;
-    type IntoFuture = ActionFuture<'a, Analysis>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { shared, sample } = self;
-        run(shared.operation("analyze"), move |_| async move {
-            if sample == Some(0) {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a sample of 0 documents says nothing: take a larger one",
-                ));
-            }
-            let pipeline = Analysis::pipeline(&shared.settings, shared.overflow.name(), sample);
-            let aggregate = shared.main.aggregate(pipeline).allow_disk_use(true).batch_size(ROWS);
-            let mut rows = aggregate.with_type::<RawDocumentBuf>().await?;
-            let mut analysis = Analysis::default();
-            while let Some(row) = rows.try_next().await? {
-                analysis.add(&row);
-            }
-            Ok(analysis)
-        })
+    async fn execute(self) -> Result<Analysis> {
+        if self.sample == Some(0) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the sample has 0 documents, nothing was read: set a larger one",
+            ));
+        }
+        let (main, overflow, settings) = self.shared.parts();
+        let pipeline = query::analysis(settings, overflow.name(), self.sample);
+        let aggregate = main.aggregate(pipeline).allow_disk_use(true).batch_size(ROWS);
+        let mut rows = aggregate.with_type::<RawDocumentBuf>().await?;
+        let mut analysis = Analysis::default();
+        while let Some(row) = rows.try_next().await? {
+            analysis.add(&row);
+        }
+        Ok(analysis)
     }
 }

@@ -1,34 +1,31 @@
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, document_id, send};
-use mongodb::ClientSession;
-use mongodb::bson::{Bson, doc};
+use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::options::FindOneAndDeleteOptions;
 
-use crate::read::is_flagged;
-use crate::repository::Shared;
-use crate::{OutlierRepository, query};
+use crate::form::document::is_flagged;
+use crate::query;
+use crate::repository::{OutlierRepository, Shared};
+use crate::results::Deleted;
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Deletes a document with its extras.
+    /// Deletes a document with its overflow documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let deleted = books.delete(2).await?;
     /// if deleted.found {
-    ///     println!("the book is gone, with {} extras documents", deleted.extras);
+    ///     println!("deleted the book, and {} overflow documents", deleted.overflow_documents);
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// The document goes first, so that nobody finds it with some of its elements missing. A process that dies in the
-    /// middle leaves extras that belong to nobody: call it again, or [`repair`](Self::repair) finds them.
+    /// It deletes the main document first, so that no reader finds it with some of its elements missing. A process that
+    /// dies between the two commands leaves orphaned overflow documents: call it again, or let [`repair`](Self::repair)
+    /// find them.
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier, and for one that is not there.
+    /// One round trip for a typical document. Two for an outlier, and for a document that does not exist.
     ///
     /// # Cancel safety
     /// Some or all of the overflow documents may be left after the document is deleted; [`verify`](Self::verify) finds
@@ -36,7 +33,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`.
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete {
             shared: self.shared(),
@@ -46,92 +43,39 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-/// Deletes a document; made by [`OutlierRepository::delete`].
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     books: OutlierRepository<Document, String>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// books.delete(2).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct Delete<'a> {
-    shared: &'a Shared,
-    id: Result<DocumentId>,
-    session: Option<&'a mut ClientSession>,
-}
-
-mongo_patterns_core::redacted_debug!(Delete<'_>);
-
-/// What was deleted.
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let deleted = books.delete(2).await?;
-/// println!("there was one: {}, with {} extras documents", deleted.found, deleted.extras);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Deleted {
-    /// Whether there was such a document.
-    pub found: bool,
-    /// How many extras documents went.
-    pub extras: u64,
-}
-
-impl<'a> Delete<'a> {
-    /// Deletes in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+mongo_patterns_core::action! {
+    /// Deletes a document; returned by [`OutlierRepository::delete`].
+    pub struct Delete<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
     }
+    with session;
+    "delete" => Deleted
 }
 
-impl<'a> IntoFuture for Delete<'a> {
-    type Output = Result<Deleted>;
-    type IntoFuture = ActionFuture<'a, Deleted>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { shared, id, session } = self;
-        run(shared.operation("delete"), |_| async move {
-            let mut session = Session::of_caller(session).await?;
-            delete(shared, &id?.into_bson(), session.as_mut()).await
-        })
+impl Delete<'_> {
+    async fn execute(self) -> Result<Deleted> {
+        let (main, overflow, settings) = self.shared.parts();
+        let mut session = Session::of_caller(self.session).await?;
+        let id = self.id?.into_bson();
+        // A push of this process may be between its two commands.
+        let _locked = match session {
+            None => Some(self.shared.lock_exclusively(&id).await),
+            Some(_) => None,
+        };
+        let flag = FindOneAndDeleteOptions::builder()
+            .projection(query::flag(settings))
+            .build();
+        let main = send::find_one_and_delete(session.as_mut(), main, query::by_id(&id), flag).await?;
+        let mut deleted = Deleted {
+            found: main.is_some(),
+            overflow_documents: 0,
+        };
+        if main.is_none_or(|main| is_flagged(settings, &main)) {
+            let filter = query::overflow_of(settings, &id);
+            let result = send::delete_many(session.as_mut(), overflow, filter, None).await?;
+            deleted.overflow_documents = result.deleted_count;
+        }
+        Ok(deleted)
     }
-}
-
-async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
-    let Shared {
-        main,
-        overflow,
-        settings,
-        locks,
-        ..
-    } = shared;
-    // Not while a push of this process is between its two commands.
-    let _locked = match session {
-        None => Some(locks.exclusive(&document_id::text(id)).await),
-        Some(_) => None,
-    };
-    let flag = doc! { settings.flag.as_str(): 1 };
-    let flag = FindOneAndDeleteOptions::builder().projection(flag).build();
-    let main = send::find_one_and_delete(session.as_deref_mut(), main, query::by_id(id), flag).await?;
-    let mut deleted = Deleted {
-        found: main.is_some(),
-        extras: 0,
-    };
-    if main.is_none_or(|main| is_flagged(settings, &main)) {
-        let gone = send::delete_many(session, overflow, query::extras_of(settings, id), None).await?;
-        deleted.extras = gone.deleted_count;
-    }
-    Ok(deleted)
 }

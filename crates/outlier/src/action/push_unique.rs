@@ -1,24 +1,23 @@
-use mongo_patterns_core::action::{ActionFuture, run};
+use std::borrow::Borrow;
+
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
-use mongodb::ClientSession;
+use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use serde::Serialize;
 
-use super::Pushed;
-use super::push::push;
-use crate::OutlierRepository;
-use crate::repository::Shared;
+use crate::repository::{OutlierRepository, Shared};
+use crate::results::Pushed;
+use crate::write::push::push_one;
 
-impl<D, E: Serialize> OutlierRepository<D, E> {
-    /// Adds an element to the list of a document, unless an equal one is there, in the array or in the extras. Needs
+impl<D, E> OutlierRepository<D, E> {
+    /// Pushes an element to a list, unless the list has an equal one, in its array or in overflow documents. Needs
     /// [unique elements](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-    /// let pushed = books.push_unique(2, &"user00".to_owned()).await?;
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let pushed = books.push_unique(2, "user00").await?;
     /// if pushed == Pushed::AlreadyThere {
     ///     println!("user00 has bought the book before");
     /// }
@@ -26,87 +25,60 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// When it returns, the element is stored once, however many writers push it at a time, and it may be repeated after
-    /// an [unknown outcome](Error::is_outcome_unknown). Elements are equal as values of MongoDB are: 1 and 1.0 are, and
-    /// documents with their fields in another order are not. Where an error says that the element is
-    /// [stored](Error::stored_count), the look whether a rebalance moved an equal one meanwhile failed: repeat it, too.
+    /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent:
+    /// call it again after an [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown). Elements are equal as
+    /// MongoDB compares values: 1 and 1.0 are, and documents with their fields in another order are not.
+    ///
+    /// If an error has a [number of stored elements](mongo_patterns_core::Error::stored_count), the last check failed:
+    /// whether a rebalance moved an equal element concurrently. Then call it again, too.
     ///
     /// # Cost
-    /// That of [`push`](Self::push), and one round trip more for an element that goes to the extras.
+    /// That of [`push`](Self::push), and one round trip more for an element in an overflow document.
     ///
     /// # Cancel safety
-    /// The element is stored or not: call it again. Where a rebalance moved an equal element at that moment, the list
+    /// The element is stored or not: call it again. If a rebalance moved an equal element at that moment, the list
     /// may have both until the next [`rebalance`](Self::rebalance); [`verify`](Self::verify) finds it. The flag may be
     /// set without overflow documents, as by [`push`](Self::push). A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push). [`Configuration`](ErrorKind::Configuration) where elements are not unique,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an element that is an array: the server would index what is
-    /// in it.
-    pub fn push_unique<'a>(&'a self, id: impl IntoId, element: &'a E) -> PushUnique<'a, E> {
+    /// Those of [`push`](Self::push). [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) where elements
+    /// are not unique, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an element that is
+    /// an array: the server would index its values one by one.
+    pub fn push_unique<Q>(&self, id: impl IntoId, element: &Q) -> PushUnique<'_>
+    where
+        E: Borrow<Q>,
+        Q: Serialize + ?Sized,
+    {
         PushUnique {
             shared: self.shared(),
             id: DocumentId::new(id),
-            element,
+            element: Encoded::one(element),
             session: None,
         }
     }
 }
 
-/// Adds an element once; made by [`OutlierRepository::push_unique`].
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     books: OutlierRepository<Document, String>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// books.push_unique(2, &"user00".to_owned()).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct PushUnique<'a, E> {
-    shared: &'a Shared,
-    id: Result<DocumentId>,
-    element: &'a E,
-    session: Option<&'a mut ClientSession>,
-}
-
-mongo_patterns_core::redacted_debug!(PushUnique<'_, E>);
-
-impl<'a, E> PushUnique<'a, E> {
-    /// Pushes in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+mongo_patterns_core::action! {
+    /// Pushes an element once; returned by [`OutlierRepository::push_unique`].
+    pub struct PushUnique<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        element: Result<Encoded>,
     }
+    with session;
+    "push_unique" => Pushed
 }
 
-impl<'a, E: Serialize> IntoFuture for PushUnique<'a, E> {
-    type Output = Result<Pushed>;
-    type IntoFuture = ActionFuture<'a, Pushed>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self {
-            shared,
-            id,
-            element,
-            session,
-        } = self;
-        let element = Encoded::one(element);
-        run(shared.operation("push_unique"), |_| async move {
-            if !shared.settings.unique {
-                return Err(Error::new(
-                    ErrorKind::Configuration,
-                    "a unique push needs the index of the elements, nothing was stored: call unique() on the builder",
-                ));
-            }
-            let (id, element) = (id?.into_bson(), element?);
-            let mut session = Session::of_caller(session).await?;
-            push(shared, &id, &element, true, session.as_mut()).await
-        })
+impl PushUnique<'_> {
+    async fn execute(self) -> Result<Pushed> {
+        if !self.shared.settings.unique {
+            return Err(configuration(
+                "a unique push needs the index of the elements, nothing was stored: call unique_elements() on the builder",
+            ));
+        }
+        let (id, element) = (self.id?.into_bson(), self.element?);
+        let mut session = Session::of_caller(self.session).await?;
+        push_one(self.shared, &id, &element, true, session.as_mut()).await
     }
 }

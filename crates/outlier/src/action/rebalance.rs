@@ -1,51 +1,47 @@
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
-use mongodb::ClientSession;
-use mongodb::bson::Bson;
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 
-use crate::OutlierRepository;
-use crate::mend::{Mending, Unrepaired};
-use crate::repository::Shared;
-use crate::rewrite::rewrite;
-use crate::store::not_found;
+use crate::repair::rewrite::rewrite;
+use crate::repository::{OutlierRepository, Shared};
+use crate::results::{Rebalanced, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Puts the elements of a document where they belong, after [removals](Self::remove): its array is filled from the
-    /// extras, all extras but the last one are full, and the flag goes where no extras are left.
+    /// Closes the gaps in a list that [removals](Self::remove) left. It fills the array from the overflow documents,
+    /// and all overflow documents except the last one. It clears the flag if no overflow documents are left.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// books.remove(2, &"user00".to_owned()).await?;
-    /// let rebalanced = books.rebalance(2).await?; // user50 comes into the book
-    /// println!("{} customers in the book, {} in extras", rebalanced.inline, rebalanced.overflow);
+    /// let rebalanced = books.rebalance(2).await?; // moves user50 into the book
+    /// println!("{} customers in the book, {} in overflow documents", rebalanced.inline, rebalanced.overflow);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// It is one transaction, so others may write meanwhile, and nobody who reads in a transaction sees it halfway. The
-    /// order of the elements stays. Where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements), one that is
-    /// there twice is there once then. The array grows up to some 8 MiB. Where all is as it should be, nothing is
-    /// written.
+    /// It runs in one transaction. Others may write concurrently, and a reader in a transaction sees all of its changes or
+    /// none. The order of the elements stays. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates. The array grows up to about
+    /// 8 MiB. If all elements are in place, it writes nothing.
     ///
     /// # Cost
-    /// Three round trips where nothing is to be done, and else some ten. All extras of the document are read into memory,
-    /// and those that change are written in one transaction, which the server ends after 60 seconds.
+    /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read
+    /// into memory. Those that change are written in one transaction, which the server aborts after 60 seconds.
     ///
-    /// # In a session
-    /// It is part of the transaction that is under way there. Nothing is retried, and the caller commits.
+    /// # Sessions and transactions
+    /// In a transaction of the caller, nothing is retried. See [sessions and
+    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun; then it is done as a whole. Call it again. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](ErrorKind::NotFound), [`InvalidArgument`](ErrorKind::InvalidArgument) for what
-    /// cannot be an `_id`, [`Unsupported`](ErrorKind::Unsupported) on a standalone server, and when an extras document
-    /// would go away that has fields of your own, [`Corrupt`](ErrorKind::Corrupt) when elements are no array,
-    /// [`TooLarge`](ErrorKind::TooLarge), and [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
+    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, and when it would delete an
+    /// overflow document with fields of your own, [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements
+    /// are not an array, [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge), and
+    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
     pub fn rebalance(&self, id: impl IntoId) -> Rebalance<'_> {
         Rebalance {
             shared: self.shared(),
@@ -55,93 +51,31 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-/// Puts elements where they belong; made by [`OutlierRepository::rebalance`].
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::{ClientSession, bson::Document};
-/// # async fn f(
-/// #     books: OutlierRepository<Document, String>,
-/// #     session: &mut ClientSession,
-/// # ) -> mongo_patterns_core::Result<()> {
-/// books.rebalance(2).session(session).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "an action does nothing until it is awaited"]
-pub struct Rebalance<'a> {
-    shared: &'a Shared,
-    id: Result<DocumentId>,
-    session: Option<&'a mut ClientSession>,
-}
-
-mongo_patterns_core::redacted_debug!(Rebalance<'_>);
-
-/// Where the elements of a document are after a rebalance.
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let rebalanced = books.rebalance(2).await?;
-/// if rebalanced.modified {
-///     println!("{} in the book, {} in extras", rebalanced.inline, rebalanced.overflow);
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Rebalanced {
-    /// How many elements are in the array of the main document.
-    pub inline: u64,
-    /// How many elements are in the extras.
-    pub overflow: u64,
-    /// Whether anything was written.
-    pub modified: bool,
-}
-
-impl<'a> Rebalance<'a> {
-    /// Rebalances in the caller's session.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+mongo_patterns_core::action! {
+    /// Closes the gaps in a list; returned by [`OutlierRepository::rebalance`].
+    pub struct Rebalance<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
     }
+    with session;
+    "rebalance" => Rebalanced
 }
 
-impl<'a> IntoFuture for Rebalance<'a> {
-    type Output = Result<Rebalanced>;
-    type IntoFuture = ActionFuture<'a, Rebalanced>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { shared, id, session } = self;
-        run(shared.operation("rebalance"), |_| async move {
-            let id = id?.into_bson();
-            let mut session = Session::of_caller(session).await?;
-            let mending = rewrite(shared, &id, false, session.as_mut()).await?;
-            if !mending.found {
-                return Err(not_found());
-            }
-            if let Some(left) = mending.left {
-                return Err(refused(left, &mending, &id));
-            }
-            Ok(Rebalanced {
-                inline: mending.inline,
-                overflow: mending.overflow,
-                modified: !mending.is_empty(),
-            })
+impl Rebalance<'_> {
+    async fn execute(self) -> Result<Rebalanced> {
+        let id = self.id?.into_bson();
+        let mut session = Session::of_caller(self.session).await?;
+        let fix = rewrite(self.shared, &id, false, session.as_mut()).await?;
+        if !fix.found {
+            return Err(not_found());
+        }
+        if let Some(left) = fix.left {
+            return Err(fix.refused(left, &id));
+        }
+        Ok(Rebalanced {
+            inline: fix.inline,
+            overflow: fix.overflow,
+            modified: !fix.is_empty(),
         })
     }
-}
-
-/// Why nothing was changed.
-pub(super) fn refused(left: Unrepaired, mending: &Mending, id: &Bson) -> Error {
-    let kind = match left {
-        Unrepaired::OwnFields | Unrepaired::NeedsTransaction => ErrorKind::Unsupported,
-        Unrepaired::TooLarge => ErrorKind::TooLarge,
-        Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray | Unrepaired::Orphaned => ErrorKind::Corrupt,
-    };
-    let about = mending.findings.iter().find(|finding| finding.problem.is_left());
-    let document_id = about.map_or(id, |finding| &finding.document_id).clone();
-    Error::new(kind, format!("nothing of the document was changed: {left}")).at(document_id, "_id")
 }

@@ -1,28 +1,24 @@
-use std::fmt;
 use std::pin::Pin;
 
-use futures::future::ready;
-use futures::stream::{iter, once};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::stream::iter;
+use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::{DocumentId, Error, IntoId, Progress, Result};
 
-use crate::repository::Shared;
-use crate::scan::{Looks, confirm, look_closely, looks_told};
-use crate::{Finding, OutlierRepository, check};
+use crate::repair::finding::Finding;
+use crate::repair::scan::{confirm, suspects};
+use crate::repository::{OutlierRepository, Shared};
 
-/// How many documents are looked at again at a time.
-const AT_A_TIME: usize = 16;
+/// The number of lists that are read again concurrently.
+const CONCURRENCY: usize = 16;
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Everything that is wrong with the stored documents, as a stream of [findings](Finding), document by document.
+    /// Verifies the stored documents, and returns a stream of [findings](Finding), list by list.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut findings = books.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{:?} {}: {}", finding.collection, finding.document_id, finding.problem);
@@ -31,25 +27,25 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It writes nothing, and needs no index. It may run while others write: a document in which something seems wrong is
-    /// looked at again, and once more 50 milliseconds later, before it is reported. Only a writer of another process, or in a
-    /// caller's session, that takes longer between two of its commands can be taken for one that has died there.
+    /// It writes nothing and needs no index. Others may write concurrently: before it reports a finding, it reads the list
+    /// again, and once more 50 milliseconds later. Only a writer of another process, or in a session of a caller, that
+    /// is slower between two of its commands can be reported like one that died there.
     ///
-    /// What a [removal](Self::remove) leaves is right: an array below the threshold beside extras, and extras that are
-    /// not full, or empty. [`rebalance`](Self::rebalance) is for that.
+    /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and
+    /// overflow documents that are not full, or empty. [`rebalance`](Self::rebalance) closes these gaps.
     ///
     /// # Cost
-    /// One aggregation. The server reads both collections, and groups some hundred bytes of each extras document, and of
-    /// each main document with a flag, on disk beyond 100 MB. Sizes and ids are sent, and no element. Four more round
-    /// trips a document in which something is wrong, for 16 of them at a time. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists with a flag or
-    /// extras, and it is two more round trips a document.
+    /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and
+    /// of each main document with a flag, on disk beyond 100 MB. It sends sizes and ids, and no element. Four more
+    /// round trips for each list with findings, for 16 of them concurrently. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists
+    /// with a flag or overflow documents, and it is two more round trips for each list.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for what cannot be an `_id`,
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
     /// and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_> {
@@ -61,100 +57,46 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-/// Looks for what is wrong; made by [`OutlierRepository::verify`].
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_outlier::{Finding, OutlierRepository};
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let findings: Vec<Finding> = books.verify().document(2).stream().try_collect().await?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "it does nothing until its stream is read"]
+/// Verifies lists; returned by [`OutlierRepository::verify`].
+#[must_use = "a verify does nothing until its stream is polled"]
 pub struct Verify<'a> {
     shared: &'a Shared,
     id: Result<Option<DocumentId>>,
     on_progress: Option<OnProgress<'a>>,
 }
 
-/// A stream of findings; made by [`Verify::stream`].
-///
-/// ```no_run
-/// # use futures::TryStreamExt;
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongo_patterns_outlier::action::FindingStream;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let mut findings: FindingStream<'_> = books.verify().stream();
-/// let is_sound = findings.try_next().await?.is_none();
-/// # Ok(())
-/// # }
-/// ```
+mongo_patterns_core::redacted_debug!(Verify<'_>);
+
+/// A stream of findings; returned by [`Verify::stream`].
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a> Verify<'a> {
-    /// Only the document with this `_id`, and its extras.
+    /// Verifies only the document with this `_id`, and its overflow documents.
     pub fn document(mut self, id: impl IntoId) -> Self {
         self.id = DocumentId::new(id).map(Some);
         self
     }
 
-    /// Is called with how many of the documents that have extras, a flag or a long array were looked at, when it looks at
-    /// all. It takes one round trip more, by which the server reads the main documents to count these.
+    /// Sets a progress callback for a verify of all lists. It counts the lists with overflow documents, a flag or a
+    /// long array. Costs one more round trip, in which the server reads the main documents to count them.
     pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// The stream. It sends nothing before it is read. While the caller has an item, it locks no document.
+    /// Returns the stream. It sends nothing before it is polled. While the caller has an item, it locks no document.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then it
-    /// may have documents locked: poll it again, or drop it, before other calls of the same repository.
+    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
+    /// it may have documents locked: poll it again, or drop it, before other calls of the same repository.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");
-        let confirmations =
-            suspects(shared, self.id, self.on_progress).map_ok(move |look| async move { confirm(shared, &look).await });
-        let findings = in_rounds(confirmations, AT_A_TIME)
+        let confirmations = suspects(shared, self.id, self.on_progress)
+            .map_ok(move |summary| async move { confirm(shared, &summary).await });
+        let findings = in_rounds(confirmations, CONCURRENCY)
             .map_ok(|findings| iter(findings.into_iter().map(Ok)))
             .try_flatten();
         Box::pin(findings.map_err(move |error: Error| operation.name(error)))
-    }
-}
-
-/// The documents in which something seems wrong: of one, or of all.
-pub(super) fn suspects<'a>(
-    shared: &'a Shared,
-    id: Result<Option<DocumentId>>,
-    on_progress: Option<OnProgress<'a>>,
-) -> Looks<'a> {
-    let looks: Looks<'_> = match id {
-        Ok(None) => looks_told(shared, on_progress),
-        Ok(Some(id)) => Box::pin(once(async move { look_closely(shared, id.value()).await })),
-        Err(error) => Box::pin(once(ready(Err(error)))),
-    };
-    Box::pin(looks.try_filter(move |look| ready(!check::check(&shared.settings, look).is_empty())))
-}
-
-/// Ends a stream after its first error.
-pub(super) fn until_error<'a, T: Send + 'a>(
-    stream: impl Stream<Item = Result<T>> + Send + 'a,
-) -> Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>> {
-    let mut failed = false;
-    Box::pin(stream.take_while(move |item| {
-        let goes_on = !failed;
-        failed |= item.is_err();
-        ready(goes_on)
-    }))
-}
-
-impl fmt::Debug for Verify<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verify")
-            .field("shared", self.shared)
-            .finish_non_exhaustive()
     }
 }

@@ -37,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let Shared { parents, children, .. } = self.shared();
         EnsureIndexes::new(Ensure {
-            pattern: "subset",
+            call: self.shared().operation("ensure_indexes"),
             plan: self.indexes(),
             collection: children,
             other: Some(parents),

@@ -1,112 +1,62 @@
-//! How the lengths of the lists of a collection are spread.
-
-mod pipeline;
+//! The distribution of the lengths of lists.
 
 use mongo_patterns_core::key::stored_integer;
-use mongodb::bson::{Bson, Document, RawDocument};
+use mongodb::bson::{Bson, RawDocument};
 
-use crate::settings::Settings;
+use crate::query::NOT_AN_ARRAY;
 
-/// The percentiles that are looked at, in percent.
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::{OutlierRepository, PERCENTILES};
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let analysis = books.analyze().await?;
-/// for percent in mongo_patterns_outlier::PERCENTILES {
-///     println!("{percent} percent have up to {:?}", analysis.percentile(percent));
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// The percentiles of [`Analysis::percentiles`], in percent.
 pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// One of so many documents is an outlier, at most, where a threshold is suggested.
+/// A suggested threshold makes at most one of this many documents an outlier.
 const TYPICAL: u64 = 10;
 
-/// How the lengths of the lists of a collection are spread; found by
+/// The distribution of the lengths of lists; returned by
 /// [`OutlierRepository::analyze`](crate::OutlierRepository::analyze).
 ///
-/// A list is the array of a main document with its extras. With [`sample`](crate::action::Analyze::sample), all of it is
-/// about the documents of the sample.
-///
-/// ```no_run
-/// # use mongo_patterns_outlier::OutlierRepository;
-/// # use mongodb::bson::Document;
-/// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
-/// let analysis = books.analyze().await?;
-/// println!("{} books with {} customers", analysis.documents, analysis.elements);
-/// if let Some(longest) = &analysis.longest {
-///     println!("{} has {} of them", longest.id, longest.length);
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A list is the array of a main document, with the elements of its overflow documents. With
+/// [`sample`](crate::action::Analyze::sample), all figures are those of the sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Analysis {
     /// The number of main documents with a list. A missing array is an empty list.
     pub documents: u64,
-    /// The number of main documents whose array field is something else. They count nowhere else.
+    /// The number of main documents whose array field is not an array. They count nowhere else.
     pub not_arrays: u64,
-    /// The number of elements, in main documents and extras.
+    /// The number of elements, in main documents and overflow documents.
     pub elements: u64,
     /// The bytes of the main documents, as BSON.
     pub bytes: u64,
-    /// The bytes of the elements, as BSON in their arrays, in main documents and extras.
+    /// The bytes of the elements, as BSON in their arrays, in main documents and overflow documents.
     pub element_bytes: u64,
-    /// The document with the longest list, and of several, that with the smallest `_id`. `None` when there are no
+    /// The document with the longest list. Of several, the one with the smallest `_id`. `None` when there are no
     /// elements.
     pub longest: Option<Longest>,
-    /// How many documents have lists of each length, the shortest first.
+    /// The numbers of documents by the length of their list, the shortest first.
     pub lengths: Vec<ListLength>,
 }
 
 /// The document with the longest list.
-///
-/// ```
-/// # use mongo_patterns_outlier::{Analysis, ListLength};
-/// let longest = Analysis::default().longest;
-/// assert!(longest.is_none(), "there are no elements");
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Longest {
     /// Its `_id`.
     pub id: Bson,
-    /// How many elements it has.
+    /// The number of its elements.
     pub length: u64,
 }
 
 /// Lists of one length.
-///
-/// ```
-/// # use mongo_patterns_outlier::{Analysis, ListLength};
-/// let ten_lists = ListLength::new(3, 10);
-/// assert_eq!((ten_lists.length, ten_lists.documents), (3, 10));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListLength {
-    /// How many elements each has.
+    /// The number of elements in each.
     pub length: u64,
-    /// How many documents have such a list.
+    /// The number of documents with such a list.
     pub documents: u64,
 }
 
 /// Lists of a range of lengths.
-///
-/// ```
-/// # use mongo_patterns_outlier::{Analysis, ListLength};
-/// # let mut analysis = Analysis::default();
-/// # analysis.documents = 100;
-/// # analysis.elements = 290;
-/// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-/// for range in analysis.ranges() {
-///     println!("{} to {}: {} documents", range.from, range.to, range.documents);
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LengthRange {
@@ -114,65 +64,42 @@ pub struct LengthRange {
     pub from: u64,
     /// The longest length.
     pub to: u64,
-    /// How many documents have such a list.
+    /// The number of documents with such a list.
     pub documents: u64,
-    /// How many elements they have together.
+    /// The number of their elements.
     pub elements: u64,
 }
 
-/// What a threshold would make of a collection.
-///
-/// ```
-/// # use mongo_patterns_outlier::{Analysis, ListLength};
-/// # let mut analysis = Analysis::default();
-/// # analysis.documents = 100;
-/// # analysis.elements = 290;
-/// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-/// let at_ten = analysis.outliers_at(10);
-/// println!("{} of all documents would be outliers", at_ten.documents_share);
-/// ```
+/// The effect of a threshold on a collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThresholdEstimate {
-    /// How many elements stay in a main document, at most.
+    /// The most elements of a main document.
     pub threshold: u32,
-    /// How many documents would be outliers.
+    /// The number of documents that would be outliers.
     pub documents: u64,
-    /// How many elements would be in extras.
-    pub extras: u64,
+    /// The number of elements that would be in overflow documents.
+    pub overflow: u64,
     /// The share of the documents that would be outliers, from 0 to 1.
     pub documents_share: f64,
-    /// The share of the elements that would be in extras, from 0 to 1.
-    pub extras_share: f64,
+    /// The share of the elements that would be in overflow documents, from 0 to 1.
+    pub overflow_share: f64,
 }
 
 impl ListLength {
-    /// So many documents with lists of this length: for an [`Analysis`] of other data.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// let mut analysis = Analysis::default();
-    /// analysis.lengths.push(ListLength::new(3, 10));
-    /// ```
+    /// Creates the number of documents with lists of this length, for an [`Analysis`] of other data.
     pub fn new(length: u64, documents: u64) -> Self {
         Self { length, documents }
     }
 }
 
 impl Analysis {
-    pub(crate) fn pipeline(settings: &Settings, overflow: &str, sample: Option<u32>) -> Vec<Document> {
-        match sample {
-            None => pipeline::all(settings, overflow),
-            Some(documents) => pipeline::sampled(settings, overflow, documents),
-        }
-    }
-
-    /// Adds a row of the pipeline. They come in the order of their lengths.
+    /// Adds a row of the aggregation. The rows are in the order of their lengths.
     pub(crate) fn add(&mut self, row: &RawDocument) {
         let stored = |field: &str| row.get(field).ok().flatten().and_then(stored_integer);
         let number = |field: &str| stored(field).and_then(|value| value.try_into().ok()).unwrap_or(0);
         let documents: u64 = number("documents");
-        if stored("_id") == Some(pipeline::NO_ARRAY) {
+        if stored("_id") == Some(NOT_AN_ARRAY) {
             self.not_arrays += documents;
             return;
         }
@@ -188,8 +115,8 @@ impl Analysis {
         }
     }
 
-    /// The length that so many percent of the documents do not exceed: that of one of them, and the smallest such. It
-    /// takes from 0 to 100, to the thousandth. `None` when there are no documents.
+    /// Returns the smallest length that this percentage of the documents does not exceed. It is the length of one of
+    /// them. Takes from 0 to 100, to the thousandth. `None` when there are no documents.
     ///
     /// ```
     /// # use mongo_patterns_outlier::{Analysis, ListLength};
@@ -213,24 +140,13 @@ impl Analysis {
         reached.map(|lists| lists.length)
     }
 
-    /// The [percentiles](PERCENTILES) that are looked at, each with its length.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// for (percent, length) in analysis.percentiles() {
-    ///     println!("{percent} percent have up to {length}");
-    /// }
-    /// ```
+    /// Returns the usual [percentiles](PERCENTILES), each with its length.
     pub fn percentiles(&self) -> Vec<(f64, u64)> {
         let lengths = PERCENTILES.map(|percent| Some((percent, self.percentile(percent)?)));
         lengths.into_iter().flatten().collect()
     }
 
-    /// The lists by ranges of their lengths: 0, 1-9, 10-49, 50-99, 100-499 and so on, up to that of the longest.
+    /// Returns the lists by ranges of their lengths: 0, 1-9, 10-49, 50-99, 100-499 and so on, up to the longest.
     ///
     /// ```
     /// # use mongo_patterns_outlier::{Analysis, ListLength};
@@ -248,7 +164,7 @@ impl Analysis {
         while !rest.is_empty() {
             let mut after = next.next();
             if after == Some(5) {
-                after = next.next(); // from 1 to 9 there is one range
+                after = next.next(); // one range from 1 to 9
             }
             let to = after.map_or(u64::MAX, |after| after - 1);
             let (here, longer) = rest.split_at(rest.partition_point(|lists| lists.length <= to));
@@ -263,7 +179,7 @@ impl Analysis {
         ranges
     }
 
-    /// What a threshold would make of the collection.
+    /// Returns the effect of a threshold on the collection.
     ///
     /// ```
     /// # use mongo_patterns_outlier::{Analysis, ListLength};
@@ -277,33 +193,23 @@ impl Analysis {
         let inline = u64::from(threshold);
         let outliers = &self.lengths[self.lengths.partition_point(|lists| lists.length <= inline)..];
         let documents = outliers.iter().map(|lists| lists.documents).sum();
-        let extras = outliers
+        let overflow = outliers
             .iter()
             .map(|lists| lists.documents * (lists.length - inline))
             .sum();
         ThresholdEstimate {
             threshold,
             documents,
-            extras,
+            overflow,
             documents_share: share(documents, self.documents),
-            extras_share: share(extras, self.elements),
+            overflow_share: share(overflow, self.elements),
         }
     }
 
-    /// Thresholds that would make some documents outliers, and at most a tenth of them: 1, 2, 5, 10, 20, 50 and so on,
-    /// the smallest first. None when there are no outliers in the collection: the pattern is not for it then.
+    /// Returns thresholds that would make some documents outliers, and at most a tenth of them: 1, 2, 5, 10, 20, 50 and
+    /// so on, the smallest first. Empty when the collection has no outliers: then it does not need the pattern.
     ///
-    /// Which one to take depends on how many elements the application shows at once.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// let smallest = analysis.suggestions()[0].threshold;
-    /// assert_eq!(smallest, 1, "above that are the ten long ones");
-    /// ```
+    /// Choose by the number of elements that the application shows at once.
     pub fn suggestions(&self) -> Vec<ThresholdEstimate> {
         let thresholds = steps(&[1, 2, 5]).map_while(|step| u32::try_from(step).ok());
         thresholds
@@ -313,23 +219,13 @@ impl Analysis {
             .collect()
     }
 
-    /// The bytes of an element in its array, on average, with its type and its index; 0 when there are none.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// analysis.element_bytes = 2900;
-    /// assert_eq!(analysis.bytes_per_element(), 10.0);
-    /// ```
+    /// Returns the mean bytes of an element in its array, with its type and its index; 0 when there are none.
     pub fn bytes_per_element(&self) -> f64 {
         share(self.element_bytes, self.elements)
     }
 }
 
-/// These numbers, then ten times, a hundred times and so on, as long as they can be written.
+/// Returns these numbers, then ten times, a hundred times and so on, as long as they fit.
 fn steps(first: &[u64]) -> impl Iterator<Item = u64> {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     powers.flat_map(move |power| first.iter().filter_map(move |step| power.checked_mul(*step)))
@@ -344,7 +240,7 @@ fn share(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// So many documents of each length.
+    /// Returns an analysis of lengths with their numbers of documents.
     fn of(lengths: &[(u64, u64)]) -> Analysis {
         let lengths = lengths.iter();
         let lengths: Vec<_> = lengths
@@ -371,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_go_up_to_the_longest() {
+    fn ranges_end_at_the_longest_list() {
         let range = |from, to, documents, elements| LengthRange {
             from,
             to,
@@ -394,18 +290,18 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_leaves_the_rest_to_extras() {
+    fn elements_beyond_a_threshold_overflow() {
         let analysis = of(&[(10, 90), (50, 5), (51, 4), (1000, 1)]);
         let at = analysis.outliers_at(50);
-        assert_eq!((at.threshold, at.documents, at.extras), (50, 5, 954));
+        assert_eq!((at.threshold, at.documents, at.overflow), (50, 5, 954));
         assert!((at.documents_share - 0.05).abs() < 1e-12);
-        assert!((at.extras_share - 954.0 / 2354.0).abs() < 1e-12);
+        assert!((at.overflow_share - 954.0 / 2354.0).abs() < 1e-12);
         assert_eq!(analysis.outliers_at(1000).documents, 0);
-        assert_eq!(analysis.outliers_at(0).extras, analysis.elements);
+        assert_eq!(analysis.outliers_at(0).overflow, analysis.elements);
     }
 
     #[test]
-    fn thresholds_with_few_outliers_are_suggested() {
+    fn suggested_thresholds_make_few_outliers() {
         let thresholds = |analysis: &Analysis| {
             let suggestions = analysis.suggestions();
             suggestions.iter().map(|at| at.threshold).collect::<Vec<_>>()
@@ -418,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_is_nothing() {
+    fn an_empty_analysis_has_no_figures() {
         let analysis = Analysis::default();
         assert_eq!(analysis.percentile(50.0), None);
         assert!(analysis.percentiles().is_empty() && analysis.ranges().is_empty() && analysis.suggestions().is_empty());

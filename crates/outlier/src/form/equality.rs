@@ -1,29 +1,29 @@
-//! Which elements are equal as MongoDB compares values, where elements are unique.
+//! Equality of elements, as MongoDB compares values.
 
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Decimal128, RawBsonRef, RawDocument};
 
 use crate::settings::Settings;
 
-/// A form of an element that is the same for elements that are equal, and no others: numbers by their value, whatever
-/// their type, and the fields of documents in their order.
+/// Returns bytes that are the same for equal elements, and for no others. Numbers are equal by value, whatever their
+/// type. The fields of documents are compared in their order.
 ///
-/// The server compares in `push_unique`, by `$in`, `$eq` and the unique index of the elements. Where elements are compared
-/// without it, they are compared by this form.
+/// The server compares in `push_unique`, by `$in`, `$eq` and the unique index of the elements. The client compares by
+/// these bytes.
 pub(crate) fn form(element: RawBsonRef<'_>) -> Vec<u8> {
     let mut form = Vec::new();
     write(element, &mut form);
     form
 }
 
-/// Whether any of the elements is equal to one before it.
-pub(crate) fn has_doubles(elements: &[RawBsonRef<'_>]) -> bool {
+/// Returns whether any of the elements is equal to one before it.
+pub(crate) fn has_duplicates(elements: &[RawBsonRef<'_>]) -> bool {
     let mut seen = std::collections::HashSet::new();
     !elements.iter().all(|element| seen.insert(form(*element)))
 }
 
-/// Refuses what cannot be an element: undefined, to which no filter of a server compares, and an array where elements are
-/// unique, of which the server indexes what is in it.
+/// Refuses invalid elements: undefined, to which no filter compares, and arrays where elements are unique, because the
+/// server indexes their values one by one.
 ///
 /// # Errors
 /// [`InvalidArgument`](ErrorKind::InvalidArgument).
@@ -31,16 +31,16 @@ pub(crate) fn check_element(settings: &Settings, element: RawBsonRef<'_>) -> Res
     let refused = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
     match element {
         RawBsonRef::Undefined => refused(
-            "an element must not be undefined, which the server does not compare; nothing was stored or changed: use null",
+            "an element is undefined, which the server does not compare; nothing was stored or changed: use null",
         ),
-        RawBsonRef::Array(_) if settings.unique => refused(
-            "a unique element must not be an array, nothing was stored or changed: put it into a field of a document",
-        ),
+        RawBsonRef::Array(_) if settings.unique => {
+            refused("a unique element is an array, nothing was stored or changed: put it into a field of a document")
+        }
         _ => Ok(()),
     }
 }
 
-/// Each part with its length, so that no two values have a form in common.
+/// Writes a part with its length, so that no two values have the same bytes.
 fn part(form: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     form.push(kind);
     form.extend_from_slice(&bytes.len().to_le_bytes());
@@ -87,7 +87,7 @@ fn write(value: RawBsonRef<'_>, form: &mut Vec<u8>) {
         RawBsonRef::MinKey => part(form, 16, &[]),
         RawBsonRef::MaxKey => part(form, 17, &[]),
         RawBsonRef::Undefined => part(form, 18, &[]),
-        // Its parts can only be shown.
+        // The driver gives no access to its parts.
         RawBsonRef::DbPointer(pointer) => part(form, 19, format!("{pointer:?}").as_bytes()),
     }
 }
@@ -102,8 +102,8 @@ fn write_document(document: &RawDocument, form: &mut Vec<u8>) {
     form.push(0);
 }
 
-/// The value of a number. Every finite one but zero is `digits * 2^twos * 5^fives`, with digits that neither 2 nor 5
-/// divides, in one way only.
+/// The value of a number. Every finite one except zero is `digits * 2^twos * 5^fives` in exactly one way, where neither
+/// 2 nor 5 divides the digits.
 enum Number {
     Nan,
     Infinite {
@@ -134,7 +134,7 @@ impl Number {
         }
         let bits = number.to_bits();
         let fraction = bits & ((1 << FRACTION_BITS) - 1);
-        // 11 bits, of which 0 stands for numbers below the normal ones.
+        // 11 bits, of which 0 stands for subnormal numbers.
         let exponent = i32::try_from(bits >> FRACTION_BITS & 0x7ff).unwrap_or(0);
         let digits = match exponent {
             0 => fraction,
@@ -143,7 +143,7 @@ impl Number {
         Self::of_digits(is_negative, u128::from(digits), exponent.max(1) - 1075, 0)
     }
 
-    /// In the binary integer decimal encoding, which BSON has.
+    /// Decodes the binary integer decimal encoding of BSON.
     fn of_decimal(number: Decimal128) -> Self {
         const MAX_DIGITS: u128 = 10_u128.pow(34) - 1;
         const COEFFICIENT_BITS: u32 = 113;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_equal_on_the_server_has_one_form_and_nothing_else() {
+    fn only_elements_that_the_server_takes_as_equal_have_the_same_form() {
         assert_eq!(of(1), of(1_i64));
         assert_eq!(of(1), of(1.0));
         assert_eq!(of(doc! { "a": 1, "b": [2.0] }), of(doc! { "a": 1.0, "b": [2_i64] }));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_compared_and_not_how_a_value_is_shown() {
+    fn values_are_compared_and_not_their_text() {
         let hostile = of(doc! { "x": "a\", \"y\": \"b" });
         assert_ne!(hostile, of(doc! { "x": "a", "y": "b" }));
         assert_eq!(of("a"), of(Bson::Symbol("a".to_owned())));

@@ -1,30 +1,42 @@
-//! The aggregation of an analysis, as pure functions.
+//! The aggregation of an analysis.
+//!
+//! # Design
+//!
+//! ## Why are only outliers grouped by `_id`?
+//!
+//! All other documents go straight to the group of their length. So the server keeps a group for each outlier, and not
+//! for each document.
 
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::query;
+use super::elements::{is_flagged, size_of};
 use crate::settings::Settings;
 
-/// The length of what is no array.
-pub(super) const NO_ARRAY: i64 = -1;
+/// The length of an array field that is not an array.
+pub(crate) const NOT_AN_ARRAY: i64 = -1;
 
-/// What a document and an array have beside the elements: `{ a: [] }` has so many bytes.
+/// The bytes of `{ a: [] }`: what a document and its array have beside the elements.
 const EMPTY_BYTES: i32 = 13;
 
-/// One row for each length, in order: of all documents, with their extras from the collection of this name.
-pub(super) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
+/// Returns one row for each length, in order. Of all documents, or of a random sample.
+pub(crate) fn analysis(settings: &Settings, overflow: &str, sample: Option<u32>) -> Vec<Document> {
+    match sample {
+        None => all(settings, overflow),
+        Some(documents) => sampled(settings, overflow, documents),
+    }
+}
+
+fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
     let extras = settings.extras.as_str();
-    let of_extras = doc! { "$project": {
+    let overflow_rows = doc! { "$project": {
         "_id": 0,
         "parent": format!("${}", settings.parent),
-        "length": query::size_of(extras),
+        "length": size_of(extras),
         "element_bytes": element_bytes(extras),
         "extras": { "$literal": true },
     } };
-    // Outliers meet their extras under their id. All others meet those of their length at once: then the server keeps
-    // a group for each outlier, and not for each document.
     let is_outlier = doc! { "$and": ["$flagged", { "$gte": ["$length", 0] }] };
-    let meet = doc! { "$switch": {
+    let group = doc! { "$switch": {
         "branches": [
             { "case": "$extras", "then": { "outlier": "$parent" } },
             { "case": is_outlier, "then": { "outlier": "$_id" } },
@@ -32,17 +44,17 @@ pub(super) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
         "default": { "length": "$length" },
     } };
     let mut stages = vec![
-        doc! { "$project": of_main(settings) },
-        doc! { "$unionWith": { "coll": overflow, "pipeline": [of_extras] } },
+        doc! { "$project": main_row(settings) },
+        doc! { "$unionWith": { "coll": overflow, "pipeline": [overflow_rows] } },
         doc! { "$group": {
-            "_id": meet,
+            "_id": group,
             "documents": { "$sum": { "$cond": ["$extras", 0, 1] } },
             "length": { "$sum": "$length" },
             "bytes": { "$sum": "$bytes" },
             "element_bytes": { "$sum": "$element_bytes" },
             "id": { "$min": "$_id" },
         } },
-        // Extras that no flagged document has.
+        // Drops overflow documents without a flagged main document.
         doc! { "$match": { "documents": { "$gt": 0 } } },
         doc! { "$set": { "length": { "$ifNull": ["$_id.length", "$length"] } } },
     ];
@@ -50,14 +62,13 @@ pub(super) fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
     stages
 }
 
-/// The same of some documents, taken at random.
-pub(super) fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document> {
+fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document> {
     let extras = settings.extras.as_str();
-    let of_extras = [
+    let overflow_rows = [
         doc! { "$match": { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } } },
         doc! { "$group": {
             "_id": null,
-            "length": { "$sum": query::size_of(extras) },
+            "length": { "$sum": size_of(extras) },
             "element_bytes": { "$sum": element_bytes(extras) },
         } },
     ];
@@ -68,27 +79,27 @@ pub(super) fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Ve
     };
     let mut stages = vec![
         doc! { "$sample": { "size": i64::from(documents) } },
-        doc! { "$project": of_main(settings) },
-        doc! { "$lookup": { "from": overflow, "let": { "id": "$_id" }, "pipeline": of_extras.to_vec(), "as": "extras" } },
+        doc! { "$project": main_row(settings) },
+        doc! { "$lookup": { "from": overflow, "let": { "id": "$_id" }, "pipeline": overflow_rows.to_vec(), "as": "extras" } },
         doc! { "$set": { "length": with_extras("length"), "element_bytes": with_extras("element_bytes") } },
     ];
     stages.extend(by_length(1.into(), "$_id"));
     stages
 }
 
-/// What is wanted of a main document. One without an array has no elements; what is no array is told apart.
-fn of_main(settings: &Settings) -> Document {
+/// Projects what counts of a main document. A missing array is an empty one.
+fn main_row(settings: &Settings) -> Document {
     let array = settings.array.as_str();
     let stored = mongo_patterns_core::array::stored(array);
     doc! {
-        "flagged": query::is_flagged(settings),
-        "length": { "$cond": [{ "$isArray": &stored }, { "$size": &stored }, NO_ARRAY] },
+        "flagged": is_flagged(settings),
+        "length": { "$cond": [{ "$isArray": &stored }, { "$size": &stored }, NOT_AN_ARRAY] },
         "bytes": { "$bsonSize": "$$ROOT" },
         "element_bytes": element_bytes(array),
     }
 }
 
-/// The bytes of the elements of a field, each with its type and its index.
+/// Returns the bytes of the elements of a field, each with its type and its index, as an expression.
 fn element_bytes(field: &str) -> Document {
     let path = format!("${field}");
     let bytes = doc! { "$subtract": [{ "$bsonSize": { "a": &path } }, EMPTY_BYTES] };
@@ -118,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_the_extras_once_and_groups_outliers_alone_by_id() {
+    fn it_reads_overflow_documents_once_and_groups_only_outliers_by_id() {
         let pipeline = all(&Settings::example(), "extra_sales");
         assert_eq!(
             stages(&pipeline),
@@ -141,18 +152,18 @@ mod tests {
         } }] } };
         assert_eq!(pipeline[1], union);
         let group = pipeline[2].get_document("$group").expect("a stage");
-        let meet = doc! { "$switch": {
+        let outlier_or_length = doc! { "$switch": {
             "branches": [
                 { "case": "$extras", "then": { "outlier": "$parent" } },
                 { "case": { "$and": ["$flagged", { "$gte": ["$length", 0] }] }, "then": { "outlier": "$_id" } },
             ],
             "default": { "length": "$length" },
         } };
-        assert_eq!(group.get_document("_id").ok(), Some(&meet));
+        assert_eq!(group.get_document("_id").ok(), Some(&outlier_or_length));
     }
 
     #[test]
-    fn a_sample_looks_extras_up() {
+    fn a_sample_looks_up_the_overflow_documents() {
         let pipeline = sampled(&Settings::example(), "extra_sales", 1000);
         assert_eq!(
             stages(&pipeline),

@@ -1,4 +1,4 @@
-//! What the documents must look like, for the server to check.
+//! The validators of the two collections.
 
 use mongodb::bson::{Document, doc};
 
@@ -17,14 +17,7 @@ pub(crate) fn main(settings: &Settings) -> Document {
 }
 
 pub(crate) fn overflow(settings: &Settings) -> Document {
-    let Settings {
-        parent,
-        extras,
-        seq,
-        count,
-        ..
-    } = settings;
-    let (parent, extras, seq, count) = (parent.as_str(), extras.as_str(), seq.as_str(), count.as_str());
+    let [parent, extras, seq, count] = settings.overflow_fields();
     let path = format!("${extras}");
     doc! {
         "$jsonSchema": {
@@ -33,7 +26,7 @@ pub(crate) fn overflow(settings: &Settings) -> Document {
             "properties": {
                 seq: { "bsonType": ["int", "long"], "minimum": 0 },
                 count: { "bsonType": ["int", "long"], "minimum": 0 },
-                extras: { "bsonType": "array", "maxItems": settings.extras_cap_bson() },
+                extras: { "bsonType": "array", "maxItems": settings.max_extras_bson() },
             },
         },
         "$expr": { "$eq": [

@@ -1,0 +1,3 @@
+//! The migration of existing collections.
+
+pub(crate) mod existing;

@@ -1,0 +1,91 @@
+//! The migration of existing documents into the form of the repository.
+//!
+//! # Design
+//!
+//! ## Why is the plan a stream?
+//!
+//! Its commands contain the elements. A stream holds one list at a time.
+
+use std::pin::Pin;
+
+use futures::future::ready;
+use futures::stream::{iter, once};
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::progress::OnProgress;
+use mongo_patterns_core::{PlannedCommand, Result};
+use mongodb::bson::{Bson, doc};
+
+use crate::query;
+use crate::repair::check::Summary;
+use crate::repair::fix::Fix;
+use crate::repair::rewrite::{dry_run, plan, rewrite};
+use crate::repair::scan::{names, summaries, summaries_with_progress, until_error};
+use crate::repository::Shared;
+use crate::results::MigratedExisting;
+
+/// A stream of commands; returned by [`MigrateExisting::plan`](crate::action::MigrateExisting::plan).
+pub type CommandStream<'a> = Pin<Box<dyn Stream<Item = Result<PlannedCommand>> + Send + 'a>>;
+
+/// A migration of all lists that are not laid out by the settings.
+pub(crate) struct Migration<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) concurrency: usize,
+    pub(crate) dry_run: bool,
+}
+
+impl<'a> Migration<'a> {
+    /// Rewrites the lists.
+    ///
+    /// # Errors
+    /// At the end, the error of the first list that could not be rewritten.
+    pub(crate) async fn run(self, on_progress: Option<OnProgress<'a>>) -> Result<MigratedExisting> {
+        let Self { shared, .. } = self;
+        let migrate = &self;
+        let fixes = summaries_with_progress(shared, on_progress)
+            .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)))
+            .map_ok(move |summary| migrate.migrate(summary))
+            .try_buffer_unordered(self.concurrency.max(1));
+        let mut fixes = until_error(fixes);
+        let mut migrated = MigratedExisting::default();
+        let mut first_refused = None;
+        while let Some((id, fix)) = fixes.try_next().await? {
+            match fix.left {
+                Some(left) if fix.found => {
+                    first_refused.get_or_insert_with(|| fix.refused(left, &id));
+                }
+                _ if fix.is_empty() => {}
+                _ => {
+                    migrated.documents += 1;
+                    migrated.overflow_documents += fix.changes.written.len() as u64;
+                }
+            }
+        }
+        first_refused.map_or(Ok(migrated), Err)
+    }
+
+    async fn migrate(&self, summary: Summary) -> Result<(Bson, Fix)> {
+        let fix = match self.dry_run {
+            true => dry_run(self.shared, &summary.id, false).await?,
+            false => rewrite(self.shared, &summary.id, false, None).await?,
+        };
+        Ok((summary.id, fix))
+    }
+
+    /// Lists the commands of a run, one list after another.
+    pub(crate) fn plan(self) -> CommandStream<'a> {
+        let shared = self.shared;
+        let scan = doc! {
+            "aggregate": shared.main.name(),
+            "pipeline": query::summaries(&shared.settings, names(shared)),
+            "cursor": {},
+            "allowDiskUse": true,
+        };
+        let scan = PlannedCommand::read("look for lists that are laid out by other settings", scan);
+        let rewrites = summaries(shared)
+            .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)))
+            .and_then(move |summary| async move { plan(shared, &summary.id).await })
+            .map_ok(|commands| iter(commands.into_iter().map(Ok)))
+            .try_flatten();
+        Box::pin(once(ready(Ok(scan))).chain(rewrites))
+    }
+}

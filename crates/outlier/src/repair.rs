@@ -1,0 +1,8 @@
+//! Verify and repair: summaries, findings, and the rewrite of a list.
+
+pub(crate) mod check;
+pub(crate) mod finding;
+pub(crate) mod fix;
+pub(crate) mod rewrite;
+pub(crate) mod scan;
+pub(crate) mod standalone;

@@ -1,0 +1,243 @@
+//! Rewrites a list in a transaction. Everything that moves elements between its documents uses this.
+//!
+//! # Design
+//!
+//! ## How does a rewrite coexist with pushes of other processes?
+//!
+//! A push can be between two of its commands at any moment. It opens overflow documents in one transaction with the
+//! flag, by a write that conflicts with a rewrite, so overflow documents always have a flag. Whatever the push read
+//! before:
+//!
+//! - It looks for the newest overflow document. If the rewrite deleted them all, it opens a new one.
+//! - It found the newest overflow document full, and opens the position after it. The rewrite [claims](Fix::claim) that
+//!   position: if both happen at the same moment, one of them waits or runs again. If the push comes later, and the
+//!   rewrite deleted documents, positions between are empty. No element is lost, and the next rebalance closes the gap.
+//!
+//! A caller's session without a transaction may open overflow documents without the flag. So whoever clears the flag
+//! looks for overflow documents once more.
+//!
+//! ## Why does a second attempt lock documents first?
+//!
+//! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write
+//! its newest overflow document, and not its main document. So a second attempt locks both.
+
+use mongo_patterns_core::migration::{Step, Steps};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::transaction::lock_documents;
+use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, send, transaction};
+use mongodb::bson::{Bson, RawBson, doc};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, ReadConcern};
+
+use crate::form::document::id_of;
+use crate::form::overflow::new_empty;
+use crate::query;
+use crate::read::primary::find;
+use crate::repair::check::check;
+use crate::repair::fix::{Fix, Stored, fix};
+use crate::repair::scan::summary_in;
+use crate::repository::Shared;
+
+/// The rewrite of one list.
+struct Rewrite<'a> {
+    shared: &'a Shared,
+    id: &'a Bson,
+    delete_orphans: bool,
+    /// Whether an earlier attempt met other writers.
+    is_retry: bool,
+}
+
+/// Rewrites a list, or nothing if all elements are in place.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported) on a standalone.
+pub(crate) async fn rewrite(
+    shared: &Shared,
+    id: &Bson,
+    delete_orphans: bool,
+    session: Option<&mut Session<'_>>,
+) -> Result<Fix> {
+    let has_own_transaction = Session::locks_keys(session.as_deref());
+    let locked = shared.lock_for_transaction(id, session.as_deref()).await;
+    let fix = transaction::run(
+        &shared.main,
+        &shared.settings.retry,
+        session,
+        locked.clone(),
+        Rewrite::new(shared, id, delete_orphans),
+        |session, rewrite| Box::pin(rewrite.attempt(session)),
+    )
+    .await?;
+    if has_own_transaction && fix.clears_flag {
+        flag_if_overflow(&mut Steps::run(), shared, id).await?;
+    }
+    Ok(fix)
+}
+
+/// Returns the fix that a rewrite would make, without a transaction.
+pub(crate) async fn dry_run(shared: &Shared, id: &Bson, delete_orphans: bool) -> Result<Fix> {
+    Rewrite::new(shared, id, delete_orphans).read(&mut Steps::plan()).await
+}
+
+/// Returns the commands of a rewrite.
+pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<Vec<PlannedCommand>> {
+    let mut steps = Steps::plan();
+    let fix = Rewrite::new(shared, id, false).write(&mut steps).await?;
+    let mut commands = in_transaction(steps.into_commands(), !fix.is_empty());
+    if fix.clears_flag {
+        let mut steps = Steps::plan();
+        flag_if_overflow(&mut steps, shared, id).await?;
+        commands.append(&mut steps.into_commands());
+    }
+    Ok(commands)
+}
+
+/// Adds what makes the commands one transaction, and its end. The session's id and the number of the transaction are
+/// the driver's.
+fn in_transaction(mut commands: Vec<PlannedCommand>, writes: bool) -> Vec<PlannedCommand> {
+    for (number, planned) in commands.iter_mut().enumerate() {
+        planned.command.remove("readConcern");
+        if number == 0 {
+            planned.command.insert("readConcern", doc! { "level": "snapshot" });
+            planned.command.insert("startTransaction", true);
+        }
+        planned.command.insert("autocommit", false);
+    }
+    let commit = doc! { "commitTransaction": 1, "autocommit": false };
+    let commit = match writes {
+        true => PlannedCommand::write("commit the transaction", commit),
+        false => PlannedCommand::read("end the transaction", commit),
+    };
+    commands.push(commit.on_admin());
+    commands
+}
+
+/// Sets the flag if there are overflow documents.
+pub(crate) async fn flag_if_overflow(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<()> {
+    let (main, overflow, settings) = shared.parts();
+    let options = FindOneOptions::builder()
+        .projection(query::id_only())
+        .read_concern(ReadConcern::local())
+        .build();
+    let filter = query::overflow_of(settings, id);
+    let read = Step::find_one("look for overflow documents again", overflow, filter, options);
+    if steps
+        .read_written(read)
+        .await?
+        .is_some_and(|reply| !reply.documents.is_empty())
+    {
+        let flag = query::set_flag(settings);
+        steps
+            .write(Step::update_one("set the flag", main, query::by_id(id), flag))
+            .await?;
+    }
+    Ok(())
+}
+
+impl<'a> Rewrite<'a> {
+    fn new(shared: &'a Shared, id: &'a Bson, delete_orphans: bool) -> Self {
+        Self {
+            shared,
+            id,
+            delete_orphans,
+            is_retry: false,
+        }
+    }
+
+    /// Runs in a transaction.
+    async fn attempt(&mut self, session: &mut Session<'_>) -> Result<Fix> {
+        if self.is_retry {
+            self.lock_newest(&mut *session).await?;
+            let steps = &mut Steps::Run(Some(&mut *session));
+            lock_documents(steps, &self.shared.main, &query::by_id(self.id)).await?;
+        }
+        self.is_retry = true;
+        self.write(&mut Steps::Run(Some(session))).await
+    }
+
+    /// Reads the list, and returns what must be changed.
+    async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Fix> {
+        let (main, overflow, settings) = self.shared.parts();
+        let parts = Some(query::main_parts(settings));
+        let read = find(steps, "read the main document", main, query::by_id(self.id), parts);
+        let main = steps.read(read).await?.documents.pop();
+        let filter = query::overflow_of(settings, self.id);
+        let read = find(steps, "read its overflow documents", overflow, filter, None);
+        let overflow = steps.read(read).await?.documents;
+        fix(settings, self.id, Stored { main, overflow }, self.delete_orphans)
+    }
+
+    /// Reads the list and changes it, as steps of a transaction or of its plan.
+    async fn write(&self, steps: &mut Steps<'_, '_>) -> Result<Fix> {
+        let Shared { main, overflow, .. } = self.shared;
+        let fix = self.read(steps).await?;
+        if fix.is_empty() {
+            return Ok(fix);
+        }
+        let by_id = query::by_id(self.id);
+        if !fix.main.is_empty() {
+            let update = query::set_main(fix.main.clone()).to_vec();
+            steps
+                .write(Step::update_one("write the main document", main, by_id, update))
+                .await?;
+        } else if fix.found {
+            // Otherwise the main document could be deleted at the same moment.
+            lock_documents(steps, main, &by_id).await?;
+        }
+        if let Some(position) = fix.claim {
+            self.claim(steps, position).await?;
+        }
+        fix.changes.apply_in(steps, overflow).await?;
+        self.check(steps, &fix).await?;
+        Ok(fix)
+    }
+
+    /// Locks the newest overflow document, so that pushes wait for the transaction.
+    async fn lock_newest(&self, session: &mut Session<'_>) -> Result<()> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let [lock, unlock] = query::lock_and_unlock();
+        let options = FindOneAndUpdateOptions::builder()
+            .sort(query::newest_first(settings))
+            .projection(query::id_only())
+            .build();
+        let filter = query::overflow_of(settings, self.id);
+        let newest = send::find_one_and_update(Some(&mut *session), overflow, filter, lock, options).await?;
+        if let Some(newest) = newest {
+            let filter = query::overflow_one(settings, self.id, &id_of(&newest));
+            send::update_one(Some(session), overflow, filter, unlock, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Inserts an overflow document and deletes it. A push that opens this position at the same moment conflicts.
+    async fn claim(&self, steps: &mut Steps<'_, '_>, position: i64) -> Result<()> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let claim = new_empty(settings, self.id, RawBson::Int64(position))?;
+        let filter = query::claimed(settings, self.id, id_of(&claim));
+        let insert = Step::insert_many("claim the position after its overflow documents", overflow, vec![claim]);
+        steps.write(insert).await?;
+        steps
+            .write(Step::delete_one("give the position back", overflow, filter))
+            .await?;
+        Ok(())
+    }
+
+    /// Checks the result before the transaction commits. `None` in a plan.
+    async fn check(&self, steps: &mut Steps<'_, '_>, fix: &Fix) -> Result<()> {
+        let Some(summary) = summary_in(steps, self.shared, self.id).await? else {
+            return Ok(());
+        };
+        let is_right = match fix.found {
+            true => {
+                summary.elements() == fix.inline + fix.overflow && check(&self.shared.settings, &summary).is_empty()
+            }
+            false => summary.overflow.is_empty(),
+        };
+        if is_right {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            "the check of a rewritten document failed, nothing of it was changed: this is a bug of mongo-patterns, report it",
+        ))
+    }
+}

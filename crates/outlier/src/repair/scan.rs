@@ -1,0 +1,172 @@
+//! Reads the summaries of lists, of all or of one.
+//!
+//! # Design
+//!
+//! ## Why is every finding read twice more?
+//!
+//! An aggregation does not read all documents at one moment, and a push of another process can be between two commands.
+//! What a second and a third read report as well, 50 milliseconds apart, is wrong.
+//!
+//! ## Why does a verify wait for the pushes of its process?
+//!
+//! A push unlocks its document between the flag and the overflow documents, because it locks the document exclusively
+//! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
+//! last, and a verify takes that one first.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::future::ready;
+use futures::stream::once;
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongo_patterns_core::send::primary;
+use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::{DocumentId, Error, Result};
+use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
+use mongodb::options::ReadConcern;
+
+use crate::query::{self, Names};
+use crate::read::primary::find;
+use crate::repair::check::{Summary, check, confirmed};
+use crate::repair::finding::Finding;
+use crate::repository::Shared;
+
+/// The time that a writer of another process normally needs between two of its commands.
+const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
+
+pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Send + 'a>>;
+
+/// Reads the summaries of all lists that may need a repair or have overflow documents. A main document that cannot need
+/// a repair on its own account is not read, even if it has overflow documents.
+pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
+    let start = async move {
+        check_databases(shared)?;
+        let pipeline = query::summaries(&shared.settings, names(shared));
+        let rows = shared.main.aggregate(pipeline).allow_disk_use(true);
+        let rows = rows.with_type::<RawDocumentBuf>().await?;
+        Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
+    };
+    Box::pin(once(start).try_flatten())
+}
+
+/// Reads the same summaries, and reports their number to a progress callback.
+pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Summaries<'a> {
+    let mut reporter = Reporter::new(on_progress);
+    if !reporter.is_asked() {
+        return summaries(shared);
+    }
+    let start = async move {
+        check_databases(shared)?;
+        let filter = query::may_need_repair(&shared.settings);
+        reporter.begin(shared.main.count_documents(filter).await?);
+        Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
+    };
+    Box::pin(once(start).try_flatten())
+}
+
+pub(crate) fn names(shared: &Shared) -> Names<'_> {
+    Names {
+        main: shared.main.name(),
+        overflow: shared.overflow.name(),
+    }
+}
+
+/// Reads the summary of one list from the primary. Where elements are unique, it has the number of duplicates. That
+/// takes an aggregation, which two databases do not allow.
+pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Result<Summary> {
+    if !shared.settings.unique || check_databases(shared).is_err() {
+        let summary = summary_in(&mut Steps::run(), shared, id).await?;
+        return Ok(summary.unwrap_or_else(|| empty(id)));
+    }
+    let rows = shared
+        .main
+        .aggregate(query::summary_of(&shared.settings, names(shared), id))
+        .allow_disk_use(true)
+        .selection_criteria(primary())
+        .read_concern(ReadConcern::local())
+        .with_type::<RawDocumentBuf>();
+    let row = rows.await?.try_next().await?;
+    Ok(Summary {
+        id: id.clone(),
+        ..row.map_or_else(|| empty(id), |row| Summary::of_row(&row))
+    })
+}
+
+/// Reads the summary of one list. `None` in a plan, which only lists the reads.
+pub(crate) async fn summary_in(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<Option<Summary>> {
+    let (main, overflow, settings) = shared.parts();
+    let projection = Some(query::main_summary(settings));
+    let read = find(steps, "check the main document", main, query::by_id(id), projection);
+    let main = steps.read_written(read).await?;
+    let projection = Some(query::overflow_summary(settings));
+    let filter = query::true_overflow_of(settings, id);
+    let read = find(steps, "check its overflow documents", overflow, filter, projection);
+    let overflow = steps.read_written(read).await?;
+    Ok(main
+        .zip(overflow)
+        .map(|(main, overflow)| Summary::of_rows(id.clone(), main.documents.first(), &overflow.documents)))
+}
+
+fn empty(id: &Bson) -> Summary {
+    let none: [&RawDocument; 0] = [];
+    Summary::of_rows(id.clone(), None, &none)
+}
+
+/// Reads the summaries of lists with problems: of one list, or of all.
+pub(crate) fn suspects<'a>(
+    shared: &'a Shared,
+    id: Result<Option<DocumentId>>,
+    on_progress: Option<OnProgress<'a>>,
+) -> Summaries<'a> {
+    let summaries: Summaries<'_> = match id {
+        Ok(None) => summaries_with_progress(shared, on_progress),
+        Ok(Some(id)) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
+        Err(error) => Box::pin(once(ready(Err(error)))),
+    };
+    Box::pin(summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty())))
+}
+
+/// Returns the findings that two further reads confirm, the second of them somewhat later.
+pub(crate) async fn confirm(shared: &Shared, summary: &Summary) -> Result<Vec<Finding>> {
+    let mut findings = check(&shared.settings, summary);
+    for wait in [Duration::ZERO, BETWEEN_COMMANDS] {
+        if findings.is_empty() {
+            break;
+        }
+        tokio::time::sleep(wait).await;
+        let _locked = shared.lock_after_pushes(&summary.id).await;
+        let again = summary_with_duplicates(shared, &summary.id).await?;
+        let found = check(&shared.settings, &again);
+        // The aggregation does not distinguish a main document without a flag from a missing one.
+        findings = if wait.is_zero() && summary.main.is_none() {
+            found
+        } else {
+            confirmed(&findings, found)
+        };
+    }
+    Ok(findings)
+}
+
+/// Ends a stream after its first error.
+pub(crate) fn until_error<'a, T: Send + 'a>(
+    stream: impl Stream<Item = Result<T>> + Send + 'a,
+) -> Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>> {
+    let mut failed = false;
+    Box::pin(stream.take_while(move |item| {
+        let continues = !failed;
+        failed |= item.is_err();
+        ready(continues)
+    }))
+}
+
+/// Checks that one aggregation can read both collections.
+fn check_databases(shared: &Shared) -> Result<()> {
+    if shared.main.namespace().db == shared.overflow.namespace().db {
+        return Ok(());
+    }
+    Err(configuration(
+        "main documents and overflow documents are in two databases, which no aggregation reads together: put them into one",
+    ))
+}

@@ -1,0 +1,7 @@
+//! The protocols of writes.
+
+pub(crate) mod insert;
+pub(crate) mod overflow;
+pub(crate) mod push;
+pub(crate) mod remove;
+pub(crate) mod retried;

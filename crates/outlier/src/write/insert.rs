@@ -1,0 +1,96 @@
+//! Inserts a new document: as it is, or divided, in a transaction.
+
+use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, send, transaction};
+
+use crate::form::overflow::new_documents;
+use crate::form::split::Split;
+use crate::query;
+use crate::read::primary::exists;
+use crate::repository::Shared;
+use crate::write::push::PushWrite;
+
+pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
+    if split.rest.is_empty() {
+        return insert_main(shared, split, session).await;
+    }
+    shared.check_indexes().await?;
+    let locked = shared.lock_for_transaction(&split.id, session.as_deref()).await;
+    let in_transaction = transaction::run(
+        &shared.main,
+        &shared.settings.retry,
+        session,
+        locked,
+        (shared, split),
+        |session, (shared, split)| {
+            Box::pin(async move {
+                insert_main(shared, split, Some(&mut *session)).await?;
+                insert_overflow(shared, split, session).await
+            })
+        },
+    );
+    match in_transaction.await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => insert_on_standalone(shared, split).await,
+        outcome => outcome,
+    }
+}
+
+/// Inserts the main document first. After an error, a prefix of the elements is stored, with the flag.
+async fn insert_on_standalone(shared: &Shared, split: &Split) -> Result<()> {
+    let (main, overflow, settings) = shared.parts();
+    let _locked = shared.lock_exclusively(&split.id).await;
+    let has_overflow = exists(None, overflow, query::overflow_of(settings, &split.id)).await?;
+    if has_overflow && !exists(None, main, query::by_id(&split.id)).await? {
+        return Err(orphans());
+    }
+    insert_main(shared, split, None).await?;
+    let mut push = PushWrite::new(shared, &split.id, &split.rest, false);
+    let outcome = push.run(None).await;
+    outcome.map_err(|error| match error.kind() {
+        // The document was deleted concurrently, with its elements.
+        ErrorKind::NotFound => error,
+        _ => error.with_stored((split.inline + push.stored()) as u64),
+    })
+}
+
+async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
+    let inserted = send::insert_one(session, &shared.main, &split.main, None).await;
+    let Err(error) = inserted else { return Ok(()) };
+    // Without the driver's error, which would run a transaction again.
+    Err(match duplicate_key(&error) {
+        Some(duplicate) if duplicate.index.as_deref() == Some("_id_") => Error::new(
+            ErrorKind::AlreadyExists,
+            "a document with this `_id` exists, nothing was stored: push to it, or insert with another `_id`",
+        ),
+        Some(_) => Error::new(
+            ErrorKind::DuplicateKey,
+            "a unique index of your own refused the document, nothing was stored: change the document",
+        ),
+        None => error.into(),
+    })
+}
+
+async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'_>) -> Result<()> {
+    let (mut rest, mut seq) = (split.rest.as_slice(), 0);
+    while !rest.is_empty() {
+        let (documents, counts) = new_documents(&shared.settings, &split.id, seq, rest)?;
+        let inserted = send::insert_many(Some(&mut *session), &shared.overflow, &documents, None).await;
+        if let Err(error) = inserted {
+            return Err(match duplicate_key(&error) {
+                Some(_) => orphans(),
+                None => error.into(),
+            });
+        }
+        rest = &rest[counts.iter().sum::<usize>()..];
+        seq += i32::try_from(documents.len()).unwrap_or(i32::MAX);
+    }
+    Ok(())
+}
+
+fn orphans() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "this `_id` has overflow documents without a main document, nothing was stored: call repair()",
+    )
+}

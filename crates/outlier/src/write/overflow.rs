@@ -1,0 +1,253 @@
+//! Stores elements in overflow documents: fills the newest one, and opens new ones.
+//!
+//! # Design
+//!
+//! ## Why are overflow documents opened in one transaction with the flag?
+//!
+//! A push sees the flag, and a rebalance may clear it before the push opens its overflow documents. If the flag were
+//! set after them, another push could fill them first, and no reader would see its element. The transaction costs four
+//! round trips for each overflow document, and nothing for other pushes. A standalone has no transactions and thus no
+//! rebalance, so there the flag is set afterwards.
+
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint};
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::send::primary;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
+use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::error::Error as DriverError;
+use mongodb::options::{FindOneAndUpdateOptions, Hint, ReadConcern};
+
+use crate::form::document::{id_of, integer, is_true};
+use crate::form::layout::DOCUMENT_BYTES;
+use crate::form::overflow::{new_documents, within};
+use crate::query;
+use crate::repository::Shared;
+use crate::results::not_found;
+use crate::write::retried::{projected, unknown_outcome};
+
+/// The server's code for an array expression on a value that is not an array.
+const ARRAY_EXPECTED: i32 = 28664;
+
+/// The elements of a push for which the main document has no room.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) id: &'a Bson,
+    pub(crate) elements: &'a [Encoded],
+    /// Whether the one element is stored only if the list does not have it.
+    pub(crate) once: bool,
+}
+
+/// The result of filling the newest overflow document.
+pub(crate) enum Filled {
+    /// It is at this position and took this many elements.
+    Newest { seq: i32, taken: usize },
+    /// There are no overflow documents.
+    None,
+    /// An overflow document has the element.
+    Present,
+}
+
+/// The result of opening overflow documents in a transaction.
+pub(crate) enum Opened {
+    /// This many elements are stored.
+    Stored(usize),
+    /// Nothing is stored. Another task of this process opened overflow documents concurrently.
+    Waited,
+    /// Nothing is stored. Another writer was faster.
+    Taken,
+    /// Nothing is stored. Elements are unique, and another overflow document has the element.
+    Present,
+    /// Nothing is stored. There are no transactions, and thus no rebalances.
+    Standalone,
+}
+
+impl Rest<'_> {
+    /// Returns the one element of a unique push.
+    pub(crate) fn once(&self) -> mongodb::error::Result<Option<Bson>> {
+        match self.elements {
+            [element] if self.once => element.to_bson().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Adds up to a document of elements to the newest overflow document.
+    pub(crate) async fn fill(&self, mut session: Option<&mut Session<'_>>) -> Result<Filled> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let offered = self.elements.iter().take(settings.max_extras_elements as usize);
+        let offered = within(offered, DOCUMENT_BYTES);
+        let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
+        let number = offered.len();
+        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
+        let projection = query::overflow_before(settings, self.once()?.as_ref());
+        let filter = query::overflow_of(settings, self.id);
+        let update = query::fill(settings, offered, self.once).to_vec();
+        let options = FindOneAndUpdateOptions::builder()
+            .sort(query::newest_first(settings))
+            .projection(projection.clone())
+            .hint(self.seq_index())
+            .build();
+        let reply = send::find_one_and_update(session.as_deref_mut(), overflow, filter, update, options).await;
+        let reply = match reply {
+            Ok(Some(reply)) => reply,
+            Ok(None) => return Ok(Filled::None),
+            Err(error) if self.is_element(&error) && !in_transaction => return Ok(Filled::Present),
+            Err(error) if session.is_none() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
+                return self.newest().await;
+            }
+            Err(error) if code(&error) == Some(ARRAY_EXPECTED) => {
+                return Err(Error::corrupt(
+                    self.id.clone(),
+                    settings.extras.as_str(),
+                    "the elements of the newest overflow document are not an array, the rest was not stored: correct the field by hand",
+                ));
+            }
+            Err(error) => return Err(self.failed(error)),
+        };
+        let any = query::overflow_of(settings, self.id);
+        let before = projected(overflow, any, projection, settings.parent.as_str(), reply).await;
+        let Some(before) = before.map_err(unknown_outcome)? else {
+            return Ok(Filled::None);
+        };
+        let seq = self.position(&before)?;
+        if is_true(&before, "has") {
+            return Ok(Filled::Present);
+        }
+        let count = integer(&before, settings.count.as_str());
+        let room = count.map(|count| i64::from(settings.max_extras_elements) - count);
+        let room = room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0);
+        let taken = room.min(number);
+        Ok(Filled::Newest { seq, taken })
+    }
+
+    /// Reads the newest overflow document, which has too many bytes for another element.
+    async fn newest(&self) -> Result<Filled> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let newest = overflow
+            .find_one(query::overflow_of(settings, self.id))
+            .sort(query::newest_first(settings))
+            .projection(query::position(settings))
+            .selection_criteria(primary())
+            .read_concern(ReadConcern::local());
+        let Some(newest) = newest.await? else {
+            return Ok(Filled::None);
+        };
+        let seq = self.position(&newest)?;
+        Ok(Filled::Newest { seq, taken: 0 })
+    }
+
+    /// Returns the position of an overflow document. Those of the manual's form have none, and precede all others.
+    fn position(&self, document: &RawDocument) -> Result<i32> {
+        let seq = self.shared.settings.seq.as_str();
+        match document.get(seq).ok().flatten() {
+            None | Some(RawBsonRef::Null) => Ok(-1),
+            Some(value) => stored_integer(value).and_then(|seq| seq.try_into().ok()).ok_or_else(|| {
+                Error::corrupt(
+                    id_of(document),
+                    seq,
+                    "the position of an overflow document is not an integer, the rest was not stored: call repair()",
+                )
+            }),
+        }
+    }
+
+    /// Opens overflow documents from a position on, in a transaction with the flag. If the call had locked the
+    /// document, and has unlocked it, this locks it exclusively: other pushes of this process would wait for the
+    /// transaction on the server, and keep the connections that it needs.
+    pub(crate) async fn open_in_transaction(&self, seq: i32, had_locked: bool) -> Result<Opened> {
+        let Shared {
+            main,
+            settings,
+            openers,
+            ..
+        } = self.shared;
+        // Many tasks find the newest overflow document full at the same moment. One opens the next. A caller that has
+        // locked the document exclusively must not wait for an opener, which waits for that lock.
+        let locked = if had_locked {
+            let Some(opener) = openers.exclusive_or_wait(&document_id::text(self.id)).await else {
+                return Ok(Opened::Waited);
+            };
+            opener.and(self.shared.lock_exclusively(self.id).await)
+        } else {
+            LockedKeys::default()
+        };
+        let (documents, counts) = new_documents(settings, self.id, seq, self.elements)?;
+        let context = (self, documents.as_slice());
+        let opened = transaction::run(
+            main,
+            &settings.retry,
+            None,
+            locked,
+            context,
+            |session, (rest, documents)| Box::pin(rest.open_in(documents, session)),
+        );
+        match opened.await {
+            Ok(()) => Ok(Opened::Stored(counts.iter().sum())),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Opened::Standalone),
+            Err(error) if error.as_driver_error().is_some() => Err(error),
+            Err(error) => match error.kind() {
+                ErrorKind::Contention => Ok(Opened::Taken),
+                ErrorKind::DuplicateKey => Ok(Opened::Present),
+                _ => Err(error),
+            },
+        }
+    }
+
+    async fn open_in(&self, documents: &[RawDocumentBuf], session: &mut Session<'_>) -> Result<()> {
+        if !set_flag_and_conflict(self.shared, self.id, &mut *session).await? {
+            return Err(not_found());
+        }
+        let inserted = send::insert_many(Some(session), &self.shared.overflow, documents, None).await;
+        let Err(error) = inserted else { return Ok(()) };
+        // Without the driver's error, which would run the transaction again.
+        Err(if self.is_element(&error) {
+            Error::new(ErrorKind::DuplicateKey, "another overflow document has the element")
+        } else if duplicate_key(&error).is_some() {
+            Error::new(ErrorKind::Contention, "another writer opened the overflow document")
+        } else {
+            error.into()
+        })
+    }
+
+    /// Returns whether a duplicate key is that of an element.
+    pub(crate) fn is_element(&self, error: &DriverError) -> bool {
+        let settings = &self.shared.settings;
+        let Some(index) = settings.element_index().filter(|_| self.once) else {
+            return false;
+        };
+        let Some(duplicate) = duplicate_key(error) else {
+            return false;
+        };
+        match duplicate.index {
+            Some(name) => name == index,
+            None => {
+                let field = duplicate.fields.get(1);
+                field.is_some_and(|field| *field == *settings.extras.as_str())
+            }
+        }
+    }
+
+    pub(crate) fn failed(&self, error: DriverError) -> Error {
+        if is_bad_hint(&error) {
+            return index_missing(&self.shared.settings.seq_index).caused_by(error);
+        }
+        error.into()
+    }
+
+    pub(crate) fn seq_index(&self) -> Hint {
+        Hint::Name(self.shared.settings.seq_index.clone())
+    }
+}
+
+/// Sets the flag in a transaction, which then conflicts with other writes to the main document. Returns whether the
+/// document exists.
+pub(crate) async fn set_flag_and_conflict(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<bool> {
+    let [set, unset] = query::set_flag_and_conflict(&shared.settings);
+    let updated = send::update_one(Some(&mut *session), &shared.main, query::by_id(id), set, None).await?;
+    send::update_one(Some(session), &shared.main, query::by_id(id), unset, None).await?;
+    Ok(updated.matched_count > 0)
+}

@@ -1,0 +1,349 @@
+//! Stores elements in a list: in the main document while it has room, then in overflow documents.
+
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::error::{duplicate_key, refused_document};
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::transaction::with_stored;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
+use mongodb::bson::Bson;
+use mongodb::error::Error as DriverError;
+use mongodb::options::{FindOneAndUpdateOptions, UpdateOptions};
+use tokio::sync::RwLockReadGuard;
+
+use crate::form::document::{id_of, integer, is_true};
+use crate::form::equality;
+use crate::form::overflow::{new_documents, next_position};
+use crate::query;
+use crate::read::primary::exists;
+use crate::repository::Shared;
+use crate::results::{Pushed, PushedMany, not_found};
+use crate::settings::Settings;
+use crate::write::overflow::{Filled, Opened, Rest, set_flag_and_conflict};
+use crate::write::retried::{projected, unknown_outcome};
+
+/// The elements of a push to one document.
+pub(crate) struct PushWrite<'a> {
+    shared: &'a Shared,
+    id: &'a Bson,
+    elements: &'a [Encoded],
+    /// Whether the one element is stored only if the list does not have it.
+    once: bool,
+    /// The number of elements that are stored in the main document.
+    pub(crate) inline: usize,
+    /// The number of elements that are stored in overflow documents.
+    pub(crate) overflow: usize,
+    /// Whether the list had the one element.
+    pub(crate) is_present: bool,
+    /// The ids of the overflow documents that were opened without a transaction.
+    opened: Vec<Bson>,
+    /// The lock of the document, except while a transaction of this call is under way.
+    locked: Option<RwLockReadGuard<'a, ()>>,
+    /// The lock of a push, until it is done.
+    push: Option<RwLockReadGuard<'a, ()>>,
+}
+
+impl<'a> PushWrite<'a> {
+    pub(crate) fn new(shared: &'a Shared, id: &'a Bson, elements: &'a [Encoded], once: bool) -> Self {
+        Self {
+            shared,
+            id,
+            elements,
+            once,
+            inline: 0,
+            overflow: 0,
+            is_present: false,
+            opened: Vec::new(),
+            locked: None,
+            push: None,
+        }
+    }
+
+    /// Returns the number of stored elements. They are a prefix of all elements, also after an error.
+    pub(crate) fn stored(&self) -> usize {
+        self.inline + self.overflow
+    }
+
+    /// Stores the elements, with the document locked. In a session of the caller, locks nothing.
+    pub(crate) async fn run_locked(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
+        if session.is_none() {
+            let pushes = &self.shared.pushes;
+            self.push = Some(pushes.shared(&document_id::text(self.id)).await);
+            self.locked = Some(self.shared.lock(self.id).await);
+        }
+        self.run(session).await
+    }
+
+    /// Stores the elements.
+    pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        // A future that is dropped between two commands would leave the first one in the caller's transaction.
+        if session.as_deref().is_some_and(Session::is_in_transaction) {
+            self.shared.check_indexes().await?;
+        }
+        self.push_to_main(session.as_deref_mut()).await?;
+        if self.is_present || self.rest().elements.is_empty() {
+            return Ok(());
+        }
+        self.push_to_overflow(session).await
+    }
+
+    fn rest(&self) -> Rest<'a> {
+        Rest {
+            shared: self.shared,
+            id: self.id,
+            elements: &self.elements[self.stored()..],
+            once: self.once,
+        }
+    }
+
+    async fn push_to_main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let Shared { main, settings, .. } = self.shared;
+        let offered = self.elements.iter().take(settings.threshold as usize);
+        let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
+        let projection = query::main_before(settings, self.rest().once()?.as_ref());
+        let filter = query::with_array(settings, self.id);
+        let update = query::push(settings, offered, self.elements.len(), self.once).to_vec();
+        let options = FindOneAndUpdateOptions::builder()
+            .projection(projection.clone())
+            .build();
+        let reply = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
+        let Some(reply) = reply else {
+            return Err(self.not_pushable(session).await?);
+        };
+        let before = projected(main, query::by_id(self.id), projection, "_id", reply).await;
+        let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;
+        if is_true(&before, "has") {
+            self.is_present = true;
+        } else if !is_true(&before, "flagged") {
+            let room = i64::from(settings.threshold) - integer(&before, "size").unwrap_or(0);
+            self.inline = usize::try_from(room).unwrap_or(0).min(self.elements.len());
+        }
+        Ok(())
+    }
+
+    /// Returns why no document matched.
+    async fn not_pushable(&self, session: Option<&mut Session<'_>>) -> Result<Error> {
+        let Shared { main, settings, .. } = self.shared;
+        // Where there is no such document, one may have been inserted just now.
+        Ok(
+            match exists(session, main, query::without_array(settings, self.id)).await? {
+                false => not_found(),
+                true => Error::corrupt(
+                    self.id.clone(),
+                    settings.array.as_str(),
+                    "the array field of the document is not an array, nothing was stored: correct the field by hand",
+                ),
+            },
+        )
+    }
+
+    /// Retries after conflicts with other writers.
+    async fn push_to_overflow(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let mut attempts = self.shared.settings.retry.start();
+        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
+        if self.once {
+            self.shared.check_indexes().await?;
+        }
+        // A duplicate key in the unique index would end the caller's transaction.
+        if in_transaction && let Some(element) = self.rest().once()? {
+            let filter = query::overflow_with(&self.shared.settings, self.id, &element);
+            if exists(session.as_deref_mut(), &self.shared.overflow, filter).await? {
+                self.is_present = true;
+                return Ok(());
+            }
+        }
+        while !self.rest().elements.is_empty() {
+            let filled = self.rest().fill(session.as_deref_mut()).await?;
+            self.is_present |= matches!(filled, Filled::Present);
+            if self.is_present {
+                break;
+            }
+            let next = match filled {
+                Filled::None | Filled::Present => 0,
+                Filled::Newest { seq, taken } => {
+                    self.overflow += taken;
+                    next_position(self.id, seq)?
+                }
+            };
+            let rest = self.rest();
+            if rest.elements.is_empty() {
+                break;
+            }
+            self.shared.check_indexes().await?;
+            match session.as_deref_mut() {
+                // In the caller's transaction, a rebalance must conflict with it.
+                Some(session) => {
+                    set_flag_and_conflict(self.shared, self.id, session).await?;
+                }
+                None => match self.open_in_transaction(next).await? {
+                    Opened::Stored(elements) => {
+                        self.overflow += elements;
+                        continue;
+                    }
+                    Opened::Waited => continue,
+                    Opened::Taken => {
+                        let cause = DriverError::custom("another writer opened the overflow document");
+                        attempts.next(cause).await?;
+                        continue;
+                    }
+                    Opened::Present => {
+                        self.is_present = true;
+                        break;
+                    }
+                    Opened::Standalone => {}
+                },
+            }
+            let Err(error) = self.open(next, session.as_deref_mut()).await else {
+                continue;
+            };
+            if rest.is_element(&error) && !in_transaction {
+                self.is_present = true;
+                continue;
+            }
+            if session.is_some() || duplicate_key(&error).is_none() {
+                return Err(rest.failed(error));
+            }
+            attempts.next(error).await?;
+        }
+        if !self.opened.is_empty() {
+            self.set_flag_again(session.as_deref_mut()).await?;
+        }
+        // A transaction reads one snapshot, in which the array did not have the element.
+        if self.once && !self.is_present && !in_transaction {
+            self.remove_if_present(session).await?;
+        }
+        Ok(())
+    }
+
+    /// Opens overflow documents in a transaction, with the document unlocked.
+    async fn open_in_transaction(&mut self, seq: i32) -> Result<Opened> {
+        let had_locked = self.locked.take().is_some();
+        let opened = self.rest().open_in_transaction(seq, had_locked).await?;
+        if had_locked {
+            self.locked = Some(self.shared.lock(self.id).await);
+        }
+        Ok(opened)
+    }
+
+    /// Opens overflow documents from a position on, without a transaction of the call. A single element is upserted: if
+    /// another writer opens the document at the same moment, the element joins it.
+    async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> mongodb::error::Result<()> {
+        let (_, overflow, settings) = self.shared.parts();
+        let rest = self.rest();
+        if let [element] = rest.elements {
+            let element = element.to_bson()?;
+            let filter = query::overflow_at(settings, self.id, seq, self.once.then_some(&element));
+            let update = query::push_to_overflow(settings, element);
+            let options = UpdateOptions::builder().upsert(true).hint(rest.seq_index()).build();
+            let updated = send::update_one(session, overflow, filter, update, options).await?;
+            self.opened.extend(updated.upserted_id);
+            self.overflow += 1;
+            return Ok(());
+        }
+        let (documents, counts) = new_documents(settings, self.id, seq, rest.elements)?;
+        let outcome = send::insert_many(session, overflow, &documents, None).await;
+        let inserted = match &outcome {
+            Ok(_) => documents.len(),
+            Err(error) => refused_document(error).unwrap_or(0),
+        };
+        self.overflow += counts[..inserted].iter().sum::<usize>();
+        self.opened
+            .extend(documents[..inserted].iter().map(|document| id_of(document)));
+        outcome.map(drop)
+    }
+
+    /// Sets the flag again after overflow documents were opened without a transaction of the call. A repair may have
+    /// cleared it after the push had seen it, and a delete may have deleted the document.
+    async fn set_flag_again(&self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let Shared { main, settings, .. } = self.shared;
+        let flag = query::set_flag(settings);
+        let flagged = send::update_one(session.as_deref_mut(), main, query::by_id(self.id), flag, None).await?;
+        if flagged.matched_count > 0 {
+            return Ok(());
+        }
+        let orphaned = query::overflow_some(settings, self.id, &self.opened);
+        send::delete_many(session, &self.shared.overflow, orphaned, None).await?;
+        Err(not_found())
+    }
+
+    /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have
+    /// moved an equal one there after the push had read the main document.
+    async fn remove_if_present(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+        let Shared { main, settings, .. } = self.shared;
+        let [element] = self.elements else { return Ok(()) };
+        let element = element.to_bson()?;
+        let filter = query::with_element(settings, self.id, &element);
+        if !exists(session.as_deref_mut(), main, filter).await? {
+            return Ok(());
+        }
+        let filter = query::overflow_with(settings, self.id, &element);
+        let update = query::remove_from_overflow(settings, &element).to_vec();
+        send::update_many(session, &self.shared.overflow, filter, update).await?;
+        self.is_present = true;
+        self.overflow = 0;
+        Ok(())
+    }
+}
+
+/// Stores one element.
+pub(crate) async fn push_one(
+    shared: &Shared,
+    id: &Bson,
+    element: &Encoded,
+    once: bool,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Pushed> {
+    check_elements(shared, std::slice::from_ref(element))?;
+    let mut push = PushWrite::new(shared, id, std::slice::from_ref(element), once);
+    if let Err(error) = push.run_locked(session.as_deref_mut()).await {
+        return Err(match (error.kind(), push.stored()) {
+            (ErrorKind::NotFound, _) | (_, 0) => error,
+            (_, stored) => with_stored(error, stored, session.as_deref()),
+        });
+    }
+    Ok(match (push.is_present, push.inline) {
+        (true, _) => Pushed::AlreadyThere,
+        (false, 0) => Pushed::Overflow,
+        (false, _) => Pushed::Inline,
+    })
+}
+
+/// Stores several elements.
+pub(crate) async fn push_many(
+    shared: &Shared,
+    id: &Bson,
+    elements: &[Encoded],
+    mut session: Option<&mut Session<'_>>,
+) -> Result<PushedMany> {
+    let mut push = PushWrite::new(shared, id, elements, false);
+    if let Err(error) = push.run_locked(session.as_deref_mut()).await {
+        let stored = match error.kind() {
+            // The document was deleted concurrently, with the elements that were stored.
+            ErrorKind::NotFound => 0,
+            _ => push.stored(),
+        };
+        return Err(with_stored(error, stored, session.as_deref()));
+    }
+    Ok(PushedMany {
+        inline: push.inline as u64,
+        overflow: push.overflow as u64,
+    })
+}
+
+/// Checks elements before anything is sent.
+pub(crate) fn check_elements(shared: &Shared, elements: &[Encoded]) -> Result<()> {
+    for element in elements {
+        equality::check_element(&shared.settings, element.value())?;
+    }
+    array::check_sizes(1, elements.iter())
+}
+
+/// Refuses a push that does not look for an equal element, where elements are unique.
+pub(crate) fn refuse_unique(settings: &Settings) -> Result<()> {
+    if settings.unique {
+        return Err(configuration(
+            "the elements of this repository are unique, nothing was stored: call push_unique(..)",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Removes an element from a list.
+
+use mongo_patterns_core::key_locks::LockedKeys;
+use mongo_patterns_core::session::Session;
+use mongo_patterns_core::{ErrorKind, Result, send, transaction};
+use mongodb::bson::Bson;
+use mongodb::error::Error as DriverError;
+use mongodb::options::FindOneAndUpdateOptions;
+
+use crate::form::document::is_true;
+use crate::query;
+use crate::read::contains::contains;
+use crate::repository::Shared;
+use crate::results::not_found;
+use crate::write::retried::{projected, unknown_outcome};
+
+/// Removes the element from the main document and the overflow documents. Returns whether the list had it.
+pub(crate) async fn remove(
+    shared: &Shared,
+    id: &Bson,
+    element: &Bson,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<bool> {
+    let Shared { overflow, settings, .. } = shared;
+    let mut attempts = settings.retry.start();
+    loop {
+        let main = remove_from_main(shared, id, element, session.as_deref_mut()).await?;
+        if !main.is_flagged {
+            return Ok(main.removed);
+        }
+        let filter = query::overflow_with(settings, id, element);
+        let update = query::remove_from_overflow(settings, element).to_vec();
+        let updated = send::update_many(session.as_deref_mut(), overflow, filter, update).await?;
+        let modified = updated.modified_count > 0;
+        if main.removed || modified {
+            return Ok(true);
+        }
+        if session.is_some() || !is_in_snapshot(shared, id, element).await? {
+            return Ok(false);
+        }
+        let cause = DriverError::custom("a rebalance moved the element each time");
+        attempts.next(cause).await?;
+    }
+}
+
+/// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
+/// read that, or between overflow documents. A standalone has no rebalances.
+async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bool> {
+    let is_present = transaction::run(
+        &shared.main,
+        &shared.settings.retry,
+        None,
+        LockedKeys::default(),
+        (shared, id, element),
+        |session, (shared, id, element)| Box::pin(contains(shared, id, element, Some(session))),
+    );
+    match is_present.await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        is_present => is_present,
+    }
+}
+
+/// The main document before the update.
+struct Before {
+    is_flagged: bool,
+    removed: bool,
+}
+
+async fn remove_from_main(
+    shared: &Shared,
+    id: &Bson,
+    element: &Bson,
+    session: Option<&mut Session<'_>>,
+) -> Result<Before> {
+    let Shared { main, settings, .. } = shared;
+    let projection = query::has_element(settings, element);
+    let (filter, update) = (query::by_id(id), query::remove(settings, element).to_vec());
+    let options = FindOneAndUpdateOptions::builder()
+        .projection(projection.clone())
+        .build();
+    let reply = send::find_one_and_update(session, main, filter, update, options).await?;
+    let reply = reply.ok_or_else(not_found)?;
+    let before = projected(main, query::by_id(id), projection, "_id", reply).await;
+    let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;
+    Ok(Before {
+        is_flagged: is_true(&before, "flagged"),
+        removed: is_true(&before, "has"),
+    })
+}

@@ -1,0 +1,55 @@
+//! The reply to a retried `findAndModify`.
+//!
+//! # Design
+//!
+//! ## Why is a projection evaluated again?
+//!
+//! The driver retries a command when its reply is lost, or reports that the server shuts down. The server recognizes
+//! the retry and replies with the document that it kept. But that is the whole document, without the projection, and a
+//! push needs the expressions of the projection. One more round trip evaluates them on the document.
+
+use mongo_patterns_core::send::primary;
+use mongo_patterns_core::{Error, ErrorKind};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::error::Result;
+use mongodb::options::ReadConcern;
+
+use crate::query;
+
+/// Returns the projection of the document as it was before the command. `None` if no document matches the filter any
+/// more.
+///
+/// The reply is a whole document if it has the field `left_out`, which every document has and the projection leaves
+/// out.
+pub(crate) async fn projected(
+    collection: &Collection<RawDocumentBuf>,
+    filter: Document,
+    projection: Document,
+    left_out: &str,
+    reply: RawDocumentBuf,
+) -> Result<Option<RawDocumentBuf>> {
+    if !matches!(reply.get(left_out), Ok(Some(_))) {
+        return Ok(Some(reply));
+    }
+    let before = Document::try_from(reply)?;
+    let mut evaluated = collection
+        .aggregate(query::evaluate(filter, before, projection))
+        .selection_criteria(primary())
+        .read_concern(ReadConcern::local())
+        .with_type::<RawDocumentBuf>()
+        .await?;
+    match evaluated.advance().await? {
+        true => Ok(Some(evaluated.current().to_owned())),
+        false => Ok(None),
+    }
+}
+
+/// Converts the error of a read without which the outcome of the command before it is unknown.
+pub(crate) fn unknown_outcome(error: mongodb::error::Error) -> Error {
+    Error::from_driver(
+        ErrorKind::Network,
+        "the connection broke during a write, and a read of its outcome failed: the write may or may not have taken effect",
+        error,
+    )
+}
