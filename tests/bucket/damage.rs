@@ -110,7 +110,7 @@ pub fn kinds() -> Vec<Damage> {
         ),
         kind(
             vec![bucket("a", 0..8), bucket("a", 8..10)],
-            vec![("a_1698335223", OverFull { items: 8 })],
+            vec![("a_1698335223", TooManyItems { items: 8 })],
             pages(&[
                 ("a_1698335223", 0..3),
                 ("a_1698335226", 3..6),
@@ -197,7 +197,10 @@ pub fn kinds() -> Vec<Damage> {
         ),
         kind(
             vec![with(bucket("a", 0..3), "history", "what"), bucket("a", 3..7)],
-            vec![("a_1698335223", ItemsNotArray), ("a_1698335226", OverFull { items: 4 })],
+            vec![
+                ("a_1698335223", ItemsNotArray),
+                ("a_1698335226", TooManyItems { items: 4 }),
+            ],
             None,
         ),
         kind(

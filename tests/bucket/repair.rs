@@ -50,7 +50,7 @@ async fn each_kind_of_damage_is_repaired_or_reported() {
                 Some(pages) => {
                     let pages: Vec<_> = pages.into_iter().map(|(id, trades)| (id.to_owned(), trades)).collect();
                     assert_eq!(stored(db).await, pages);
-                    assert_eq!(repaired[0].left, None);
+                    assert_eq!(repaired[0].unrepaired, None);
                     assert_eq!(problems(&findings(&named).await), []);
                     assert_eq!(repair(&named).await, [], "and nothing is left to do");
                     named.ensure_indexes().await.unwrap();
@@ -58,7 +58,7 @@ async fn each_kind_of_damage_is_repaired_or_reported() {
                     assert_eq!(problems(&findings(&named).await), []);
                 }
                 None => {
-                    assert!(repaired[0].left.is_some());
+                    assert!(repaired[0].unrepaired.is_some());
                     assert_eq!(all(&plain(db)).await, before);
                 }
             }
@@ -106,7 +106,7 @@ async fn fields_that_are_not_of_the_pattern_stay_or_stop_the_repair() {
         plant(db, [bucket("a", 0..1), marked(bucket("a", 1..2))]).await;
         let before = all(&plain(db)).await;
         let repaired = repair(&named).await;
-        assert_eq!(repaired[0].left, Some(Unrepaired::OwnFields));
+        assert_eq!(repaired[0].unrepaired, Some(Unrepaired::OwnFields));
         assert_eq!(all(&plain(db)).await, before);
     })
     .await;
@@ -118,7 +118,7 @@ async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
         let with_ids = named(db).item_id_field("n").build().unwrap();
         plant(db, [bucket("a", 0..3), bucket("a", 2..5)]).await;
         let repaired = repair(&with_ids).await;
-        assert_eq!(repaired[0].left, None);
+        assert_eq!(repaired[0].unrepaired, None);
         assert_eq!(
             stored(db).await,
             [
@@ -131,7 +131,7 @@ async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
         let other = doc! { "n": 2, "date": at(SECOND) };
         plant(db, [bucket("a", 0..3), with(bucket("a", 3..4), "history", [other])]).await;
         let before = all(&plain(db)).await;
-        assert_eq!(repair(&with_ids).await[0].left, Some(Unrepaired::ItemsDiffer));
+        assert_eq!(repair(&with_ids).await[0].unrepaired, Some(Unrepaired::ItemsDiffer));
         assert_eq!(all(&plain(db)).await, before);
 
         plant(
@@ -143,7 +143,7 @@ async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
         )
         .await;
         let repaired = repair(&with_ids).await;
-        assert_eq!(repaired[0].left, Some(Unrepaired::NoItemId));
+        assert_eq!(repaired[0].unrepaired, Some(Unrepaired::NoItemId));
         assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
         assert_eq!(repair(&with_ids).await[0].written, [""; 0]);
     })
@@ -204,7 +204,7 @@ async fn items_that_are_null_or_have_no_time_are_not_repaired() {
             let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
             let repaired = repair(&named).await;
             assert_eq!(planned, repaired);
-            assert_eq!(repaired[0].left, Some(Unrepaired::UnreadableItems));
+            assert_eq!(repaired[0].unrepaired, Some(Unrepaired::UnreadableItems));
             assert_eq!(repaired[0].written, ["a_1698335223"], "all else is repaired");
             let stored = all(&plain(db)).await;
             let [first, second] = items;
@@ -212,7 +212,7 @@ async fn items_that_are_null_or_have_no_time_are_not_repaired() {
             assert_eq!(problems(&findings(&named).await), [("a_1698335223", problem)]);
             let again = repair(&named).await;
             assert_eq!(
-                (again[0].left, again[0].written.len()),
+                (again[0].unrepaired, again[0].written.len()),
                 (Some(Unrepaired::UnreadableItems), 0)
             );
         }
@@ -320,7 +320,10 @@ async fn a_thousand_keys_with_random_damage_lose_no_item() {
             started.elapsed()
         );
         assert!(repaired.len() > 700, "most were damaged");
-        let left: Vec<_> = repaired.iter().filter(|repaired| repaired.left.is_some()).collect();
+        let left: Vec<_> = repaired
+            .iter()
+            .filter(|repaired| repaired.unrepaired.is_some())
+            .collect();
         assert!(left.is_empty(), "{left:?}");
         for (key, trades) in &keys {
             let items: Vec<Trade> = named.items(key).stream().try_collect().await.unwrap();

@@ -201,7 +201,7 @@ async fn the_cost_of_one_key_is_that_of_its_buckets() {
         let named = named(db).build().unwrap();
         db.recorder().clear();
         let found: Vec<_> = named.verify().key("a").stream().try_collect().await.unwrap();
-        assert_eq!(problems(&found), [("a_1698335226", Problem::OverFull { items: 4 })]);
+        assert_eq!(problems(&found), [("a_1698335226", Problem::TooManyItems { items: 4 })]);
         assert_eq!(
             db.recorder().names(),
             ["aggregate", "aggregate"],

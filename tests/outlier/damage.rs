@@ -184,7 +184,7 @@ pub fn kinds() -> Vec<Damage> {
     kind(
         vec![flagged(2, 0..5)],
         vec![extra(2, 0, 5..27)],
-        extras("2-0", Problem::OverFull { elements: 22 }),
+        extras("2-0", Problem::TooManyElements { elements: 22 }),
         Some(0..27),
     );
     kind(
@@ -205,7 +205,7 @@ pub fn kinds() -> Vec<Damage> {
                     elements: 22,
                 },
             ),
-            extras("naive", Problem::OverFull { elements: 22 }),
+            extras("naive", Problem::TooManyElements { elements: 22 }),
         ]
         .concat(),
         Some(0..27),

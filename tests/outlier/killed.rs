@@ -191,7 +191,7 @@ async fn check(place: &Place<'_>, what: Call, before: usize, commands: usize) {
         assert_eq!(finding.problem, expected, "{at}");
     }
     let repaired: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
-    assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{at}");
+    assert!(repaired.iter().all(|repaired| repaired.unrepaired.is_none()), "{at}");
     assert_eq!(findings(&books).await, [], "{at}");
     let again = books.get_full(2).await.unwrap().map(|book| book.customers_purchased);
     assert_eq!(again, read, "{at}");

@@ -19,7 +19,7 @@ async fn the_manuals_book_overflows_after_fifty() {
     testkit::run(async |db| {
         let books = books(db).await;
         books.insert(&book(2, 49)).await.unwrap();
-        assert_eq!(books.push(2, &"user49".to_owned()).await.unwrap(), Pushed::Inline);
+        assert_eq!(books.push(2, "user49").await.unwrap(), Pushed::Inline);
         let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
         assert!(!main.contains_key("has_extras"));
         for user in users(50..120) {

@@ -34,7 +34,7 @@ async fn each_kind_of_damage_is_repaired_or_reported_as_left() {
             assert_eq!(problems(&repaired[0].findings), damage.problems);
             match damage.mended {
                 Some(elements) => {
-                    assert_eq!(repaired[0].left, None, "{:?}", damage.problems);
+                    assert_eq!(repaired[0].unrepaired, None, "{:?}", damage.problems);
                     assert_eq!(stored(db, 2).await, elements);
                     assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
                     assert_eq!(findings(&books).await, []);
@@ -46,7 +46,7 @@ async fn each_kind_of_damage_is_repaired_or_reported_as_left() {
                     );
                 }
                 None => {
-                    assert!(repaired[0].left.is_some());
+                    assert!(repaired[0].unrepaired.is_some());
                     assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), unchanged);
                 }
             }
@@ -62,7 +62,10 @@ async fn orphans_are_left_until_they_are_to_go() {
         let orphans = vec![extra(2, 0, 0..10), extra(2, 1, 10..12), extra(14, 0, 5..8)];
         plant(db, vec![flagged(14, 0..5)], orphans.clone()).await;
         let repaired = repair(&books).await;
-        assert_eq!((repaired.len(), repaired[0].left), (1, Some(Unrepaired::Orphaned)));
+        assert_eq!(
+            (repaired.len(), repaired[0].unrepaired),
+            (1, Some(Unrepaired::Orphaned))
+        );
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
         let planned: Vec<_> = books
             .repair()
@@ -75,13 +78,16 @@ async fn orphans_are_left_until_they_are_to_go() {
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
         let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
         assert_eq!(deleted, planned);
-        assert_eq!((deleted[0].removed, deleted[0].written, deleted[0].left), (2, 0, None));
+        assert_eq!(
+            (deleted[0].removed, deleted[0].written, deleted[0].unrepaired),
+            (2, 0, None)
+        );
         assert_eq!(all(&extra_sales(db)).await, orphans[2..]);
 
         // who is inserted again without an array gets them back
         plant(db, vec![main_of(2, 0..0)], orphans.clone()).await;
         let repaired: Vec<_> = books.repair().document(2).stream().try_collect().await.unwrap();
-        assert_eq!((repaired.len(), repaired[0].left), (1, None));
+        assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
         assert_eq!(stored(db, 2).await, users(0..12));
         assert_eq!(
             problems(&findings(&books).await),
@@ -97,7 +103,7 @@ async fn fields_of_the_users_own_stay_or_stop_the_repair() {
         let books: Books = again(db, 5, 10);
         let noted = |document| with(document, "note", "mine");
         plant(db, vec![flagged(2, 0..5)], vec![noted(naive(2, "naive", 5..30))]).await;
-        assert_eq!(repair(&books).await[0].left, None);
+        assert_eq!(repair(&books).await[0].unrepaired, None);
         let extras = all(&extra_sales(db)).await;
         assert_eq!(extras.iter().filter(|extra| extra.contains_key("note")).count(), 1);
         assert_eq!(stored(db, 2).await, users(0..30));
@@ -106,7 +112,7 @@ async fn fields_of_the_users_own_stay_or_stop_the_repair() {
         plant(db, vec![flagged(2, 0..5)], planted.clone()).await;
         let repaired = repair(&books).await;
         assert_eq!(
-            (repaired[0].left, repaired[0].written),
+            (repaired[0].unrepaired, repaired[0].written),
             (Some(Unrepaired::OwnFields), 0)
         );
         assert_eq!(all(&extra_sales(db)).await, planted);
@@ -130,7 +136,7 @@ async fn unique_elements_that_are_there_twice_are_there_once_then() {
         )
         .await;
         assert!(books.ensure_indexes().await.is_err());
-        assert_eq!(repair(&books).await[0].left, None);
+        assert_eq!(repair(&books).await[0].unrepaired, None);
         assert_eq!(
             stored(db, 2).await,
             users(0..20),
@@ -225,7 +231,7 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
             db.recorder().round_trips()
         );
         assert!(repaired.len() > 150, "most were damaged");
-        assert!(repaired.iter().all(|repaired| repaired.left.is_none()));
+        assert!(repaired.iter().all(|repaired| repaired.unrepaired.is_none()));
         assert_eq!(findings(&books).await, []);
         assert_eq!(repair(&books).await, []);
         books.ensure_indexes().await.unwrap();
@@ -303,11 +309,18 @@ async fn on_a_standalone_single_commands_repair_what_they_can() {
             )
         };
         assert!(!left.iter().any(|finding| is_step(&finding.problem)), "{left:?}");
-        assert_eq!(left.is_empty(), repaired[0].left.is_none(), "{left:?} {repaired:?}");
+        assert_eq!(
+            left.is_empty(),
+            repaired[0].unrepaired.is_none(),
+            "{left:?} {repaired:?}"
+        );
         match &damage.mended {
             // all elements are read, in order, whatever is left
             Some(elements) => {
-                assert!(matches!(repaired[0].left, None | Some(Unrepaired::NeedsTransaction)));
+                assert!(matches!(
+                    repaired[0].unrepaired,
+                    None | Some(Unrepaired::NeedsTransaction)
+                ));
                 let mut read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
                 read.sort_unstable();
                 let mut elements = elements.clone();
@@ -315,7 +328,7 @@ async fn on_a_standalone_single_commands_repair_what_they_can() {
                 assert_eq!(read, elements);
             }
             None => assert!(matches!(
-                repaired[0].left,
+                repaired[0].unrepaired,
                 Some(Unrepaired::Orphaned | Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray)
             )),
         }
@@ -328,7 +341,7 @@ async fn on_a_standalone_single_commands_repair_what_they_can() {
         .await
         .unwrap();
     let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
-    assert_eq!((deleted.len(), deleted[0].removed, deleted[0].left), (1, 1, None));
+    assert_eq!((deleted.len(), deleted[0].removed, deleted[0].unrepaired), (1, 1, None));
     assert_eq!(all(&extras).await, [extra(14, 0, 5..8)]);
     assert_eq!(findings(&books).await, []);
 

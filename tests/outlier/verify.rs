@@ -227,7 +227,7 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
             );
             let before = lists.elements(2).await.unwrap();
             let repaired: Vec<_> = lists.repair().stream().try_collect().await.unwrap();
-            assert!(repaired.len() == 1 && repaired[0].left.is_none(), "{repaired:?}");
+            assert!(repaired.len() == 1 && repaired[0].unrepaired.is_none(), "{repaired:?}");
             let mut once = Vec::new();
             for element in before.iter().filter(|element| !matches!(element, Bson::Double(_))) {
                 let is_zero = |element: &Bson| element.to_string().contains("-0");

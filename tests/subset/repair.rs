@@ -84,7 +84,7 @@ async fn all_damage_and_nothing_else_is_found() {
         assert_eq!(repaired, would);
         let left: Vec<_> = repaired
             .iter()
-            .filter(|it| it.left == Some(Unrepaired::NoParent))
+            .filter(|it| it.unrepaired == Some(Unrepaired::NoParent))
             .collect();
         assert_eq!(left.len(), 2);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);

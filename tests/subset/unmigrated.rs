@@ -76,7 +76,7 @@ async fn no_call_loses_reviews_that_are_not_migrated() {
                 assert!(
                     repaired
                         .iter()
-                        .all(|repaired| repaired.left == Some(Unrepaired::NotMigrated))
+                        .all(|repaired| repaired.unrepaired == Some(Unrepaired::NotMigrated))
                 );
             }
             assert_eq!(

@@ -163,9 +163,9 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
     let mut repaired = repair.stream();
     while let Some(document) = repaired.try_next().await? {
         documents += 1;
-        left += u64::from(document.left.is_some());
+        left += u64::from(document.unrepaired.is_some());
         let (written, removed) = (document.written, document.removed);
-        let text = match (&document.left, dry_run) {
+        let text = match (&document.unrepaired, dry_run) {
             (Some(Unrepaired::Orphaned), _) => {
                 "not repaired: the overflow documents belong to no document: delete them with `outlier repair --delete-orphans`, or insert the document again without its array, and repair it".to_owned()
             }
@@ -186,7 +186,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
                     ("main_changed", json!(document.main_modified)),
                     ("written", json!(written)),
                     ("removed", json!(removed)),
-                    ("unrepaired", json!(document.left.as_ref().map(variant))),
+                    ("unrepaired", json!(document.unrepaired.as_ref().map(variant))),
                 ],
             })
         })?;

@@ -47,7 +47,7 @@
 //! books.ensure_indexes().await?; // once, at the start of the service
 //!
 //! books.insert(&Book { _id: 2, title: "The Wooden Amulet".into(), customers_purchased: vec![] }).await?;
-//! let pushed = books.push(2, &"user00".to_owned()).await?;
+//! let pushed = books.push(2, "user00").await?;
 //! assert_eq!(pushed, Pushed::Inline);
 //! if let Some(book) = books.get(2).await? {
 //!     // up to fifty customers; book.has_extras is true if there are more
@@ -148,7 +148,7 @@
 //! session
 //!     .start_transaction()
 //!     .and_run2(async move |session| {
-//!         books.push(2, &"user00".to_owned()).session(&mut *session).await?;
+//!         books.push(2, "user00").session(&mut *session).await?;
 //!         orders.insert_one(doc! { "book": 2, "user": "user00" }).session(session).await?;
 //!         Ok(())
 //!     })

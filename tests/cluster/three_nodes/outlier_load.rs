@@ -132,7 +132,10 @@ impl Sales {
             assert_eq!(finding.problem, Problem::FlagWithoutOverflow, "{}", self.kind());
         }
         let repaired: Vec<_> = books.repair().stream().try_collect().await.unwrap();
-        assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
+        assert!(
+            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
+            "{repaired:?}"
+        );
         assert_eq!(findings(books).await, [], "{}", self.kind());
         counts
     }

@@ -140,7 +140,10 @@ impl Reviews {
             );
         }
         let repaired: Vec<_> = products.repair().stream().try_collect().await.unwrap();
-        assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
+        assert!(
+            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
+            "{repaired:?}"
+        );
         assert_correct(database).await;
         (stored.len(), findings.len())
     }

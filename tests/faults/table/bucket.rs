@@ -101,14 +101,14 @@ pub(super) async fn read(trades: &Trades) -> Option<Vec<String>> {
 }
 
 pub(super) async fn found(trades: &Trades) -> Vec<String> {
-    use mongo_patterns::bucket::Problem::{Count, Empty, NotFull, OverFull, SeveralOpen};
+    use mongo_patterns::bucket::Problem::{Count, Empty, NotFull, SeveralOpen, TooManyItems};
     let mut findings = trades.verify().stream();
     let mut found = Vec::new();
     while let Some(finding) = findings.try_next().await.unwrap() {
         let id = finding.document_id.as_str().unwrap_or_default();
         match finding.problem {
             Count { .. } => found.push(format!("{id} counts")),
-            Empty | OverFull { .. } => found.push(format!("{id} size")),
+            Empty | TooManyItems { .. } => found.push(format!("{id} size")),
             SeveralOpen { open } => found.push(format!("{open} open")),
             NotFull { .. } => {}
             other => found.push(format!("{id} {other:?}")),
@@ -161,7 +161,10 @@ impl Model for Histories {
 
     async fn repair(&self) {
         let repaired: Vec<_> = self.with_ids.repair().stream().try_collect().await.unwrap();
-        assert!(repaired.iter().all(|repaired| repaired.left.is_none()), "{repaired:?}");
+        assert!(
+            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
+            "{repaired:?}"
+        );
     }
 
     fn operations() -> Vec<Operation<Self>> {

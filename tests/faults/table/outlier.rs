@@ -136,7 +136,7 @@ impl Model for Shop {
                 Problem::OverflowWithoutFlag { .. } => "no flag".to_owned(),
                 Problem::Count { .. } => "count".to_owned(),
                 Problem::DuplicatePosition | Problem::PositionMissing | Problem::Gap { .. } => "position".to_owned(),
-                Problem::OverFull { .. } => "over cap".to_owned(),
+                Problem::TooManyElements { .. } => "over cap".to_owned(),
                 Problem::Orphaned => "orphaned".to_owned(),
                 other => format!("{other:?}"),
             };

@@ -149,7 +149,7 @@ impl Model for Shop {
             .iter()
             .filter(|repaired| repaired.finding.problem == Problem::Stale);
         assert!(
-            stale.into_iter().all(|repaired| repaired.left.is_none()),
+            stale.into_iter().all(|repaired| repaired.unrepaired.is_none()),
             "{repaired:?}"
         );
     }

@@ -23,7 +23,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// let mut keys = trades.repair().dry_run().stream();
     /// while let Some(repaired) = keys.try_next().await? {
     ///     println!("would write {:?} and remove {:?}", repaired.written, repaired.removed);
-    ///     if let Some(left) = repaired.left {
+    ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("must be repaired by hand: {left}");
     ///     }
     /// }

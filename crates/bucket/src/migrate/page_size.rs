@@ -73,7 +73,7 @@ impl PageSizeMigration<'_> {
         while let Some(repaired) = keys.try_next().await? {
             migrated.keys += u64::from(!repaired.written.is_empty());
             migrated.pages += repaired.written.len() as u64;
-            if repaired.left.is_some_and(|left| left != Unrepaired::NoItemId) {
+            if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if let Some(call) = &mut self.on_progress {
                 call(*migrated);
@@ -105,7 +105,7 @@ async fn check_transactions(shared: &Shared) -> Result<()> {
 }
 
 fn not_rewritten(repaired: Repaired) -> Error {
-    let reason = repaired.left.map(|left| left.to_string()).unwrap_or_default();
+    let reason = repaired.unrepaired.map(|left| left.to_string()).unwrap_or_default();
     let error = Error::new(
         ErrorKind::Corrupt,
         format!("the pages of a key were not rewritten: {reason}; then call this again"),

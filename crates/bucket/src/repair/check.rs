@@ -208,7 +208,7 @@ pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> 
                 if items == 0 {
                     problems.push(Problem::Empty);
                 } else if items > page_size {
-                    problems.push(Problem::OverFull { items });
+                    problems.push(Problem::TooManyItems { items });
                 } else if open > 1 && newest_open == Some(index) {
                     problems.push(Problem::SeveralOpen { open: open as u64 });
                 } else if open > 1 && is_open(summary) {

@@ -41,7 +41,7 @@ pub enum Problem {
         items: u64,
     },
     /// The bucket has more items than a page.
-    OverFull {
+    TooManyItems {
         /// The number of items.
         items: u64,
     },
@@ -122,7 +122,7 @@ impl fmt::Display for Problem {
             Self::Count { count: None, items } => {
                 write!(f, "the count is missing or no integer, and there are {items} items: repair it")
             }
-            Self::OverFull { items } => write!(f, "there are {items} items, more than a page has: repair it"),
+            Self::TooManyItems { items } => write!(f, "there are {items} items, more than a page has: repair it"),
             Self::Empty => f.write_str("there are no items: repair it"),
             Self::SeveralOpen { open } => write!(f, "{open} buckets of the key are not full: repair it"),
             Self::NotFull { items } => {
@@ -154,7 +154,7 @@ pub struct Repaired {
     /// The ids that no longer exist. Their items are in the written buckets.
     pub removed: Vec<Bson>,
     /// Why something was not repaired.
-    pub left: Option<Unrepaired>,
+    pub unrepaired: Option<Unrepaired>,
 }
 
 /// The reason why something was not repaired. Its text says what to do, and contains no user value.

@@ -124,10 +124,10 @@ fn plan(
         };
     }
     let moves_items = fix.findings.iter().any(|finding| {
-        use Problem::{DuplicateItemId, Empty, NotFull, OverFull, SeveralOpen};
+        use Problem::{DuplicateItemId, Empty, NotFull, SeveralOpen, TooManyItems};
         matches!(
             finding.problem,
-            Empty | OverFull { .. } | SeveralOpen { .. } | NotFull { .. } | DuplicateItemId { .. }
+            Empty | TooManyItems { .. } | SeveralOpen { .. } | NotFull { .. } | DuplicateItemId { .. }
         )
     });
     let changes = if moves_items || !in_order {

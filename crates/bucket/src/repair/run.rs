@@ -63,7 +63,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
             findings,
             written: Vec::new(),
             removed: Vec::new(),
-            left: Some(Unrepaired::AmbiguousKey),
+            unrepaired: Some(Unrepaired::AmbiguousKey),
         }));
     };
     let repair = KeyRepair {
@@ -104,7 +104,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         findings,
         removed,
         written,
-        left: unrepaired,
+        unrepaired,
     }))
 }
 

@@ -38,7 +38,7 @@ impl<K: Key + FromText> Work<'_, K> {
         let mut repaired = repair.stream();
         while let Some(key) = repaired.try_next().await? {
             keys += 1;
-            left += u64::from(key.left.is_some());
+            left += u64::from(key.unrepaired.is_some());
             progress.suspend(|| self.print_repaired(&key, dry_run))?;
         }
         drop(repaired);
@@ -82,7 +82,7 @@ impl<K: Key + FromText> Work<'_, K> {
             self.print(finding)?;
         }
         let (written, removed) = (repaired.written.len(), repaired.removed.len());
-        let text = match (&repaired.left, dry_run) {
+        let text = match (&repaired.unrepaired, dry_run) {
             (Some(left), _) => format!("not repaired: {left}"),
             (None, true) => format!("would write {written} buckets of the key, and remove {removed}"),
             (None, false) => format!("{written} buckets of the key were written, and {removed} removed"),
@@ -100,7 +100,7 @@ impl<K: Key + FromText> Work<'_, K> {
                 ("key", json!(repaired.key)),
                 ("written", json!(repaired.written)),
                 ("removed", repaired.removed.iter().map(to_json).collect()),
-                ("unrepaired", json!(repaired.left.as_ref().map(variant))),
+                ("unrepaired", json!(repaired.unrepaired.as_ref().map(variant))),
             ],
         })
     }

@@ -37,8 +37,8 @@ impl Work<'_> {
         let mut repaired = repair.stream();
         while let Some(parent) = repaired.try_next().await? {
             seen += 1;
-            left += u64::from(parent.left.is_some());
-            let text = match (&parent.left, dry_run) {
+            left += u64::from(parent.unrepaired.is_some());
+            let text = match (&parent.unrepaired, dry_run) {
                 (Some(left), _) => format!("not repaired: {}", reason(*left)),
                 (None, true) => "would rebuild the subset".to_owned(),
                 (None, false) => "the subset was rebuilt".to_owned(),
@@ -50,7 +50,7 @@ impl Work<'_> {
                     collection: self.parents.collection().name(),
                     id: Some(parent.finding.parent_id.clone()),
                     text,
-                    fields: vec![("unrepaired", json!(parent.left.as_ref().map(variant)))],
+                    fields: vec![("unrepaired", json!(parent.unrepaired.as_ref().map(variant)))],
                 })
             })?;
         }

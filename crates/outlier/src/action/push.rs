@@ -16,7 +16,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```no_run
     /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
     /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
-    /// let pushed = books.push(2, &"user50".to_owned()).await?;
+    /// let pushed = books.push(2, "user50").await?;
     /// if pushed == Pushed::Overflow {
     ///     println!("the book is an outlier");
     /// }

@@ -11,7 +11,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
-    /// books.remove(2, &"user00".to_owned()).await?;
+    /// books.remove(2, "user00").await?;
     /// let rebalanced = books.rebalance(2).await?; // moves user50 into the book
     /// println!("{} customers in the book, {} in overflow documents", rebalanced.inline, rebalanced.overflow);
     /// # Ok(())
@@ -69,8 +69,8 @@ impl Rebalance<'_> {
         if !fix.found {
             return Err(not_found());
         }
-        if let Some(left) = fix.left {
-            return Err(fix.refused(left, &id));
+        if let Some(unrepaired) = fix.unrepaired {
+            return Err(fix.refused(unrepaired, &id));
         }
         Ok(Rebalanced {
             inline: fix.inline,

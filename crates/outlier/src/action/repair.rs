@@ -25,7 +25,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// let mut lists = books.repair().dry_run().stream();
     /// while let Some(repaired) = lists.try_next().await? {
     ///     println!("{}: would write {} overflow documents", repaired.id, repaired.written);
-    ///     if let Some(left) = repaired.left {
+    ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("must be done by hand: {left}");
     ///     }
     /// }
@@ -182,7 +182,7 @@ fn repaired(id: Bson, fix: Fix) -> Option<Repaired> {
         main_modified: !fix.main.is_empty(),
         written: fix.changes.written.len() as u64,
         removed: fix.removed(),
-        left: fix.left,
+        unrepaired: fix.unrepaired,
         findings: fix.findings,
     })
 }

@@ -49,9 +49,9 @@ impl<'a> Migration<'a> {
         let mut migrated = MigratedExisting::default();
         let mut first_refused = None;
         while let Some((id, fix)) = fixes.try_next().await? {
-            match fix.left {
-                Some(left) if fix.found => {
-                    first_refused.get_or_insert_with(|| fix.refused(left, &id));
+            match fix.unrepaired {
+                Some(unrepaired) if fix.found => {
+                    first_refused.get_or_insert_with(|| fix.refused(unrepaired, &id));
                 }
                 _ if fix.is_empty() => {}
                 _ => {

@@ -243,7 +243,7 @@ fn check_elements(settings: &Settings, document: &Overflow) -> Vec<Problem> {
     let mismatch = count != i64::try_from(elements).ok();
     let is_over = elements > u64::from(settings.max_extras_elements);
     let mismatch = mismatch.then_some(Problem::Count { count, elements });
-    let is_over = is_over.then_some(Problem::OverFull { elements });
+    let is_over = is_over.then_some(Problem::TooManyElements { elements });
     mismatch.into_iter().chain(is_over).collect()
 }
 

@@ -78,7 +78,7 @@ pub enum Problem {
         elements: u64,
     },
     /// The overflow document has more elements than its bound.
-    OverFull {
+    TooManyElements {
         /// The number of elements.
         elements: u64,
     },
@@ -130,7 +130,7 @@ impl fmt::Display for Problem {
             Self::Count { count: None, elements } => {
                 write!(f, "the count is missing or not an integer, and there are {elements} elements: repair it")
             }
-            Self::OverFull { elements } => {
+            Self::TooManyElements { elements } => {
                 write!(f, "the overflow document has {elements} elements, more than its bound: repair it")
             }
             Self::ElementsNotArray => f.write_str("the elements are not an array: correct them by hand"),
@@ -153,7 +153,7 @@ pub struct Repaired {
     /// The number of deleted overflow documents. The written ones have their elements, except for orphans.
     pub removed: u64,
     /// Why something was not repaired.
-    pub left: Option<Unrepaired>,
+    pub unrepaired: Option<Unrepaired>,
 }
 
 impl Repaired {
@@ -165,7 +165,7 @@ impl Repaired {
             main_modified: false,
             written: 0,
             removed: 0,
-            left: None,
+            unrepaired: None,
         }
     }
 }

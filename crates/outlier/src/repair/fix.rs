@@ -44,7 +44,7 @@ pub(crate) struct Fix {
     /// Whether the flag is cleared.
     pub(crate) clears_flag: bool,
     /// Why nothing is changed.
-    pub(crate) left: Option<Unrepaired>,
+    pub(crate) unrepaired: Option<Unrepaired>,
     /// The number of elements in the main document after the changes.
     pub(crate) inline: u64,
     /// The number of elements in overflow documents after the changes.
@@ -114,19 +114,19 @@ pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans
         if delete_orphans {
             fix.changes.removed = documents.iter().map(|document| id_of(document)).collect();
         } else {
-            fix.left = (!documents.is_empty()).then_some(Unrepaired::Orphaned);
+            fix.unrepaired = (!documents.is_empty()).then_some(Unrepaired::Orphaned);
         }
         return Ok(fix);
     };
     fix.found = true;
-    fix.left = if of_main.elements.is_none() {
+    fix.unrepaired = if of_main.elements.is_none() {
         Some(Unrepaired::ArrayNotArray)
     } else if summary.overflow.iter().any(|document| document.elements.is_none()) {
         Some(Unrepaired::ElementsNotArray)
     } else {
         plan(settings, &summary, main, &documents, &mut fix)?
     };
-    if fix.left.is_some() {
+    if fix.unrepaired.is_some() {
         fix.main.clear();
         fix.changes = Changes::default();
     }

@@ -40,8 +40,8 @@ pub(crate) async fn repair(
         }
         let left = repairs.repair(finding).await?;
         // What the user must do by hand comes first.
-        if matches!(repairs.repaired.left, None | Some(Unrepaired::NeedsTransaction)) {
-            repairs.repaired.left = left.or(repairs.repaired.left);
+        if matches!(repairs.repaired.unrepaired, None | Some(Unrepaired::NeedsTransaction)) {
+            repairs.repaired.unrepaired = left.or(repairs.repaired.unrepaired);
         }
     }
     Ok(Repaired {
@@ -73,7 +73,7 @@ impl Repairs<'_> {
             Problem::ElementsNotArray => return Ok(Some(Unrepaired::ElementsNotArray)),
             Problem::OverThreshold { .. }
             | Problem::DuplicateElements { .. }
-            | Problem::OverFull { .. }
+            | Problem::TooManyElements { .. }
             | Problem::PositionMissing
             | Problem::DuplicatePosition
             | Problem::Gap { .. } => return Ok(Some(Unrepaired::NeedsTransaction)),

@@ -23,8 +23,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// let mut parents = products.repair().dry_run().stream();
     /// while let Some(repaired) = parents.try_next().await? {
     ///     println!("{}: {}", repaired.finding.parent_id, repaired.finding.problem);
-    ///     if let Some(left) = repaired.left {
-    ///         println!("not repaired: {left}");
+    ///     if let Some(unrepaired) = repaired.unrepaired {
+    ///         println!("not repaired: {unrepaired}");
     ///     }
     /// }
     /// # Ok(())

@@ -52,7 +52,7 @@ pub struct Repaired {
     /// The problem that was repaired, or would be.
     pub finding: Finding,
     /// Why the parent was not repaired; `None` if it was.
-    pub left: Option<Unrepaired>,
+    pub unrepaired: Option<Unrepaired>,
 }
 
 /// Why a finding was not repaired. Its text says what to do, and contains no user value.

@@ -22,7 +22,10 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
                 Err(error) => return Err(error),
             },
         };
-        return Ok(Some(Repaired { finding, left }));
+        return Ok(Some(Repaired {
+            finding,
+            unrepaired: left,
+        }));
     }
     Ok(None)
 }

@@ -50,7 +50,7 @@ fn a_list_in_place_is_not_written() {
         vec![extra("b", 1, &numbers(7..9)), extra("a", 0, &numbers(3..7))],
     );
     assert!(fix.is_empty() && fix.findings.is_empty() && fix.found);
-    assert_eq!((fix.inline, fix.overflow, fix.left), (3, 6, None));
+    assert_eq!((fix.inline, fix.overflow, fix.unrepaired), (3, 6, None));
 }
 
 #[test]
@@ -154,7 +154,7 @@ proptest! {
         overflow.reverse(); // the server finds them in any order
         let old = overflow.clone();
         let fix = fixed(&settings(), main(&numbers(0..inline), flag), overflow);
-        prop_assert_eq!(fix.left, None);
+        prop_assert_eq!(fix.unrepaired, None);
         prop_assert_eq!(fix.inline + fix.overflow, all.len() as u64);
         prop_assert_eq!(fix.inline, all.len().min(3) as u64);
 
