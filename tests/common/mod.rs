@@ -12,6 +12,7 @@ pub(crate) mod numeric_names;
 pub(crate) mod plans;
 pub(crate) mod setup;
 pub(crate) mod spawned;
+pub(crate) mod steps;
 pub(crate) mod support;
 pub(crate) mod testkit;
 pub(crate) mod tracing_spans;

@@ -272,7 +272,7 @@ impl fmt::Display for Error {
         }
         match self.0.stored {
             Some(stored) if self.pattern() == Some("subset") => write!(f, " (children stored: {stored})")?,
-            Some(stored) => write!(f, " (of the first {stored} items, those of this key are stored)")?,
+            Some(stored) => write!(f, " (stored: the items of this key among the first {stored})")?,
             None => {}
         }
         Ok(())
