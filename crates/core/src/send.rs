@@ -43,9 +43,6 @@ pub fn primary() -> SelectionCriteria {
 }
 
 /// Runs a command on a database.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn run_command(
     session: Option<&mut Session<'_>>,
     database: &Database,
@@ -55,9 +52,6 @@ pub async fn run_command(
 }
 
 /// Creates indexes.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn create_indexes(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -68,9 +62,6 @@ pub async fn create_indexes(
 }
 
 /// Updates one document.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn update_one(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -87,9 +78,6 @@ pub async fn update_one(
 }
 
 /// Updates many documents.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn update_many(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -101,9 +89,6 @@ pub async fn update_many(
 }
 
 /// Replaces one document. In a session it is copied, because the command owns its input.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn replace_one(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -120,9 +105,6 @@ pub async fn replace_one(
 }
 
 /// Inserts one document. In a session it is copied, because the command owns its input.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn insert_one(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -138,9 +120,6 @@ pub async fn insert_one(
 }
 
 /// Inserts many documents. In a session they are copied, because the command owns its input.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn insert_many(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -156,9 +135,6 @@ pub async fn insert_many(
 }
 
 /// Deletes one document.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn delete_one(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -174,9 +150,6 @@ pub async fn delete_one(
 }
 
 /// Deletes many documents.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn delete_many(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -192,9 +165,6 @@ pub async fn delete_many(
 }
 
 /// Finds one document.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn find_one(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -206,9 +176,6 @@ pub async fn find_one(
 }
 
 /// Finds one document and updates it.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn find_one_and_update(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -225,9 +192,6 @@ pub async fn find_one_and_update(
 }
 
 /// Finds one document and deletes it.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn find_one_and_delete(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -243,9 +207,6 @@ pub async fn find_one_and_delete(
 }
 
 /// Counts documents.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn count_documents(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -261,9 +222,6 @@ pub async fn count_documents(
 }
 
 /// Finds all documents of a filter. Set a limit.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn find_all(
     session: Option<&mut Session<'_>>,
     collection: &Raw,
@@ -289,9 +247,6 @@ pub async fn find_all(
 }
 
 /// Returns all documents of an aggregation with a small result.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn aggregate_all(
     session: Option<&mut Session<'_>>,
     collection: &Raw,

@@ -62,9 +62,6 @@ enum Kind<'a> {
 
 impl<'a> Session<'a> {
     /// Wraps the session of a caller. Sends nothing.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn of_caller(session: Option<&'a mut ClientSession>) -> Result<Option<Session<'a>>> {
         let Some(session) = session else { return Ok(None) };
         let used_for = usage::use_of(session).await?;

@@ -11,9 +11,6 @@ const NOT_ON_VIEW: i32 = 166;
 
 /// Returns the indexes as the server lists them. A collection has at most 64, so one batch has them all. One that does not
 /// exist has none, and a view has none of its own.
-///
-/// # Errors
-/// Those of the driver.
 #[doc(hidden)]
 pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<Vec<Document>> {
     list_in(&mut Steps::run(), "list the indexes", collection).await
@@ -63,9 +60,6 @@ pub fn serves(index: &Document, field: &str) -> bool {
 
 impl Steps<'_, '_> {
     /// Lists the indexes of a collection, as [`list_indexes`] does, in a run or a plan.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn list_indexes<T: Send + Sync>(
         &mut self,
         purpose: &'static str,

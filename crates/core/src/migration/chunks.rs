@@ -87,9 +87,6 @@ impl Walk {
 
 impl Chunks {
     /// Returns the next chunk.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn next(&mut self) -> Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
         let mut bytes = 0;

@@ -60,9 +60,6 @@ impl Record {
     }
 
     /// Reads the last migration into the collection.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Option<Last>> {
         let purpose = "look for an earlier migration";
         let find = Step::find_one(purpose, &self.collection, self.target(), FindOneOptions::default());
@@ -82,9 +79,6 @@ impl Record {
     }
 
     /// Records that a migration begins.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn begin(&self, steps: &mut Steps<'_, '_>, settings: Document) -> Result<()> {
         let record = doc! { "_id": &self.target_name, "settings": settings, "run": self.run, "moved": 0_i64 };
         let record = RawDocumentBuf::try_from(&record).map_err(mongodb::error::Error::from)?;
@@ -96,9 +90,6 @@ impl Record {
     }
 
     /// Records that this call resumes an unfinished migration.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn resume(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
         let run = doc! { "$set": { "run": self.run } };
         let purpose = "resume the migration";
@@ -129,9 +120,6 @@ impl Record {
     }
 
     /// Deletes the record of a migration that this call has begun, and that migrated nothing.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn forget(&self) -> Result<()> {
         self.collection.delete_one(self.ours()).await?;
         Ok(())

@@ -43,9 +43,6 @@ impl Steps<'_, '_> {
     }
 
     /// Executes a step that only reads, in a plan too.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn read(&mut self, step: Step) -> Result<Reply> {
         match self {
             Self::Run(session) => step.execute(session.as_deref_mut()).await,
@@ -57,9 +54,6 @@ impl Steps<'_, '_> {
     }
 
     /// Executes a step that writes. `None` in a plan, which only lists it.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn write(&mut self, step: Step) -> Result<Option<Reply>> {
         match self {
             Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
@@ -71,9 +65,6 @@ impl Steps<'_, '_> {
     }
 
     /// Executes a step that reads what earlier steps wrote. `None` in a plan, which only lists it.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn read_written(&mut self, step: Step) -> Result<Option<Reply>> {
         match self {
             Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
@@ -86,9 +77,6 @@ impl Steps<'_, '_> {
 
     /// Executes an aggregation that reads what earlier steps wrote, without a session, and returns its cursor. `None` in a
     /// plan, which only lists it.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn stream_written(&mut self, step: Step) -> Result<Option<Cursor<RawDocumentBuf>>> {
         match self {
             Self::Run(_) => step.stream().await.map(Some),
@@ -100,9 +88,6 @@ impl Steps<'_, '_> {
     }
 
     /// Begins to walk through a collection, in a plan too.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn chunks(
         &mut self,
         purpose: &'static str,
