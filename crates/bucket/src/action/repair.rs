@@ -43,7 +43,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - Of items that are equal byte by byte and have the same [id](crate::BucketRepositoryBuilder::item_id_field),
     ///   one is kept.
     /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and
-    ///   are reported in [`left`](Repaired::left).
+    ///   are reported in [`unrepaired`](Repaired::unrepaired).
     /// - Fields that are not of the pattern stay in their buckets.
     ///
     /// Each key is repaired in one transaction. So others may write concurrently, and no reader sees a partly repaired
