@@ -24,7 +24,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// while let Some(repaired) = keys.try_next().await? {
     ///     println!("would write {:?} and remove {:?}", repaired.written, repaired.removed);
     ///     if let Some(unrepaired) = repaired.unrepaired {
-    ///         println!("must be repaired by hand: {left}");
+    ///         println!("must be repaired by hand: {unrepaired}");
     ///     }
     /// }
     /// # Ok(())

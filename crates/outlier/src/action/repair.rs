@@ -26,7 +26,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// while let Some(repaired) = lists.try_next().await? {
     ///     println!("{}: would write {} overflow documents", repaired.id, repaired.written);
     ///     if let Some(unrepaired) = repaired.unrepaired {
-    ///         println!("must be done by hand: {left}");
+    ///         println!("must be done by hand: {unrepaired}");
     ///     }
     /// }
     /// # Ok(())
