@@ -53,7 +53,7 @@ pub(crate) fn check_dependencies() -> Result<()> {
     if !newer.is_empty() {
         bail!("the crates promise Rust {oldest}, and {}", newer.join(", "));
     }
-    println!("{} packages run with Rust {oldest}, by their own word", seen.len());
+    println!("{} packages declare Rust {oldest} or older", seen.len());
     Ok(())
 }
 
