@@ -218,7 +218,7 @@ async fn an_impossible_migration_is_an_error_and_changes_nothing() {
     .await;
 }
 
-/// The error comes before the old index is dropped: without an index, nobody could append.
+/// The error comes before the old index is dropped: without an index, no client could append.
 #[tokio::test]
 async fn a_key_that_cannot_be_rewritten_stops_a_migration_to_larger_pages() {
     testkit::run(async |db| {

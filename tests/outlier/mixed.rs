@@ -142,7 +142,7 @@ async fn books_that_come_and_go_under_their_writers() {
         join_all(writers).await.into_iter().for_each(|written| written.unwrap());
         lives.await.unwrap();
         assert!(all(&sales(db)).await.is_empty());
-        // What a push of another process left between its two commands belongs to nobody, and goes with a delete.
+        // What a push of another process left between its two commands belongs to no document, and a delete removes it.
         books.delete(1).await.unwrap();
         assert!(all(&extra_sales(db)).await.is_empty());
     })

@@ -130,7 +130,7 @@ pub async fn violations(db: &TestDatabase, threshold: usize, cap: usize) -> Vec<
             }
         }
     }
-    violations.extend(extras.keys().map(|id| format!("extras of {id} belong to nobody")));
+    violations.extend(extras.keys().map(|id| format!("extras of {id} belong to no document")));
     violations
 }
 

@@ -26,7 +26,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// only one that is dropped, and only with exactly its definition.
     ///
     /// - To larger pages: all keys are rewritten while writers with the old size continue. Then the old index is
-    ///   dropped, concurrent changes are rewritten, and the new index is created. In between nobody can append.
+    ///   dropped, concurrent changes are rewritten, and the new index is created. In between no client can append.
     /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with
     ///   the new size continue.
     ///
