@@ -101,10 +101,9 @@ mongo_patterns_core::action! {
 }
 
 impl AppendMany<'_> {
-    /// Sets the time of all items, which names the buckets that they open, in place of their time field or now.
-    pub fn at(mut self, time: impl Into<DateTime>) -> Self {
-        self.time = Some(time.into());
-        self
+    mongo_patterns_core::setters! {
+        /// Sets the time of all items, which names the buckets that they open, in place of their time field or now.
+        at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 
     async fn execute(self, span: Span) -> Result<AppendedMany> {

@@ -73,22 +73,13 @@ mongo_patterns_core::action! {
 }
 
 impl<'a, K, T> AppendStream<'a, K, T> {
-    /// Sets the most keys that are written concurrently; 8 by default.
-    pub fn concurrency(mut self, keys: usize) -> Self {
-        self.concurrency = keys;
-        self
-    }
-
-    /// Sets the most bytes of items in memory, as BSON; 64 MiB by default.
-    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
-        self.buffer_bytes = bytes;
-        self
-    }
-
-    /// Sets a progress callback, which is called after each group of items.
-    pub fn on_progress(mut self, call: impl FnMut(AppendProgress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
+    mongo_patterns_core::setters! {
+        /// Sets the most keys that are written concurrently; 8 by default.
+        concurrency(keys: usize) => concurrency = keys;
+        /// Sets the most bytes of items in memory, as BSON; 64 MiB by default.
+        buffer_bytes(bytes: usize) => buffer_bytes = bytes;
+        /// Sets a progress callback, which is called after each group of items.
+        on_progress(call: impl FnMut(AppendProgress) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 
     async fn execute(self, span: Span) -> Result<AppendedMany>

@@ -96,10 +96,9 @@ mongo_patterns_core::action! {
 }
 
 impl BatchedAppend<'_> {
-    /// Sets the time of the item, which names a bucket that it opens, in place of its time field or now.
-    pub fn at(mut self, time: impl Into<DateTime>) -> Self {
-        self.time = Some(time.into());
-        self
+    mongo_patterns_core::setters! {
+        /// Sets the time of the item, which names a bucket that it opens, in place of its time field or now.
+        at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 
     async fn execute(self, span: Span) -> Result<Appended> {

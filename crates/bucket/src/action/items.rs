@@ -7,7 +7,6 @@ use futures::Stream;
 use futures::stream::try_unfold;
 use mongo_patterns_core::action::run;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
-use mongodb::ClientSession;
 use mongodb::bson::DateTime;
 use serde::de::DeserializeOwned;
 
@@ -104,14 +103,12 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
         Items {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
-            newest_first: false,
+            wanted: Wanted::default(),
             range: TimeRange {
                 from: None,
                 until: None,
                 allowed_lateness: HOUR,
             },
-            after: None,
-            skip: 0,
             limit: None,
             session: None,
             types: PhantomData,
@@ -119,102 +116,68 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     }
 }
 
-/// Reads items of a key; returned by [`BucketRepository::items`].
-#[must_use = "it does nothing until its stream is read, or its page is awaited"]
-pub struct Items<'a, K, T> {
-    shared: &'a Shared,
-    key: Result<EncodedKey>,
-    newest_first: bool,
-    range: TimeRange,
-    after: Option<ItemToken>,
-    skip: u64,
-    limit: Option<u64>,
-    session: Option<&'a mut ClientSession>,
-    types: PhantomData<fn() -> (K, T)>,
+mongo_patterns_core::action! {
+    /// Reads items of a key; returned by [`BucketRepository::items`].
+    pub struct Items<'a, K, T> {
+        shared: &'a Shared,
+        key: Result<EncodedKey>,
+        wanted: Wanted,
+        range: TimeRange,
+        limit: Option<u64>,
+        types: PhantomData<fn() -> (K, T)>,
+    }
+    with session;
 }
-
-mongo_patterns_core::redacted_debug!(Items<'_, K, T>);
 
 /// A stream of items; returned by [`Items::stream`].
 pub type ItemStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
-    /// Orders the items from the newest to the oldest: the last pages from their ends, whatever the times of the items.
-    pub fn newest_first(mut self) -> Self {
-        self.newest_first = true;
-        self
-    }
-
-    /// Returns only items whose time is this one or later. An item without a date in its time field is in no range.
-    ///
-    /// # Cost
-    /// The server sends only the items of the range. It examines the pages that contain them, and those of up to three
-    /// times [`allowed_lateness`](Self::allowed_lateness) before them.
-    ///
-    /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two
-    /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than the
-    /// items, as after many removals: then it examines the pages in between too.
-    pub fn from(mut self, time: impl Into<DateTime>) -> Self {
-        self.range.from = Some(time.into());
-        self
-    }
-
-    /// Returns only items whose time is before this one.
-    ///
-    /// # Cost
-    /// The server also examines the pages of [`allowed_lateness`](Self::allowed_lateness) after this time.
-    pub fn until(mut self, time: impl Into<DateTime>) -> Self {
-        self.range.until = Some(time.into());
-        self
-    }
-
-    /// Sets how much items of a key can be out of time order; one hour by default.
-    ///
-    /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than
-    /// that of an item that was appended before it. **They may miss one that is later than that**, and others near it.
-    /// It matters for a range of time only. For a key with many pages an hour, a shorter time is cheaper.
-    ///
-    /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
-    /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
-    /// [repaired](BucketRepository::repair).
-    pub fn allowed_lateness(mut self, allowed_lateness: Duration) -> Self {
-        self.range.allowed_lateness = allowed_lateness;
-        self
-    }
-
-    /// Returns the items after this position, in the requested order. `None` means from the start. Request the range of
-    /// time and the order with which the token was made.
-    ///
-    /// The position stays valid while items are appended. Items that are concurrently removed from its page, or before
-    /// it, move the others, and as many can be missed or returned again.
-    ///
-    /// # Cost
-    /// None: the server starts at the page.
-    pub fn after(mut self, token: impl Into<Option<ItemToken>>) -> Self {
-        self.after = token.into();
-        self
-    }
-
-    /// Skips this many items first.
-    ///
-    /// # Cost
-    /// For more items than a bucket has, one round trip more for up to 4000 pages. The server examines the skipped
-    /// pages, and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
-    pub fn skip(mut self, items: u64) -> Self {
-        self.skip = items;
-        self
-    }
-
-    /// Sets the most items to return; by default all for a [`stream`](Self::stream), and 25 for a [`page`](Self::page).
-    pub fn limit(mut self, items: u64) -> Self {
-        self.limit = Some(items);
-        self
-    }
-
-    /// Runs in a session of the caller, and in its transaction if one has started. `None` changes nothing.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
-        self
+    mongo_patterns_core::setters! {
+        /// Orders the items from the newest to the oldest: the last pages from their ends, whatever the times of the items.
+        newest_first() => wanted.newest_first = true;
+        /// Returns only items whose time is this one or later. An item without a date in its time field is in no range.
+        ///
+        /// # Cost
+        /// The server sends only the items of the range. It examines the pages that contain them, and those of up to three
+        /// times [`allowed_lateness`](Self::allowed_lateness) before them.
+        ///
+        /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two
+        /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than the
+        /// items, as after many removals: then it examines the pages in between too.
+        from(time: impl Into<DateTime>) => range.from = Some(time.into());
+        /// Returns only items whose time is before this one.
+        ///
+        /// # Cost
+        /// The server also examines the pages of [`allowed_lateness`](Self::allowed_lateness) after this time.
+        until(time: impl Into<DateTime>) => range.until = Some(time.into());
+        /// Sets how much items of a key can be out of time order; one hour by default.
+        ///
+        /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than
+        /// that of an item that was appended before it. **They may miss one that is later than that**, and others near it.
+        /// It matters for a range of time only. For a key with many pages an hour, a shorter time is cheaper.
+        ///
+        /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
+        /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
+        /// [repaired](BucketRepository::repair).
+        allowed_lateness(allowed_lateness: Duration) => range.allowed_lateness = allowed_lateness;
+        /// Returns the items after this position, in the requested order. `None` means from the start. Request the range of
+        /// time and the order with which the token was made.
+        ///
+        /// The position stays valid while items are appended. Items that are concurrently removed from its page, or before
+        /// it, move the others, and as many can be missed or returned again.
+        ///
+        /// # Cost
+        /// None: the server starts at the page.
+        after(token: impl Into<Option<ItemToken>>) => wanted.after = token.into();
+        /// Skips this many items first.
+        ///
+        /// # Cost
+        /// For more items than a bucket has, one round trip more for up to 4000 pages. The server examines the skipped
+        /// pages, and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
+        skip(items: u64) => wanted.skip = items;
+        /// Sets the most items to return; by default all for a [`stream`](Self::stream), and 25 for a [`page`](Self::page).
+        limit(items: u64) => limit = Some(items);
     }
 
     /// Returns the stream. It sends nothing before it is read.
@@ -259,24 +222,18 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     }
 
     /// Returns a reader of up to `more` items beyond the limit, or beyond the default if none is set.
-    fn reader(self, default: u64, more: u64) -> Result<ItemReader<'a, T>> {
+    fn reader(mut self, default: u64, more: u64) -> Result<ItemReader<'a, T>> {
         let key = self.key?;
         if self.limit == Some(0) {
             let message = "the limit is 0: set it to 1 item or more";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let range = Some(self.range).filter(|range| !range.is_unbounded());
-        if let Some(range) = &range {
-            range.check(&self.shared.settings)?;
+        if !self.range.is_unbounded() {
+            self.range.check(&self.shared.settings)?;
+            self.wanted.range = Some(self.range);
         }
-        let wanted = Wanted {
-            newest_first: self.newest_first,
-            range,
-            after: self.after,
-            skip: self.skip,
-            limit: self.limit.unwrap_or(default).saturating_add(more),
-        };
-        Ok(ItemReader::new(self.shared, key, wanted, self.session))
+        self.wanted.limit = self.limit.unwrap_or(default).saturating_add(more);
+        Ok(ItemReader::new(self.shared, key, self.wanted, self.session))
     }
 }
 
@@ -313,12 +270,13 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> GetItemPage<'a, K, T> {
     async fn execute(mut self) -> Result<ItemPage<T>> {
         let limit = self.items.limit.unwrap_or(ITEMS_OF_A_PAGE);
         let is_backwards = self.before.is_some();
+        let wanted = &mut self.items.wanted;
         if is_backwards {
-            self.items.newest_first = !self.items.newest_first;
-            self.items.after = self.before;
+            wanted.newest_first = !wanted.newest_first;
+            wanted.after = self.before;
         }
-        let is_first = self.items.after.is_none() && self.items.skip == 0;
-        let given = self.items.after.clone();
+        let is_first = wanted.after.is_none() && wanted.skip == 0;
+        let given = wanted.after.clone();
         let mut start = given.clone();
         let mut end = None;
         let mut reached = None;

@@ -7,7 +7,6 @@ use futures::future::ready;
 use futures::stream::{once, unfold};
 use mongo_patterns_core::action::run;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
-use mongodb::ClientSession;
 
 use crate::read::keys::LooseScan;
 use crate::repository::{BucketRepository, Shared};
@@ -59,16 +58,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Reads keys; returned by [`BucketRepository::keys`].
-#[must_use = "it does nothing until its stream is read"]
-pub struct Keys<'a, K> {
-    shared: &'a Shared,
-    after: Result<Option<EncodedKey>>,
-    session: Option<&'a mut ClientSession>,
-    types: PhantomData<fn() -> K>,
+mongo_patterns_core::action! {
+    /// Reads keys; returned by [`BucketRepository::keys`].
+    pub struct Keys<'a, K> {
+        shared: &'a Shared,
+        after: Result<Option<EncodedKey>>,
+        types: PhantomData<fn() -> K>,
+    }
+    with session;
 }
-
-mongo_patterns_core::redacted_debug!(Keys<'_, K>);
 
 /// A stream of keys; returned by [`Keys::stream`].
 pub type KeyStream<'a, K> = Pin<Box<dyn Stream<Item = Result<K>> + Send + 'a>>;
@@ -81,12 +79,6 @@ impl<'a, K: Key> Keys<'a, K> {
         Q: EncodeKey + ?Sized,
     {
         self.after = key.encode_key().map(Some).map_err(Error::from);
-        self
-    }
-
-    /// Runs in a session of the caller, and in its transaction if one has started. `None` changes nothing.
-    pub fn session(mut self, session: impl Into<Option<&'a mut ClientSession>>) -> Self {
-        self.session = session.into();
         self
     }
 

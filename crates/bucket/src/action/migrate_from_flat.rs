@@ -128,30 +128,17 @@ mongo_patterns_core::action! {
 }
 
 impl<'a> MigrateFromFlat<'a> {
-    /// Sets the key field of the flat documents; that of the buckets by default.
-    pub fn key_field(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
-        self
-    }
-
-    /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless it
-    /// is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
-    pub fn keep_ids(mut self) -> Self {
-        self.keep_ids = true;
-        self
-    }
-
-    /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is
-    /// migrated.
-    pub fn allow_non_empty_target(mut self) -> Self {
-        self.allow_non_empty_target = true;
-        self
-    }
-
-    /// Sets about how many items a chunk has, at least those of one key; 100,000 by default.
-    pub fn chunk_items(mut self, items: u64) -> Self {
-        self.chunk_items = items;
-        self
+    mongo_patterns_core::setters! {
+        /// Sets the key field of the flat documents; that of the buckets by default.
+        key_field(name: impl Into<String>) => key = Some(name.into());
+        /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless it
+        /// is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
+        keep_ids() => keep_ids = true;
+        /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is
+        /// migrated.
+        allow_non_empty_target() => allow_non_empty_target = true;
+        /// Sets about how many items a chunk has, at least those of one key; 100,000 by default.
+        chunk_items(items: u64) => chunk_items = items;
     }
 
     /// Runs the checks, and lists every command that the migration would send. Writes nothing.

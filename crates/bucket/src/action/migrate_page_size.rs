@@ -78,16 +78,11 @@ mongo_patterns_core::action! {
 }
 
 impl<'a, K: Key> MigratePageSize<'a, K> {
-    /// Sets the most keys that are rewritten concurrently; 4 by default. Their buckets are held in memory.
-    pub fn concurrency(mut self, keys: usize) -> Self {
-        self.concurrency = keys;
-        self
-    }
-
-    /// Sets a progress callback, which is called after each rewritten key.
-    pub fn on_progress(mut self, call: impl FnMut(MigratedPageSize) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
+    mongo_patterns_core::setters! {
+        /// Sets the most keys that are rewritten concurrently; 4 by default. Their buckets are held in memory.
+        concurrency(keys: usize) => concurrency = keys;
+        /// Sets a progress callback, which is called after each rewritten key.
+        on_progress(call: impl FnMut(MigratedPageSize) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 
     async fn execute(self) -> Result<MigratedPageSize> {

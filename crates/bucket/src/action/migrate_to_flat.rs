@@ -84,23 +84,14 @@ mongo_patterns_core::action! {
 }
 
 impl<'a> MigrateToFlat<'a> {
-    /// Sets the key field of the flat documents; that of the buckets by default.
-    pub fn key_field(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
-        self
-    }
-
-    /// Allows a flat collection that has documents, which must have other keys and other `_id`s: if a key is in both
-    /// collections, nothing is migrated.
-    pub fn allow_non_empty_target(mut self) -> Self {
-        self.allow_non_empty_target = true;
-        self
-    }
-
-    /// Sets about how many items a chunk has, at least those of one bucket; 100,000 by default.
-    pub fn chunk_items(mut self, items: u64) -> Self {
-        self.chunk_items = items;
-        self
+    mongo_patterns_core::setters! {
+        /// Sets the key field of the flat documents; that of the buckets by default.
+        key_field(name: impl Into<String>) => key = Some(name.into());
+        /// Allows a flat collection that has documents, which must have other keys and other `_id`s: if a key is in both
+        /// collections, nothing is migrated.
+        allow_non_empty_target() => allow_non_empty_target = true;
+        /// Sets about how many items a chunk has, at least those of one bucket; 100,000 by default.
+        chunk_items(items: u64) => chunk_items = items;
     }
 
     /// Runs the checks, and lists every command that the migration would send. Writes nothing.

@@ -74,29 +74,16 @@ mongo_patterns_core::action! {
 }
 
 impl<K, T> Pages<'_, K, T> {
-    /// Returns the pages after the token, in the requested order. `None` means from the start.
-    pub fn after(mut self, token: impl Into<Option<PageToken>>) -> Self {
-        self.from = token.into().map_or(From::Start, From::After);
-        self
-    }
-
-    /// Returns the pages directly before the token, in the requested order. `None` means from the start.
-    pub fn before(mut self, token: impl Into<Option<PageToken>>) -> Self {
-        self.from = token.into().map_or(From::Start, From::Before);
-        self
-    }
-
-    /// Orders the pages, and so the meaning of after and before, from the newest to the oldest. The items of a page
-    /// stay in the order in which they were stored.
-    pub fn newest_first(mut self) -> Self {
-        self.newest_first = true;
-        self
-    }
-
-    /// Sets the most pages to return; 1 by default.
-    pub fn limit(mut self, pages: u32) -> Self {
-        self.limit = pages;
-        self
+    mongo_patterns_core::setters! {
+        /// Returns the pages after the token, in the requested order. `None` means from the start.
+        after(token: impl Into<Option<PageToken>>) => from = token.into().map_or(From::Start, From::After);
+        /// Returns the pages directly before the token, in the requested order. `None` means from the start.
+        before(token: impl Into<Option<PageToken>>) => from = token.into().map_or(From::Start, From::Before);
+        /// Orders the pages, and so the meaning of after and before, from the newest to the oldest. The items of a page
+        /// stay in the order in which they were stored.
+        newest_first() => newest_first = true;
+        /// Sets the most pages to return; 1 by default.
+        limit(pages: u32) => limit = pages;
     }
 }
 

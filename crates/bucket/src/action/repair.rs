@@ -84,18 +84,17 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Repairs the stored buckets; returned by [`BucketRepository::repair`].
-#[must_use = "it does nothing until its stream is read"]
-pub struct Repair<'a, K> {
-    shared: &'a Shared,
-    key: Result<Option<EncodedKey>>,
-    dry_run: bool,
-    concurrency: usize,
-    on_progress: Option<OnProgress<'a>>,
-    types: PhantomData<fn() -> K>,
+mongo_patterns_core::action! {
+    /// Repairs the stored buckets; returned by [`BucketRepository::repair`].
+    pub struct Repair<'a, K> {
+        shared: &'a Shared,
+        key: Result<Option<EncodedKey>>,
+        dry_run: bool,
+        concurrency: usize,
+        on_progress: Option<OnProgress<'a>>,
+        types: PhantomData<fn() -> K>,
+    }
 }
-
-mongo_patterns_core::redacted_debug!(Repair<'_, K>);
 
 /// A stream of repaired keys; returned by [`Repair::stream`].
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
@@ -111,23 +110,14 @@ impl<'a, K: Key> Repair<'a, K> {
         self
     }
 
-    /// Returns what a repair would do, and writes nothing. This works on a standalone server too.
-    pub fn dry_run(mut self) -> Self {
-        self.dry_run = true;
-        self
-    }
-
-    /// Sets the most keys that are repaired concurrently; 4 by default. Their buckets are held in memory.
-    pub fn concurrency(mut self, keys: usize) -> Self {
-        self.concurrency = keys;
-        self
-    }
-
-    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
-    /// call comes after the server has read and sorted all.
-    pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
+    mongo_patterns_core::setters! {
+        /// Returns what a repair would do, and writes nothing. This works on a standalone server too.
+        dry_run() => dry_run = true;
+        /// Sets the most keys that are repaired concurrently; 4 by default. Their buckets are held in memory.
+        concurrency(keys: usize) => concurrency = keys;
+        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
+        /// call comes after the server has read and sorted all.
+        on_progress(call: impl FnMut(u64) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 
     /// Returns the stream, in no particular order. It does nothing before it is read. While the caller has an item, it
@@ -139,13 +129,8 @@ impl<'a, K: Key> Repair<'a, K> {
     /// [`repair`](BucketRepository::repair) documents the effect of dropping the stream itself.
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");
-        let keys = match self.key {
-            Ok(key) => {
-                let scan = Scan::new(self.shared, key, self.on_progress);
-                repair::<K>(self.shared, scan, self.dry_run, self.concurrency)
-            }
-            Err(error) => Box::pin(once(ready(Err(error)))),
-        };
-        Box::pin(keys.map_err(move |error| operation.name(error)))
+        let scan = self.key.map(|key| Scan::new(self.shared, key, self.on_progress));
+        let keys = scan.map(|scan| repair::<K>(self.shared, scan, self.dry_run, self.concurrency));
+        Box::pin(once(ready(keys)).try_flatten().map_err(move |error| operation.name(error)))
     }
 }

@@ -3,8 +3,7 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-use futures::future::ready;
-use futures::stream::{once, try_unfold};
+use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
@@ -56,16 +55,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Checks the stored buckets; returned by [`BucketRepository::verify`].
-#[must_use = "it does nothing until its stream is read"]
-pub struct Verify<'a, K> {
-    shared: &'a Shared,
-    key: Result<Option<EncodedKey>>,
-    on_progress: Option<OnProgress<'a>>,
-    types: PhantomData<fn() -> K>,
+mongo_patterns_core::action! {
+    /// Checks the stored buckets; returned by [`BucketRepository::verify`].
+    pub struct Verify<'a, K> {
+        shared: &'a Shared,
+        key: Result<Option<EncodedKey>>,
+        on_progress: Option<OnProgress<'a>>,
+        types: PhantomData<fn() -> K>,
+    }
 }
-
-mongo_patterns_core::redacted_debug!(Verify<'_, K>);
 
 /// A stream of findings; returned by [`Verify::stream`].
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
@@ -81,11 +79,10 @@ impl<'a, K: Key> Verify<'a, K> {
         self
     }
 
-    /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
-    /// call comes after the server has read and sorted all.
-    pub fn on_progress(mut self, call: impl FnMut(u64) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
+    mongo_patterns_core::setters! {
+        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
+        /// call comes after the server has read and sorted all.
+        on_progress(call: impl FnMut(u64) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 
     /// Returns the stream. It sends nothing before it is read.
@@ -93,17 +90,13 @@ impl<'a, K: Key> Verify<'a, K> {
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FindingStream<'a> {
-        let operation = self.shared.operation("verify");
-        let key = match self.key {
-            Ok(key) => key,
-            Err(error) => return Box::pin(once(ready(Err(operation.name(error))))),
-        };
-        let shared = self.shared;
-        let state = (Scan::<K>::new(shared, key, self.on_progress), VecDeque::new());
-        let findings = try_unfold(state, move |(mut scan, mut found)| async move {
+        let (shared, operation) = (self.shared, self.shared.operation("verify"));
+        let scan = self.key.map(|key| Scan::<K>::new(shared, key, self.on_progress));
+        let findings = try_unfold((scan, VecDeque::new()), move |(scan, mut found)| async move {
+            let mut scan = scan?;
             loop {
                 if let Some(finding) = found.pop_front() {
-                    return Ok(Some((finding, (scan, found))));
+                    return Ok(Some((finding, (Ok(scan), found))));
                 }
                 match scan.next().await? {
                     Some(suspect) => found.extend(suspect.confirm::<K>(shared).await?),

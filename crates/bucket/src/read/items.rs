@@ -27,7 +27,7 @@ const FIRST_SEARCHED: u32 = 4;
 const MOST_SEARCHED: u32 = 1000;
 
 /// The items to read, and the position to start from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) newest_first: bool,
     pub(crate) range: Option<TimeRange>,

@@ -1,5 +1,26 @@
 //! The definition of actions.
 
+/// Defines setters in an `impl` of an action or a builder: a method that takes `mut self` and at most one argument, sets a
+/// field, and returns `Self`.
+///
+/// ```text
+/// setters! {
+///     /// Sets the most keys that are written concurrently; 8 by default.
+///     concurrency(keys: usize) => concurrency = keys;
+/// }
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setters {
+    ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty)?) => $($field:ident).+ = $value:expr;)+) => {$(
+        $(#[$attribute])*
+        pub fn $name(mut self $(, $argument: $type)?) -> Self {
+            self.$($field).+ = $value;
+            self
+        }
+    )+};
+}
+
 /// Defines an action: the struct that a method of a repository returns.
 ///
 /// ```text
@@ -18,7 +39,7 @@
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, for each option
 /// after `with` a field and its setter, and an [`IntoFuture`] that runs `Self::execute(self)` in the span of the
 /// operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are `session`
-/// and `on_progress`.
+/// and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that returns a stream.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! action {
@@ -28,7 +49,7 @@ macro_rules! action {
             $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
         }
         $(with $($option:ident),+;)?
-        $operation:literal $(($span:ident))? => $output:ty $(where $($bounds:tt)+)?
+        $($operation:literal $(($span:ident))? => $output:ty $(where $($bounds:tt)+)?)?
     ) => {
         $crate::action! { @struct
             [$(#[$attribute])*] [$name] [$life $(, $param)*]
@@ -39,6 +60,14 @@ macro_rules! action {
 
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($($option)+)?] }
 
+        $crate::action! { @future [$name] [$life $(, $param)*]
+            $($operation $(($span))? => $output $(where $($bounds)+)?)? }
+    };
+
+    (@future [$name:ident] [$($generics:tt)*]) => {};
+    (@future [$name:ident] [$life:lifetime $(, $param:ident)*]
+        $operation:literal $(($span:ident))? => $output:ty $(where $($bounds:tt)+)?
+    ) => {
         impl<$life $(, $param)*> ::std::future::IntoFuture for $name<$life $(, $param)*>
         $(where $($bounds)+)?
         {
@@ -57,7 +86,7 @@ macro_rules! action {
 
     (@struct [$($head:tt)*] [$name:ident] [$($generics:tt)*] [$($fields:tt)*] []) => {
         $($head)*
-        #[must_use = "an action does nothing until it is awaited"]
+        #[must_use = "it does nothing until it is awaited, or its stream is read"]
         pub struct $name<$($generics)*> { $($fields)* }
     };
     (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [session $($rest:tt)*]) => {
@@ -72,22 +101,20 @@ macro_rules! action {
     (@setters [$name:ident] [$($generics:tt)*] []) => {};
     (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [session $($rest:tt)*]) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
-            /// Runs in a session of the caller, and in its transaction if one has started. `None` changes nothing.
-            ///
-            /// See [sessions and transactions]($crate::action#sessions-and-transactions).
-            pub fn session(mut self, session: impl Into<Option<&$life mut $crate::action::ClientSession>>) -> Self {
-                self.session = session.into();
-                self
+            $crate::setters! {
+                /// Runs in a session of the caller, and in its transaction if one has started. `None` changes nothing.
+                ///
+                /// See [sessions and transactions]($crate::action#sessions-and-transactions).
+                session(session: impl Into<Option<&$life mut $crate::action::ClientSession>>) => session = session.into();
             }
         }
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
     };
     (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [on_progress $($rest:tt)*]) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
-            /// Sets a progress callback, which is called after each chunk.
-            pub fn on_progress(mut self, call: impl FnMut($crate::Progress) + Send + $life) -> Self {
-                self.on_progress = Some(Box::new(call));
-                self
+            $crate::setters! {
+                /// Sets a progress callback, which is called after each chunk.
+                on_progress(call: impl FnMut($crate::Progress) + Send + $life) => on_progress = Some(Box::new(call));
             }
         }
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
