@@ -37,6 +37,57 @@ macro_rules! send {
     };
 }
 
+/// Defines the commands on a collection. What one borrows is copied in a session, where the command owns its input.
+macro_rules! commands {
+    ($(
+        $(#[$attribute:meta])*
+        $name:ident($($owned:ident: $type:ty),* $(; $borrowed:ident: &$borrowed_type:ty)?), $options:ty => $output:ty;
+    )+) => {$(
+        $(#[$attribute])*
+        pub async fn $name(
+            session: Option<&mut Session<'_>>,
+            collection: &Raw,
+            $($owned: impl Into<$type>,)*
+            $($borrowed: &$borrowed_type,)?
+            options: impl Into<Option<$options>>,
+        ) -> Result<$output> {
+            $(let $owned: $type = $owned.into();)*
+            let options = options.into();
+            send!(
+                session,
+                [collection $(, $borrowed)?],
+                collection.$name($($owned,)* $($borrowed)?).with_options(options)
+            )
+        }
+    )+};
+}
+
+commands! {
+    /// Updates one document.
+    update_one(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
+    /// Updates many documents.
+    update_many(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
+    /// Replaces one document.
+    replace_one(filter: Document; document: &RawDocumentBuf), ReplaceOptions => UpdateResult;
+    /// Inserts one document.
+    insert_one(; document: &RawDocumentBuf), InsertOneOptions => InsertOneResult;
+    /// Inserts many documents.
+    insert_many(; documents: &[RawDocumentBuf]), InsertManyOptions => InsertManyResult;
+    /// Deletes one document.
+    delete_one(filter: Document), DeleteOptions => DeleteResult;
+    /// Deletes many documents.
+    delete_many(filter: Document), DeleteOptions => DeleteResult;
+    /// Finds one document.
+    find_one(filter: Document), FindOneOptions => Option<RawDocumentBuf>;
+    /// Finds one document and updates it.
+    find_one_and_update(filter: Document, update: UpdateModifications), FindOneAndUpdateOptions
+        => Option<RawDocumentBuf>;
+    /// Finds one document and deletes it.
+    find_one_and_delete(filter: Document), FindOneAndDeleteOptions => Option<RawDocumentBuf>;
+    /// Counts documents.
+    count_documents(filter: Document), CountOptions => u64;
+}
+
 /// Returns the selection criteria of a read that decides about a write: the primary.
 pub fn primary() -> SelectionCriteria {
     SelectionCriteria::ReadPreference(ReadPreference::Primary)
@@ -57,168 +108,27 @@ pub async fn create_indexes(
     collection: &Raw,
     models: Vec<IndexModel>,
 ) -> Result<()> {
-    send!(session, [collection], collection.create_indexes(models))?;
-    Ok(())
+    send!(session, [collection], collection.create_indexes(models)).map(drop)
 }
 
-/// Updates one document.
-pub async fn update_one(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    update: impl Into<UpdateModifications>,
-    options: impl Into<Option<UpdateOptions>>,
-) -> Result<UpdateResult> {
-    let (update, options) = (update.into(), options.into());
-    send!(
-        session,
-        [collection],
-        collection.update_one(filter, update).with_options(options)
-    )
-}
-
-/// Updates many documents.
-pub async fn update_many(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    update: impl Into<UpdateModifications>,
-) -> Result<UpdateResult> {
-    let update = update.into();
-    send!(session, [collection], collection.update_many(filter, update))
-}
-
-/// Replaces one document. In a session it is copied, because the command owns its input.
-pub async fn replace_one(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    document: &RawDocumentBuf,
-    options: impl Into<Option<ReplaceOptions>>,
-) -> Result<UpdateResult> {
-    let options = options.into();
-    send!(
-        session,
-        [collection, document],
-        collection.replace_one(filter, document).with_options(options)
-    )
-}
-
-/// Inserts one document. In a session it is copied, because the command owns its input.
-pub async fn insert_one(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    document: &RawDocumentBuf,
-    options: impl Into<Option<InsertOneOptions>>,
-) -> Result<InsertOneResult> {
-    let options = options.into();
-    send!(
-        session,
-        [collection, document],
-        collection.insert_one(document).with_options(options)
-    )
-}
-
-/// Inserts many documents. In a session they are copied, because the command owns its input.
-pub async fn insert_many(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    documents: &[RawDocumentBuf],
-    options: impl Into<Option<InsertManyOptions>>,
-) -> Result<InsertManyResult> {
-    let options = options.into();
-    send!(
-        session,
-        [collection, documents],
-        collection.insert_many(documents).with_options(options)
-    )
-}
-
-/// Deletes one document.
-pub async fn delete_one(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    options: impl Into<Option<DeleteOptions>>,
-) -> Result<DeleteResult> {
-    let options = options.into();
-    send!(
-        session,
-        [collection],
-        collection.delete_one(filter).with_options(options)
-    )
-}
-
-/// Deletes many documents.
-pub async fn delete_many(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    options: impl Into<Option<DeleteOptions>>,
-) -> Result<DeleteResult> {
-    let options = options.into();
-    send!(
-        session,
-        [collection],
-        collection.delete_many(filter).with_options(options)
-    )
-}
-
-/// Finds one document.
-pub async fn find_one(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    options: impl Into<Option<FindOneOptions>>,
-) -> Result<Option<RawDocumentBuf>> {
-    let options = options.into();
-    send!(session, [collection], collection.find_one(filter).with_options(options))
-}
-
-/// Finds one document and updates it.
-pub async fn find_one_and_update(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    update: impl Into<UpdateModifications>,
-    options: impl Into<Option<FindOneAndUpdateOptions>>,
-) -> Result<Option<RawDocumentBuf>> {
-    let (update, options) = (update.into(), options.into());
-    send!(
-        session,
-        [collection],
-        collection.find_one_and_update(filter, update).with_options(options)
-    )
-}
-
-/// Finds one document and deletes it.
-pub async fn find_one_and_delete(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    options: impl Into<Option<FindOneAndDeleteOptions>>,
-) -> Result<Option<RawDocumentBuf>> {
-    let options = options.into();
-    send!(
-        session,
-        [collection],
-        collection.find_one_and_delete(filter).with_options(options)
-    )
-}
-
-/// Counts documents.
-pub async fn count_documents(
-    session: Option<&mut Session<'_>>,
-    collection: &Raw,
-    filter: Document,
-    options: impl Into<Option<CountOptions>>,
-) -> Result<u64> {
-    let options = options.into();
-    send!(
-        session,
-        [collection],
-        collection.count_documents(filter).with_options(options)
-    )
+/// Runs the driver's action, and reads its cursor to the end.
+macro_rules! collect {
+    ($session:expr, $collection:ident, $action:expr) => {
+        match $session {
+            None => $action.await?.try_collect().await,
+            Some(session) => {
+                let $collection = $collection.clone();
+                session
+                    .send(move |session| {
+                        Box::pin(async move {
+                            let mut cursor = $action.session(&mut *session).await?;
+                            cursor.stream(session).try_collect().await
+                        })
+                    })
+                    .await
+            }
+        }
+    };
 }
 
 /// Finds all documents of a filter. Set a limit.
@@ -229,21 +139,7 @@ pub async fn find_all(
     options: impl Into<Option<FindOptions>>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let options = options.into();
-    match session {
-        None => collection.find(filter).with_options(options).await?.try_collect().await,
-        Some(session) => {
-            let collection = collection.clone();
-            session
-                .send(move |session| {
-                    Box::pin(async move {
-                        let find = collection.find(filter).with_options(options);
-                        let mut cursor = find.session(&mut *session).await?;
-                        cursor.stream(session).try_collect().await
-                    })
-                })
-                .await
-        }
-    }
+    collect!(session, collection, collection.find(filter).with_options(options))
 }
 
 /// Returns all documents of an aggregation with a small result.
@@ -254,30 +150,12 @@ pub async fn aggregate_all(
     options: impl Into<Option<AggregateOptions>>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let options = options.into();
-    match session {
-        None => {
-            collection
-                .aggregate(pipeline)
-                .with_options(options)
-                .with_type::<RawDocumentBuf>()
-                .await?
-                .try_collect()
-                .await
-        }
-        Some(session) => {
-            let collection = collection.clone();
-            session
-                .send(move |session| {
-                    Box::pin(async move {
-                        let aggregate = collection
-                            .aggregate(pipeline)
-                            .with_options(options)
-                            .with_type::<RawDocumentBuf>();
-                        let mut cursor = aggregate.session(&mut *session).await?;
-                        cursor.stream(session).try_collect().await
-                    })
-                })
-                .await
-        }
-    }
+    collect!(
+        session,
+        collection,
+        collection
+            .aggregate(pipeline)
+            .with_options(options)
+            .with_type::<RawDocumentBuf>()
+    )
 }

@@ -332,7 +332,7 @@ impl Step {
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpdateMany(filter, update) => {
-                let updated = send::update_many(session, on, filter, update).await?;
+                let updated = send::update_many(session, on, filter, update, None).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::ReplaceOne(filter, document) => {

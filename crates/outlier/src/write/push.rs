@@ -278,7 +278,7 @@ impl<'a> PushWrite<'a> {
         }
         let filter = query::overflow_with(settings, self.id, &element);
         let update = query::remove_from_overflow(settings, &element).to_vec();
-        send::update_many(session, &self.shared.overflow, filter, update).await?;
+        send::update_many(session, &self.shared.overflow, filter, update, None).await?;
         self.is_present = true;
         self.overflow = 0;
         Ok(())

@@ -30,7 +30,7 @@ pub(crate) async fn remove(
         }
         let filter = query::overflow_with(settings, id, element);
         let update = query::remove_from_overflow(settings, element).to_vec();
-        let updated = send::update_many(session.as_deref_mut(), overflow, filter, update).await?;
+        let updated = send::update_many(session.as_deref_mut(), overflow, filter, update, None).await?;
         let modified = updated.modified_count > 0;
         if main.removed || modified {
             return Ok(true);

@@ -49,6 +49,6 @@ pub(super) async fn discard_embedded(shared: &Shared, parent: &Bson, session: Op
     let settings = &shared.settings;
     let unmanaged = query::unmanaged(settings, Some(parent));
     let increment = query::increment_version(settings);
-    send::update_many(session, &shared.parents, unmanaged, increment).await?;
+    send::update_many(session, &shared.parents, unmanaged, increment, None).await?;
     Ok(())
 }
