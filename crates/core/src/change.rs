@@ -1,7 +1,5 @@
 //! Updates of single fields of a document or of an array element.
 
-use std::fmt;
-
 use mongodb::bson::Document;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -12,6 +10,8 @@ pub struct FieldChange {
     set: Document,
     unset: Vec<String>,
 }
+
+crate::redacted_debug!(FieldChange);
 
 impl FieldChange {
     /// Checks the names. A fixed field cannot be changed, for the reason that is given with it.
@@ -61,13 +61,6 @@ impl FieldChange {
             update.insert("$unset", unset);
         }
         update
-    }
-}
-
-/// Does not print the fields and values.
-impl fmt::Debug for FieldChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FieldChange").finish_non_exhaustive()
     }
 }
 

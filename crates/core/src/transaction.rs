@@ -11,13 +11,14 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::{
     Error as DriverError, ErrorKind as DriverKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
 };
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions};
+use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection};
 
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::key_locks::LockedKeys;
 use crate::migration::{Step, Steps};
 use crate::retry::{Attempts, RetryPolicy};
+use crate::send::primary;
 use crate::session::Session;
 
 const MAX_TIME_EXPIRED: i32 = 50;
@@ -42,19 +43,14 @@ pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFutur
 /// # Cancel safety
 /// The transaction is aborted, or committed if its commit was sent. The keys stay locked until then. See
 /// [`session`](crate::session).
-pub async fn run<D, C, T>(
-    collection: &Collection<D>,
+pub async fn run<C: Send, T: Send>(
+    collection: &Collection<RawDocumentBuf>,
     retry: &RetryPolicy,
     mut session: Option<&mut Session<'_>>,
     locked: LockedKeys,
     mut context: C,
     body: Body<C, T>,
-) -> Result<T>
-where
-    D: Send + Sync,
-    C: Send,
-    T: Send,
-{
+) -> Result<T> {
     if let Some(session) = session.as_deref_mut()
         && session.is_in_transaction()
     {
@@ -88,21 +84,16 @@ fn advance(session: &mut ClientSession, other: &ClientSession) {
     }
 }
 
-async fn run_own<D, C, T>(
-    collection: &Collection<D>,
+async fn run_own<C: Send, T: Send>(
+    collection: &Collection<RawDocumentBuf>,
     retry: &RetryPolicy,
     session: &mut Session<'_>,
     mut context: C,
     body: Body<C, T>,
-) -> Result<T>
-where
-    D: Send + Sync,
-    C: Send,
-    T: Send,
-{
+) -> Result<T> {
     let options = TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
-        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .selection_criteria(primary())
         .write_concern(collection.write_concern().cloned())
         .build();
     let mut attempts = retry.start();
@@ -128,10 +119,7 @@ where
             return Err(of_standalone(error));
         }
         if !attempts.wait().await {
-            return Err(attempts.tried(match is_lost(&error) {
-                true => contention(&error),
-                false => error,
-            }));
+            return Err(attempts.tried(exhausted(error)));
         }
     }
 }
@@ -181,21 +169,16 @@ async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempt
     }
 }
 
-/// Returns whether another writer conflicted.
-fn is_lost(error: &Error) -> bool {
-    let cause = error.as_driver_error();
-    cause.is_some_and(|cause| {
+/// Returns the error of an exhausted policy: [`Contention`](ErrorKind::Contention) if another writer conflicted.
+fn exhausted(last: Error) -> Error {
+    let is_lost = |cause: &&DriverError| {
         error::duplicate_key(cause).is_some() || error::code(cause).is_some_and(|code| LOST.contains(&code))
-    })
-}
-
-fn contention(last: &Error) -> Error {
+    };
+    let Some(cause) = last.as_driver_error().filter(is_lost) else {
+        return last;
+    };
     let text = "conflicts with concurrent writers exhausted the retry policy, nothing was changed: retry later, or use fewer concurrent writers";
-    let error = Error::new(ErrorKind::Contention, text);
-    match last.as_driver_error() {
-        Some(cause) => error.caused_by(cause.clone()),
-        None => error,
-    }
+    Error::from_driver(ErrorKind::Contention, text, cause.clone())
 }
 
 /// A field that a document has only within a transaction.

@@ -131,6 +131,10 @@ impl<'a, K: Key> Repair<'a, K> {
         let operation = self.shared.operation("repair");
         let scan = self.key.map(|key| Scan::new(self.shared, key, self.on_progress));
         let keys = scan.map(|scan| repair::<K>(self.shared, scan, self.dry_run, self.concurrency));
-        Box::pin(once(ready(keys)).try_flatten().map_err(move |error| operation.name(error)))
+        Box::pin(
+            once(ready(keys))
+                .try_flatten()
+                .map_err(move |error| operation.name(error)),
+        )
     }
 }

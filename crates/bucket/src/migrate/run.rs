@@ -3,8 +3,7 @@
 use mongo_patterns_core::migration::{Last, Position, Record, Step, Steps, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
-use mongodb::Collection;
-use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::Hint;
 
@@ -80,8 +79,7 @@ impl Migration<'_> {
         };
         if let Direction::ToBuckets(form) = &self.direction {
             let plan = form.settings.index_plan(self.buckets.name());
-            plan.ensure_in(steps, self.buckets, None::<&Collection<RawDocumentBuf>>)
-                .await?;
+            plan.ensure_in(steps, self.buckets, None).await?;
         }
         let position = match &resumed {
             Some(last) => {

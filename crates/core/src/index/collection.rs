@@ -1,22 +1,20 @@
 //! The collections that the patterns work on: plain ones, with the simple collation, that keep what is inserted.
 
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
 
+type Raw = Collection<RawDocumentBuf>;
+
 /// Refuses a collection that the patterns cannot work on, and the other one of a pattern with two. One that does not
 /// exist is fine. One round trip for each database.
-pub(super) async fn check<T: Send + Sync, U: Send + Sync>(
-    steps: &mut Steps<'_, '_>,
-    collection: &Collection<T>,
-    other: Option<&Collection<U>>,
-) -> Result<()> {
+pub(super) async fn check(steps: &mut Steps<'_, '_>, collection: &Raw, other: Option<&Raw>) -> Result<()> {
     let name = collection.name();
     match other {
         None => check_in_one_database(steps, collection, &[name]).await,
-        Some(other) if is_one_database(collection, other) => {
+        Some(other) if collection.namespace().db == other.namespace().db => {
             check_in_one_database(steps, collection, &[name, other.name()]).await
         }
         Some(other) => {
@@ -26,20 +24,12 @@ pub(super) async fn check<T: Send + Sync, U: Send + Sync>(
     }
 }
 
-async fn check_in_one_database<T: Send + Sync>(
-    steps: &mut Steps<'_, '_>,
-    collection: &Collection<T>,
-    names: &[&str],
-) -> Result<()> {
+async fn check_in_one_database(steps: &mut Steps<'_, '_>, collection: &Raw, names: &[&str]) -> Result<()> {
     let list = Step::list("check the collation", collection, command(names));
     let infos = steps.read(list).await?.decoded()?;
     infos
         .iter()
         .try_for_each(|info| check_info(&collection.namespace().db, info))
-}
-
-fn is_one_database<T: Send + Sync, U: Send + Sync>(one: &Collection<T>, other: &Collection<U>) -> bool {
-    one.namespace().db == other.namespace().db
 }
 
 /// The command that lists the options of collections of one database.

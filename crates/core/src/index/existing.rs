@@ -1,7 +1,7 @@
 //! The indexes that a collection has.
 
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::error::{self, Result};
 use crate::migration::{Reply, Step, Steps};
@@ -13,29 +13,32 @@ const NOT_ON_VIEW: i32 = 166;
 /// exist has none, and a view has none of its own.
 #[doc(hidden)]
 pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<Vec<Document>> {
-    list_in(&mut Steps::run(), "list the indexes", collection).await
+    let collection = collection.clone_with_type();
+    Steps::run().list_indexes("list the indexes", &collection).await
 }
 
-/// Does what [`list_indexes`] does, as a step of a run or a plan.
-pub(crate) async fn list_in<T: Send + Sync>(
-    steps: &mut Steps<'_, '_>,
-    purpose: &'static str,
-    collection: &Collection<T>,
-) -> Result<Vec<Document>> {
-    decoded(steps.read(step(purpose, collection)).await)
+impl Steps<'_, '_> {
+    /// Lists the indexes of a collection, as [`list_indexes`] does, in a run or a plan.
+    pub async fn list_indexes(
+        &mut self,
+        purpose: &'static str,
+        on: &Collection<RawDocumentBuf>,
+    ) -> Result<Vec<Document>> {
+        decoded(self.read(step(purpose, on)).await)
+    }
+
+    /// Lists the indexes after earlier steps may have created some. `None` in a plan.
+    pub(super) async fn list_written_indexes(
+        &mut self,
+        purpose: &'static str,
+        on: &Collection<RawDocumentBuf>,
+    ) -> Result<Option<Vec<Document>>> {
+        let reply = self.read_written(step(purpose, on)).await;
+        reply.transpose().map(decoded).transpose()
+    }
 }
 
-/// Lists the indexes after earlier steps may have created some. `None` in a plan.
-pub(super) async fn list_written<T: Send + Sync>(
-    steps: &mut Steps<'_, '_>,
-    purpose: &'static str,
-    collection: &Collection<T>,
-) -> Result<Option<Vec<Document>>> {
-    let reply = steps.read_written(step(purpose, collection)).await;
-    reply.transpose().map(decoded).transpose()
-}
-
-fn step<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>) -> Step {
+fn step(purpose: &'static str, collection: &Collection<RawDocumentBuf>) -> Step {
     let command = doc! { "listIndexes": collection.name(), "cursor": { "batchSize": 1000 } };
     Step::list(purpose, collection, command)
 }
@@ -56,17 +59,6 @@ pub fn serves(index: &Document, field: &str) -> bool {
     let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
     let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
     ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
-}
-
-impl Steps<'_, '_> {
-    /// Lists the indexes of a collection, as [`list_indexes`] does, in a run or a plan.
-    pub async fn list_indexes<T: Send + Sync>(
-        &mut self,
-        purpose: &'static str,
-        collection: &Collection<T>,
-    ) -> Result<Vec<Document>> {
-        list_in(self, purpose, collection).await
-    }
 }
 
 /// Returns the definition without what the server adds to each.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{PlannedIndex, collection, existing};
 use crate::error::{self, Error, ErrorKind, Result};
@@ -72,7 +72,7 @@ impl IndexPlan {
     /// capped or clustered, [`IndexMismatch`](ErrorKind::IndexMismatch) when an index conflicts, with its definition and
     /// the planned one, and [`Corrupt`](ErrorKind::Corrupt) when stored documents violate a unique index.
     pub async fn ensure<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<EnsuredIndexes> {
-        self.ensure_in(&mut Steps::run(), collection, None::<&Collection<T>>)
+        self.ensure_in(&mut Steps::run(), &collection.clone_with_type(), None)
             .await
     }
 
@@ -82,14 +82,14 @@ impl IndexPlan {
     /// # Errors
     /// Those of [`ensure`](Self::ensure), for either collection. A plan does not find documents that violate an index.
     #[doc(hidden)]
-    pub async fn ensure_in<T: Send + Sync, U: Send + Sync>(
+    pub async fn ensure_in(
         &self,
         steps: &mut Steps<'_, '_>,
-        collection: &Collection<T>,
-        other: Option<&Collection<U>>,
+        collection: &Collection<RawDocumentBuf>,
+        other: Option<&Collection<RawDocumentBuf>>,
     ) -> Result<EnsuredIndexes> {
         collection::check(steps, collection, other).await?;
-        let present = existing::list_in(steps, "look for the indexes", collection).await?;
+        let present = steps.list_indexes("look for the indexes", collection).await?;
         let (mut ensured, missing) = self.compare(&present)?;
         if missing.is_empty() {
             return Ok(ensured);
@@ -116,7 +116,7 @@ impl IndexPlan {
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of that name has another definition, and
     /// [`Configuration`](ErrorKind::Configuration) when the collection is clustered.
     pub async fn check<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<()> {
-        self.check_in(&mut Steps::run(), collection).await
+        self.check_in(&mut Steps::run(), &collection.clone_with_type()).await
     }
 
     /// Does what [`check`](Self::check) does, as a step of a run. A plan only lists it, because the indexes may not exist
@@ -125,8 +125,8 @@ impl IndexPlan {
     /// # Errors
     /// Those of [`check`](Self::check).
     #[doc(hidden)]
-    pub async fn check_in<T: Send + Sync>(&self, steps: &mut Steps<'_, '_>, collection: &Collection<T>) -> Result<()> {
-        let Some(present) = existing::list_written(steps, "check the indexes", collection).await? else {
+    pub async fn check_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
+        let Some(present) = steps.list_written_indexes("check the indexes", collection).await? else {
             return Ok(());
         };
         collection::check_indexes(&collection.namespace(), &present)?;
@@ -175,15 +175,9 @@ impl IndexPlan {
         let mut ensured = EnsuredIndexes::default();
         let mut missing = Vec::new();
         for planned in &self.indexes {
-            let namesake = present
-                .iter()
-                .find(|index| index.get_str("name").ok() == Some(planned.name.as_str()));
-            match namesake {
-                None => missing.push(planned),
-                Some(index) if existing::same_document(index, &planned.definition()) => {
-                    ensured.existing.push(planned.name.clone());
-                }
-                Some(index) => return Err(mismatch(index, planned)),
+            match exists(present, planned)? {
+                true => ensured.existing.push(planned.name.clone()),
+                false => missing.push(planned),
             }
         }
         Ok((ensured, missing))
@@ -230,6 +224,15 @@ pub fn index_missing(name: &str) -> Error {
     )
 }
 
+/// Returns whether an index exists. Refuses one of its name that has another definition.
+fn exists(present: &[Document], planned: &PlannedIndex) -> Result<bool> {
+    let has_name = |index: &&Document| index.get_str("name").ok() == Some(planned.name.as_str());
+    match present.iter().find(has_name) {
+        Some(index) if !existing::same_document(index, &planned.definition()) => Err(mismatch(index, planned)),
+        namesake => Ok(namesake.is_some()),
+    }
+}
+
 fn mismatch(index: &Document, planned: &PlannedIndex) -> Error {
     let found = Bson::Document(existing::without_version(index));
     let planned = Bson::Document(planned.definition());
@@ -264,21 +267,14 @@ impl fmt::Display for IndexPlan {
 /// # Errors
 /// [`IndexMismatch`](ErrorKind::IndexMismatch) when the index of that name has another definition: it is not dropped.
 #[doc(hidden)]
-pub async fn drop_old_index<T: Send + Sync>(
+pub async fn drop_old_index(
     steps: &mut Steps<'_, '_>,
-    collection: &Collection<T>,
+    collection: &Collection<RawDocumentBuf>,
     index: &PlannedIndex,
 ) -> Result<bool> {
-    let present = existing::list_in(steps, "look for the old index", collection).await?;
-    let namesake = present
-        .iter()
-        .find(|present| present.get_str("name").ok() == Some(index.name.as_str()));
-    match namesake {
-        None => return Ok(false),
-        Some(namesake) if !existing::same_document(namesake, &index.definition()) => {
-            return Err(mismatch(namesake, index));
-        }
-        Some(_) => {}
+    let present = steps.list_indexes("look for the old index", collection).await?;
+    if !exists(&present, index)? {
+        return Ok(false);
     }
     match steps.write(Step::drop_index(collection, index.name.clone())).await {
         Ok(_) => Ok(true),

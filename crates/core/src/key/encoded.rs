@@ -1,5 +1,3 @@
-use std::fmt;
-
 use mongodb::bson::Bson;
 
 use super::{KeyError, MAX_KEY_BYTES};
@@ -21,6 +19,8 @@ pub struct EncodedKey {
     text: String,
     value: Bson,
 }
+
+crate::redacted_debug!(EncodedKey);
 
 impl EncodedKey {
     pub(super) fn new(text: String, value: Bson) -> Result<Self, KeyError> {
@@ -73,12 +73,5 @@ impl EncodedKey {
         pattern.push('_');
         pattern.push_str(tail);
         pattern
-    }
-}
-
-/// Does not print the key, which is a user value.
-impl fmt::Debug for EncodedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EncodedKey").finish_non_exhaustive()
     }
 }

@@ -2,7 +2,8 @@
 
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson, serialize_to_document};
 use mongodb::options::{
-    AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications, WriteConcern,
+    AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications as Update,
+    WriteConcern,
 };
 use mongodb::{Collection, Cursor, IndexModel};
 
@@ -12,13 +13,14 @@ use crate::send::{self, primary};
 use crate::session::Session;
 
 type Result<T> = mongodb::error::Result<T>;
+type Raw = Collection<RawDocumentBuf>;
 
 /// One command of a migration.
 ///
 /// [`Steps`](super::Steps) executes it, or lists it.
 pub struct Step {
     purpose: &'static str,
-    collection: Collection<RawDocumentBuf>,
+    collection: Raw,
     action: Action,
 }
 
@@ -29,8 +31,8 @@ enum Action {
     Find(Document, FindOptions),
     Aggregate(Vec<Document>, AggregateOptions),
     EstimatedCount,
-    UpdateOne(Document, UpdateModifications),
-    UpdateMany(Document, UpdateModifications),
+    UpdateOne(Document, Update),
+    UpdateMany(Document, Update),
     /// With `upsert`.
     ReplaceOne(Document, RawDocumentBuf),
     InsertMany(Vec<RawDocumentBuf>),
@@ -80,8 +82,8 @@ impl Reply {
 }
 
 impl Step {
-    fn new<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, action: Action) -> Self {
-        let collection = collection.clone_with_type();
+    fn new(purpose: &'static str, on: &Raw, action: Action) -> Self {
+        let collection = on.clone();
         Self {
             purpose,
             collection,
@@ -90,122 +92,81 @@ impl Step {
     }
 
     /// Finds one document, on the primary.
-    pub fn find_one<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        filter: Document,
-        mut options: FindOneOptions,
-    ) -> Self {
+    pub fn find_one(purpose: &'static str, on: &Raw, filter: Document, mut options: FindOneOptions) -> Self {
         options.selection_criteria = Some(primary());
-        Self::new(purpose, collection, Action::FindOne(filter, options))
+        Self::new(purpose, on, Action::FindOne(filter, options))
     }
 
     /// Finds documents, on the primary.
-    pub fn find<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        filter: Document,
-        mut options: FindOptions,
-    ) -> Self {
+    pub fn find(purpose: &'static str, on: &Raw, filter: Document, mut options: FindOptions) -> Self {
         options.selection_criteria = Some(primary());
-        Self::new(purpose, collection, Action::Find(filter, options))
+        Self::new(purpose, on, Action::Find(filter, options))
     }
 
     /// Aggregates on the primary. Compares ids by their bytes, also in a collection with another collation.
-    pub fn aggregate<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        stages: impl IntoIterator<Item = Document>,
-    ) -> Self {
+    pub fn aggregate(purpose: &'static str, on: &Raw, stages: impl IntoIterator<Item = Document>) -> Self {
         let options = AggregateOptions::builder()
             .allow_disk_use(true)
             .collation(Collation::builder().locale("simple").build())
             .read_concern(ReadConcern::local())
             .selection_criteria(primary())
             .build();
-        Self::new(
-            purpose,
-            collection,
-            Action::Aggregate(stages.into_iter().collect(), options),
-        )
+        Self::new(purpose, on, Action::Aggregate(stages.into_iter().collect(), options))
     }
 
     /// Estimates how many documents the collection has, from its metadata.
-    pub fn estimated_count<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>) -> Self {
-        Self::new(purpose, collection, Action::EstimatedCount)
+    pub fn estimated_count(purpose: &'static str, on: &Raw) -> Self {
+        Self::new(purpose, on, Action::EstimatedCount)
     }
 
     /// Updates one document.
-    pub fn update_one<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        filter: Document,
-        update: impl Into<UpdateModifications>,
-    ) -> Self {
-        Self::new(purpose, collection, Action::UpdateOne(filter, update.into()))
+    pub fn update_one(purpose: &'static str, on: &Raw, filter: Document, update: impl Into<Update>) -> Self {
+        Self::new(purpose, on, Action::UpdateOne(filter, update.into()))
     }
 
     /// Updates all documents that match.
-    pub fn update_many<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        filter: Document,
-        update: impl Into<UpdateModifications>,
-    ) -> Self {
-        Self::new(purpose, collection, Action::UpdateMany(filter, update.into()))
+    pub fn update_many(purpose: &'static str, on: &Raw, filter: Document, update: impl Into<Update>) -> Self {
+        Self::new(purpose, on, Action::UpdateMany(filter, update.into()))
     }
 
     /// Replaces one document, or inserts it.
-    pub fn upsert<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        filter: Document,
-        document: RawDocumentBuf,
-    ) -> Self {
-        Self::new(purpose, collection, Action::ReplaceOne(filter, document))
+    pub fn upsert(purpose: &'static str, on: &Raw, filter: Document, document: RawDocumentBuf) -> Self {
+        Self::new(purpose, on, Action::ReplaceOne(filter, document))
     }
 
     /// Inserts documents.
-    pub fn insert_many<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        documents: Vec<RawDocumentBuf>,
-    ) -> Self {
-        Self::new(purpose, collection, Action::InsertMany(documents))
+    pub fn insert_many(purpose: &'static str, on: &Raw, documents: Vec<RawDocumentBuf>) -> Self {
+        Self::new(purpose, on, Action::InsertMany(documents))
     }
 
     /// Deletes one document.
-    pub fn delete_one<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, filter: Document) -> Self {
-        Self::new(purpose, collection, Action::DeleteOne(filter))
+    pub fn delete_one(purpose: &'static str, on: &Raw, filter: Document) -> Self {
+        Self::new(purpose, on, Action::DeleteOne(filter))
     }
 
     /// Deletes documents.
-    pub fn delete_many<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, filter: Document) -> Self {
-        Self::new(purpose, collection, Action::DeleteMany(filter))
+    pub fn delete_many(purpose: &'static str, on: &Raw, filter: Document) -> Self {
+        Self::new(purpose, on, Action::DeleteMany(filter))
     }
 
-    pub(crate) fn create_indexes<T: Send + Sync>(collection: &Collection<T>, models: Vec<IndexModel>) -> Self {
-        Self::new("create indexes", collection, Action::CreateIndexes(models))
+    pub(crate) fn create_indexes(on: &Raw, models: Vec<IndexModel>) -> Self {
+        Self::new("create indexes", on, Action::CreateIndexes(models))
     }
 
-    pub(crate) fn drop_index<T: Send + Sync>(collection: &Collection<T>, name: String) -> Self {
-        Self::new("drop the old index", collection, Action::DropIndex(name))
+    pub(crate) fn drop_index(on: &Raw, name: String) -> Self {
+        Self::new("drop the old index", on, Action::DropIndex(name))
     }
 
     /// Runs a command on the database of the collection that replies with a cursor of one batch.
-    pub(crate) fn list<T: Send + Sync>(purpose: &'static str, collection: &Collection<T>, command: Document) -> Self {
-        Self::new(purpose, collection, Action::List(command))
+    pub(crate) fn list(purpose: &'static str, on: &Raw, command: Document) -> Self {
+        Self::new(purpose, on, Action::List(command))
     }
 
     /// Aggregates operations of the server, such as those of `$currentOp`. The reply is one batch.
-    pub fn aggregate_on_admin<T: Send + Sync>(
-        purpose: &'static str,
-        collection: &Collection<T>,
-        stages: impl IntoIterator<Item = Document>,
-    ) -> Self {
+    pub fn aggregate_on_admin(purpose: &'static str, on: &Raw, stages: impl IntoIterator<Item = Document>) -> Self {
         let pipeline: Vec<Document> = stages.into_iter().collect();
         let command = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
-        Self::new(purpose, collection, Action::ListOnAdmin(command))
+        Self::new(purpose, on, Action::ListOnAdmin(command))
     }
 
     /// Sets the index that an aggregation uses.
@@ -228,7 +189,7 @@ impl Step {
 
     /// Sets the write concern of an aggregation to that of the collection that it writes.
     #[must_use]
-    pub fn acknowledged_by<T: Send + Sync>(self, target: &Collection<T>) -> Self {
+    pub fn acknowledged_by(self, target: &Raw) -> Self {
         let concern = target.write_concern().cloned().unwrap_or_default();
         self.options(|options| options.write_concern = Some(concern))
     }
@@ -318,9 +279,7 @@ impl Step {
         let mut reply = Reply::default();
         match self.action {
             Action::FindOne(filter, options) => {
-                reply
-                    .documents
-                    .extend(send::find_one(session, on, filter, options).await?);
+                reply.documents = Vec::from_iter(send::find_one(session, on, filter, options).await?);
             }
             Action::Find(filter, options) => reply.documents = send::find_all(session, on, filter, options).await?,
             Action::Aggregate(pipeline, options) => {
@@ -364,10 +323,10 @@ impl Step {
     }
 }
 
-fn with_changes(mut statement: Document, changes: &UpdateModifications) -> Document {
+fn with_changes(mut statement: Document, changes: &Update) -> Document {
     match changes {
-        UpdateModifications::Document(changes) => drop(statement.insert("u", changes)),
-        UpdateModifications::Pipeline(stages) => drop(statement.insert("u", stages)),
+        Update::Document(changes) => drop(statement.insert("u", changes)),
+        Update::Pipeline(stages) => drop(statement.insert("u", stages)),
         // The variants are all that the driver has today.
         _ => {}
     }

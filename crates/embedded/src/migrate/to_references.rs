@@ -31,9 +31,7 @@ impl Migration<'_> {
         self.check_parents(steps, &before).await?;
         self.check_target(steps).await?;
         let index = self.index();
-        index
-            .ensure_in(steps, target, None::<&Collection<RawDocumentBuf>>)
-            .await?;
+        index.ensure_in(steps, target, None).await?;
         reporter.begin(children);
         let walk = query.walk(self.chunk_children);
         let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
