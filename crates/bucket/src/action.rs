@@ -16,6 +16,7 @@ mod migrate_to_flat;
 mod newest;
 mod page;
 mod pages;
+mod prelude;
 mod remove_item;
 mod repair;
 mod replace_item;

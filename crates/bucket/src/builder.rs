@@ -2,11 +2,10 @@
 
 use std::marker::PhantomData;
 
+use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
-use mongo_patterns_core::{FieldName, Key, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::prelude::*;
 use crate::repository::BucketRepository;
 use crate::settings::{self, IdPolicy, Settings};
 

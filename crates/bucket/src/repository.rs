@@ -9,15 +9,12 @@ use std::sync::atomic::AtomicBool;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
 use mongo_patterns_core::key_locks::KeyLocks;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodedKey, Key};
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::RwLockReadGuard;
 
 pub(crate) use self::suffixes::NextSuffixes;
 use crate::form::document::{Part, Reader};
 use crate::form::validator;
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// A collection of buckets: the items of each key, one document a page.

@@ -1,14 +1,5 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
-use mongodb::bson::DateTime;
-use serde::Serialize;
-use tracing::Span;
-
+use crate::action::prelude::*;
 use crate::form::item::Item;
-use crate::repository::{BucketRepository, Shared};
 use crate::results::Appended;
 use crate::write::key_write::KeyWrite;
 use crate::write::store::{Store, Stored};
@@ -59,17 +50,6 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],
     /// [`IndexMissing`], [`Contention`], [`Corrupt`] when the `_id` of the key's open bucket is not of this key,
     /// [`DuplicateKey`] by a unique index that is not of the pattern, and [`ServerSelection`].
-    ///
-    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
-    /// [`InvalidTime`]: mongo_patterns_core::ErrorKind::InvalidTime
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`ServerSelection`]: mongo_patterns_core::ErrorKind::ServerSelection
     pub fn append<Q>(&self, key: &Q, item: &T) -> Append<'_>
     where
         K: Borrow<Q>,

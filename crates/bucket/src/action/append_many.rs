@@ -1,15 +1,7 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
-use mongodb::bson::DateTime;
-use serde::Serialize;
-use tracing::Span;
 
+use crate::action::prelude::*;
 use crate::form::item::{Item, check_sizes};
-use crate::repository::{BucketRepository, Shared};
 use crate::results::AppendedMany;
 use crate::write::batch::StoreBatch;
 use crate::write::key_write::KeyWrite;
@@ -68,11 +60,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`append`](Self::append). For invalid items nothing is stored:
-    /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime),
-    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId),
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), and [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge)
-    /// when a page of them would exceed 16 MiB.
+    /// Those of [`append`](Self::append). For invalid items nothing is stored: [`InvalidTime`], [`InvalidItemId`],
+    /// [`Encode`], and [`TooLarge`] when a page of them would exceed 16 MiB.
     pub fn append_many<Q>(&self, key: &Q, items: &[T]) -> AppendMany<'_>
     where
         K: Borrow<Q>,

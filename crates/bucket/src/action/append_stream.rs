@@ -1,11 +1,6 @@
-use std::pin::Pin;
+use futures::StreamExt;
 
-use futures::{Stream, StreamExt};
-use mongo_patterns_core::{Error, ErrorKind, Key, Result};
-use serde::Serialize;
-use tracing::Span;
-
-use crate::repository::{BucketRepository, Shared};
+use crate::action::prelude::*;
 use crate::results::{AppendProgress, AppendedMany};
 use crate::write::sink::{OnProgress, Sink};
 
@@ -43,9 +38,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// stream is stored. The error has the [key](Error::key) that failed. Its [`stored_count`](Error::stored_count) is
     /// the position in the stream, from 0, of that key's first item that is not stored.
     ///
-    /// An item that cannot be appended ([`InvalidKey`](ErrorKind::InvalidKey), [`InvalidTime`](ErrorKind::InvalidTime),
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId), [`Encode`](ErrorKind::Encode)) ends the stream. The items before
-    /// it, of all keys, are stored first, and [`stored_count`](Error::stored_count) is its position in the stream.
+    /// An item that cannot be appended ([`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`]) ends the
+    /// stream. The items before it, of all keys, are stored first, and [`stored_count`](Error::stored_count) is its
+    /// position in the stream.
     pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
     where
         S: Stream<Item = (K, T)> + Send + 'a,
@@ -89,7 +84,7 @@ impl<'a, K, T> AppendStream<'a, K, T> {
     {
         if self.concurrency == 0 || self.buffer_bytes == 0 {
             return Err(Error::new(
-                ErrorKind::InvalidArgument,
+                InvalidArgument,
                 "the concurrency or the buffer of the stream is 0, nothing was stored: set both to 1 or more",
             ));
         }

@@ -1,14 +1,7 @@
-use std::borrow::Borrow;
 use std::sync::Arc;
 
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
-use mongodb::bson::DateTime;
-use serde::Serialize;
-use tracing::Span;
-
+use crate::action::prelude::*;
 use crate::form::item::Item;
-use crate::repository::{BucketRepository, Shared};
 use crate::results::Appended;
 use crate::write::batching::{self, BatchingWriter, Queues};
 

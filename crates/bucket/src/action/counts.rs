@@ -1,11 +1,5 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result, send};
-
+use crate::action::prelude::*;
 use crate::query::buckets::{buckets, counts};
-use crate::repository::{BucketRepository, Shared};
 use crate::results::Counts;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -28,7 +22,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.
+    /// [`InvalidKey`], and those of the driver.
     pub fn counts<Q>(&self, key: &Q) -> CountItems<'_>
     where
         K: Borrow<Q>,
@@ -59,7 +53,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver.
+    /// [`InvalidKey`], and those of the driver.
     pub fn count_pages<Q>(&self, key: &Q) -> CountPages<'_>
     where
         K: Borrow<Q>,

@@ -1,9 +1,4 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
-
-use crate::repository::{BucketRepository, Shared};
+use crate::action::prelude::*;
 use crate::results::DeletedKey;
 use crate::write::delete::delete;
 
@@ -45,9 +40,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey) with nothing deleted,
-    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention) when other writers append to the key for as long as
-    /// the [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the
+    /// [`InvalidKey`] with nothing deleted, [`Contention`] when other writers append to the key for as long as the
+    /// [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the
     /// driver. Some buckets can be deleted then: call it again.
     pub fn delete_key<Q>(&self, key: &Q) -> DeleteKey<'_>
     where

@@ -1,7 +1,6 @@
-use mongo_patterns_core::Key;
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::BucketRepository;
+use crate::action::prelude::*;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Creates the [indexes](Self::indexes) that are missing. Drops and changes nothing.
@@ -27,11 +26,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// again.
     ///
     /// # Errors
-    /// With nothing created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when an existing index
-    /// conflicts, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of
-    /// the collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it
-    /// is a view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when a
-    /// key has several open buckets.
+    /// With nothing created: [`IndexMismatch`] when an existing index conflicts, [`UnsupportedCollation`] when the
+    /// collation of the collection is not the simple one, [`Configuration`] when it is a view, a time series, capped or
+    /// clustered, and [`Corrupt`] when a key has several open buckets.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
         EnsureIndexes::new(Ensure {

@@ -1,15 +1,7 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, IntoId, Key, Result, send};
-use mongodb::options::FindOneOptions;
-use serde::de::DeserializeOwned;
-
+use crate::action::prelude::*;
 use crate::form::document::read_item;
 use crate::form::item_id::ItemId;
 use crate::query::item::only_item;
-use crate::repository::{BucketRepository, Shared};
 use crate::write::one_item::OneItem;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
@@ -34,11 +26,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field,
-    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey),
-    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for an id of an unsupported type,
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`] for an id of an unsupported type,
+    /// [`IndexMissing`], and [`Decode`].
     pub fn item<Q>(&self, key: &Q, id: impl IntoId) -> FindItem<'_, T>
     where
         K: Borrow<Q>,

@@ -1,19 +1,11 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures::Stream;
 use futures::stream::try_unfold;
-use mongo_patterns_core::action::run;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
-use mongodb::bson::DateTime;
-use serde::de::DeserializeOwned;
 
+use crate::action::prelude::*;
 use crate::form::token::ItemToken;
 use crate::read::items::{ItemReader, Wanted};
 use crate::read::time_range::TimeRange;
-use crate::repository::{BucketRepository, Shared};
 use crate::results::ItemPage;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -91,10 +83,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Of a page, and as the last item of a stream: [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0
-    /// and an empty range of time, [`Configuration`](ErrorKind::Configuration) for a range of time without a [time
-    /// field](crate::BucketRepositoryBuilder::time_field), [`InvalidKey`](ErrorKind::InvalidKey),
-    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for stored documents.
+    /// Of a page, and as the last item of a stream: [`InvalidArgument`] for a limit of 0 and an empty range of time,
+    /// [`Configuration`] for a range of time without a [time field](crate::BucketRepositoryBuilder::time_field),
+    /// [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
     pub fn items<Q>(&self, key: &Q) -> Items<'_, K, T>
     where
         K: Borrow<Q>,
@@ -134,17 +125,18 @@ pub type ItemStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     mongo_patterns_core::setters! {
-        /// Orders the items from the newest to the oldest: the last pages from their ends, whatever the times of the items.
+        /// Orders the items from the newest to the oldest: the last pages from their ends, whatever the times of the
+        /// items.
         newest_first() => wanted.newest_first = true;
         /// Returns only items whose time is this one or later. An item without a date in its time field is in no range.
         ///
         /// # Cost
-        /// The server sends only the items of the range. It examines the pages that contain them, and those of up to three
-        /// times [`allowed_lateness`](Self::allowed_lateness) before them.
+        /// The server sends only the items of the range. It examines the pages that contain them, and those of up to
+        /// three times [`allowed_lateness`](Self::allowed_lateness) before them.
         ///
         /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two
-        /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than the
-        /// items, as after many removals: then it examines the pages in between too.
+        /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than
+        /// the items, as after many removals: then it examines the pages in between too.
         from(time: impl Into<DateTime>) => range.from = Some(time.into());
         /// Returns only items whose time is before this one.
         ///
@@ -154,18 +146,18 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// Sets how much items of a key can be out of time order; one hour by default.
         ///
         /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than
-        /// that of an item that was appended before it. **They may miss one that is later than that**, and others near it.
-        /// It matters for a range of time only. For a key with many pages an hour, a shorter time is cheaper.
+        /// that of an item that was appended before it. **They may miss one that is later than that**, and others near
+        /// it. It matters for a range of time only. For a key with many pages an hour, a shorter time is cheaper.
         ///
         /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
         /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
         /// [repaired](BucketRepository::repair).
         allowed_lateness(allowed_lateness: Duration) => range.allowed_lateness = allowed_lateness;
-        /// Returns the items after this position, in the requested order. `None` means from the start. Request the range of
-        /// time and the order with which the token was made.
+        /// Returns the items after this position, in the requested order. `None` means from the start. Request the
+        /// range of time and the order with which the token was made.
         ///
-        /// The position stays valid while items are appended. Items that are concurrently removed from its page, or before
-        /// it, move the others, and as many can be missed or returned again.
+        /// The position stays valid while items are appended. Items that are concurrently removed from its page, or
+        /// before it, move the others, and as many can be missed or returned again.
         ///
         /// # Cost
         /// None: the server starts at the page.
@@ -176,7 +168,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// For more items than a bucket has, one round trip more for up to 4000 pages. The server examines the skipped
         /// pages, and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
         skip(items: u64) => wanted.skip = items;
-        /// Sets the most items to return; by default all for a [`stream`](Self::stream), and 25 for a [`page`](Self::page).
+        /// Sets the most items to return; by default all for a [`stream`](Self::stream), and 25 for a
+        /// [`page`](Self::page).
         limit(items: u64) => limit = Some(items);
     }
 
@@ -226,7 +219,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         let key = self.key?;
         if self.limit == Some(0) {
             let message = "the limit is 0: set it to 1 item or more";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::new(InvalidArgument, message));
         }
         if !self.range.is_unbounded() {
             self.range.check(&self.shared.settings)?;

@@ -1,15 +1,8 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-use std::pin::Pin;
-
-use futures::Stream;
 use futures::future::ready;
 use futures::stream::{once, unfold};
-use mongo_patterns_core::action::run;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
+use crate::action::prelude::*;
 use crate::read::keys::LooseScan;
-use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the keys that have buckets, each once, as a stream in the order of their buckets' `_id`: strings, and
@@ -45,9 +38,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) for a bucket that names no key, after which the stream
-    /// continues. [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey) for [`after`](Keys::after), and those of
-    /// the driver, as the last item of the stream.
+    /// [`Corrupt`] for a bucket that names no key, after which the stream continues. [`InvalidKey`] for
+    /// [`after`](Keys::after), and those of the driver, as the last item of the stream.
     pub fn keys(&self) -> Keys<'_, K> {
         Keys {
             shared: self.shared(),

@@ -1,14 +1,10 @@
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::key::KeyExpressions;
 use mongo_patterns_core::settings::configuration;
-use mongo_patterns_core::{FieldName, Key, Result};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::action::prelude::*;
 use crate::migrate::CHUNK_ITEMS;
 use crate::migrate::migration::{Direction, Migration};
 use crate::query::to_buckets::ToBuckets;
-use crate::repository::{BucketRepository, Shared};
 use crate::results::{Migrated, MigrationPlan};
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -86,18 +82,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`DuplicateKey`]: another program opened a bucket of a key before it was migrated.
     /// - [`Contention`]: another call has taken over the migration.
     /// - Those of the driver. The items are stored at most once, also if the outcome of the last command is unknown.
-    ///
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
-    /// [`InvalidTime`]: mongo_patterns_core::ErrorKind::InvalidTime
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     pub fn migrate_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateFromFlat<'_> {
         MigrateFromFlat {
             shared: self.shared(),
@@ -131,8 +115,8 @@ impl<'a> MigrateFromFlat<'a> {
     mongo_patterns_core::setters! {
         /// Sets the key field of the flat documents; that of the buckets by default.
         key_field(name: impl Into<String>) => key = Some(name.into());
-        /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless it
-        /// is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
+        /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless
+        /// it is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
         keep_ids() => keep_ids = true;
         /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is
         /// migrated.

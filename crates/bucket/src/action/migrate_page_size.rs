@@ -1,9 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::{Key, Result};
-
+use crate::action::prelude::*;
 use crate::migrate::page_size::{OnProgress, PageSizeMigration};
-use crate::repository::{BucketRepository, Shared};
 use crate::results::MigratedPageSize;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -48,12 +44,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`Unsupported`] on a standalone server. Before an index is changed: [`IndexMismatch`] when the old index has
     /// another definition, and, to larger pages, [`Corrupt`] when a key cannot be rewritten without a guess, as for
     /// [`repair`](Self::repair). To smaller pages this error comes at the end, when all other keys are rewritten.
-    ///
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`IndexMismatch`]: mongo_patterns_core::ErrorKind::IndexMismatch
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
     pub fn migrate_page_size_from(&self, old: u32) -> MigratePageSize<'_, K> {
         MigratePageSize {
             shared: self.shared(),

@@ -1,13 +1,9 @@
-use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::key::KeyExpressions;
-use mongo_patterns_core::{FieldName, Key, Result};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::action::prelude::*;
 use crate::migrate::CHUNK_ITEMS;
 use crate::migrate::migration::{Direction, Migration};
 use crate::query::to_flat::ToFlat;
-use crate::repository::{BucketRepository, Shared};
 use crate::results::{Migrated, MigrationPlan};
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -43,13 +39,11 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Errors
     /// With these, nothing is written. The error has the number of the documents or items:
     ///
-    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): buckets violate the invariants of the pattern.
-    /// - [`Encode`](mongo_patterns_core::ErrorKind::Encode): items are not documents.
-    /// - [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey): items have a field with the key field's name, and
-    ///   another value in it.
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): items have an `_id` that another item has,
-    ///   or that no document can have.
-    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): the flat collection has documents; see
+    /// - [`Corrupt`]: buckets violate the invariants of the pattern.
+    /// - [`Encode`]: items are not documents.
+    /// - [`InvalidKey`]: items have a field with the key field's name, and another value in it.
+    /// - [`InvalidItemId`]: items have an `_id` that another item has, or that no document can have.
+    /// - [`TargetNotEmpty`]: the flat collection has documents; see
     ///   [`allow_non_empty_target`](MigrateToFlat::allow_non_empty_target).
     /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`migrate_from_flat`](Self::migrate_from_flat),
     ///   and `Unsupported` when the flat collection is a view.
@@ -87,8 +81,8 @@ impl<'a> MigrateToFlat<'a> {
     mongo_patterns_core::setters! {
         /// Sets the key field of the flat documents; that of the buckets by default.
         key_field(name: impl Into<String>) => key = Some(name.into());
-        /// Allows a flat collection that has documents, which must have other keys and other `_id`s: if a key is in both
-        /// collections, nothing is migrated.
+        /// Allows a flat collection that has documents, which must have other keys and other `_id`s: if a key is in
+        /// both collections, nothing is migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
         /// Sets about how many items a chunk has, at least those of one bucket; 100,000 by default.
         chunk_items(items: u64) => chunk_items = items;

@@ -1,17 +1,7 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-
-use mongo_patterns_core::action::batch_size;
-use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
-use mongodb::options::FindOptions;
-use serde::de::DeserializeOwned;
-
+use crate::action::prelude::*;
 use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id, last_items};
-use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Returns the newest items of a key, the newest first: those at the end of its last pages, whatever their times.
@@ -35,8 +25,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a count of 0, [`InvalidKey`](ErrorKind::InvalidKey),
-    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for stored documents.
+    /// [`InvalidArgument`] for a count of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
     pub fn newest<Q>(&self, key: &Q, count: u32) -> Newest<'_, K, T>
     where
         K: Borrow<Q>,
@@ -69,7 +58,7 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
         let key = self.key?;
         if self.count == 0 {
             let message = "the number of items is 0: ask for 1 item or more";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::new(InvalidArgument, message));
         }
         let (collection, settings) = self.shared.parts();
         let mut session = Session::of_caller(self.session).await?;

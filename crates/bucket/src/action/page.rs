@@ -1,14 +1,6 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result, send};
-use mongodb::options::FindOneOptions;
-use serde::de::DeserializeOwned;
-
+use crate::action::prelude::*;
 use crate::form::document::{Bucket, Part};
 use crate::query::buckets::{buckets, by_id};
-use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Returns a page of a key by its number, from 1, the oldest. `None` after the last one.
@@ -35,8 +27,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for page 0, [`InvalidKey`](ErrorKind::InvalidKey),
-    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for the stored document.
+    /// [`InvalidArgument`] for page 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for the stored document.
     pub fn page<Q>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
     where
         K: Borrow<Q>,
@@ -70,7 +61,7 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
         let skip = self.number.checked_sub(1).filter(|skip| i64::try_from(*skip).is_ok());
         let skip = skip.ok_or_else(|| {
             Error::new(
-                ErrorKind::InvalidArgument,
+                InvalidArgument,
                 "the number of the page is out of range: pass one from 1 to i64::MAX",
             )
         })?;

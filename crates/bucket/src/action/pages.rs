@@ -1,17 +1,7 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-
-use mongo_patterns_core::action::batch_size;
-use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, Key, Result};
-use mongodb::options::FindOptions;
-use serde::de::DeserializeOwned;
-
+use crate::action::prelude::*;
 use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id};
-use crate::repository::{BucketRepository, Shared};
 use crate::results::PageSlice;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
@@ -34,8 +24,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`InvalidKey`](ErrorKind::InvalidKey),
-    /// [`Corrupt`](ErrorKind::Corrupt) and [`Decode`](ErrorKind::Decode) for stored documents.
+    /// [`InvalidArgument`] for a limit of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
     pub fn pages<Q>(&self, key: &Q) -> Pages<'_, K, T>
     where
         K: Borrow<Q>,
@@ -92,7 +81,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
         let key = self.key?;
         if self.limit == 0 {
             let message = "the limit is 0: set it to 1 page or more";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::new(InvalidArgument, message));
         }
         let (collection, settings) = self.shared.parts();
         let is_backwards = matches!(self.from, From::Before(_));

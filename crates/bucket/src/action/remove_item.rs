@@ -1,10 +1,5 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, IntoId, Key, Removed, Result};
-
+use crate::action::prelude::*;
 use crate::form::item_id::ItemId;
-use crate::repository::{BucketRepository, Shared};
 use crate::write::one_item::OneItem;
 use crate::write::removal::Removal;
 
@@ -45,14 +40,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`IndexMissing`], [`Contention`], and [`Corrupt`] when a bucket violates the invariants. [`Unsupported`] on a
     /// standalone, which has no transactions, when the page of the item is full. [`Unsupported`] also when a bucket
     /// with fields that are not of the pattern would be removed.
-    ///
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
     pub fn remove_item<Q>(&self, key: &Q, id: impl IntoId) -> RemoveItem<'_>
     where
         K: Borrow<Q>,

@@ -1,16 +1,11 @@
-use std::borrow::Borrow;
-use std::marker::PhantomData;
-use std::pin::Pin;
-
+use futures::TryStreamExt;
 use futures::future::ready;
 use futures::stream::once;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
+use crate::action::prelude::*;
 use crate::repair::finding::Repaired;
 use crate::repair::run::repair;
 use crate::repair::scan::{OnProgress, Scan};
-use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Repairs the findings of [`verify`](Self::verify), key by key, as far as that needs no guess and loses no item.
@@ -68,10 +63,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`Unsupported`] on a standalone server, with nothing changed, except in a [dry run](Repair::dry_run).
     /// [`InvalidKey`], [`Contention`], and those of the driver, as the last item of the stream. Each key is then
     /// repaired, or unchanged.
-    ///
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`InvalidKey`]: mongo_patterns_core::ErrorKind::InvalidKey
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     pub fn repair(&self) -> Repair<'_, K> {
         Repair {
             shared: self.shared(),
@@ -115,8 +106,8 @@ impl<'a, K: Key> Repair<'a, K> {
         dry_run() => dry_run = true;
         /// Sets the most keys that are repaired concurrently; 4 by default. Their buckets are held in memory.
         concurrency(keys: usize) => concurrency = keys;
-        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
-        /// call comes after the server has read and sorted all.
+        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The
+        /// first call comes after the server has read and sorted all.
         on_progress(call: impl FnMut(u64) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 

@@ -1,13 +1,6 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result, Updated};
-use serde::Serialize;
-
+use crate::action::prelude::*;
 use crate::form::item::Item;
 use crate::query::item::replace;
-use crate::repository::{BucketRepository, Shared};
 use crate::write::one_item::{OneItem, no_item_id_field};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
@@ -35,9 +28,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the key has no item with this
-    /// id, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) without an item id field, and those of
-    /// [`append`](Self::append).
+    /// With nothing changed: [`NotFound`] when the key has no item with this id, [`Configuration`] without an item id
+    /// field, and those of [`append`](Self::append).
     pub fn replace_item<Q>(&self, key: &Q, item: &T) -> ReplaceItem<'_>
     where
         K: Borrow<Q>,

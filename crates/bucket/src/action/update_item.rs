@@ -1,12 +1,8 @@
-use std::borrow::Borrow;
+use mongo_patterns_core::FieldChange;
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, Error, ErrorKind, FieldChange, FieldName, IntoId, Key, Result, Updated};
-use mongodb::bson::{Bson, Document};
-
+use crate::action::prelude::*;
 use crate::form::id;
 use crate::form::item_id::ItemId;
-use crate::repository::{BucketRepository, Shared};
 use crate::settings::Settings;
 use crate::write::one_item::OneItem;
 
@@ -34,15 +30,12 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`](ErrorKind::InvalidArgument) when there is no field to change, a name is
-    /// not that of a plain field, occurs twice, or is that of the item's id; [`InvalidTime`](ErrorKind::InvalidTime)
-    /// when the item would have no valid time, [`Configuration`](ErrorKind::Configuration) without an item id field,
-    /// [`InvalidKey`](ErrorKind::InvalidKey) and [`InvalidItemId`](ErrorKind::InvalidItemId).
+    /// With nothing sent: [`InvalidArgument`] when there is no field to change, a name is not that of a plain field,
+    /// occurs twice, or is that of the item's id; [`InvalidTime`] when the item would have no valid time,
+    /// [`Configuration`] without an item id field, [`InvalidKey`] and [`InvalidItemId`].
     ///
-    /// With nothing changed: [`NotFound`](ErrorKind::NotFound) when the key has no item with this id,
-    /// [`IndexMissing`](ErrorKind::IndexMissing), [`TooLarge`](ErrorKind::TooLarge) when its page would exceed 16 MiB,
-    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index that is not of the pattern, and
-    /// [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`NotFound`] when the key has no item with this id, [`IndexMissing`], [`TooLarge`] when
+    /// its page would exceed 16 MiB, [`DuplicateKey`] by a unique index that is not of the pattern, and [`Contention`].
     pub fn update_item<Q>(&self, key: &Q, id: impl IntoId, set: Document) -> UpdateItem<'_>
     where
         K: Borrow<Q>,
@@ -101,7 +94,7 @@ fn check_time(settings: &Settings, set: &Document, unset: &[String]) -> Result<(
         Some(Bson::DateTime(time)) => id::second(*time).map(drop),
         None if unset.iter().all(|name| name != field) => Ok(()),
         _ => Err(Error::new(
-            ErrorKind::InvalidTime,
+            InvalidTime,
             format!(
                 "the update would leave the item without a BSON date in its time field `{field}`, nothing was sent: set one"
             ),

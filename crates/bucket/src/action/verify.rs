@@ -1,15 +1,11 @@
-use std::borrow::Borrow;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
-use std::pin::Pin;
 
+use futures::TryStreamExt;
 use futures::stream::try_unfold;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
+use crate::action::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::{OnProgress, Scan};
-use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Checks the stored buckets, and returns every problem as a stream of [findings](Finding), key by key.
@@ -43,8 +39,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidKey`](mongo_patterns_core::ErrorKind::InvalidKey), and those of the driver, as the last item of the
-    /// stream.
+    /// [`InvalidKey`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, K> {
         Verify {
             shared: self.shared(),
@@ -80,8 +75,8 @@ impl<'a, K: Key> Verify<'a, K> {
     }
 
     mongo_patterns_core::setters! {
-        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The first
-        /// call comes after the server has read and sorted all.
+        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The
+        /// first call comes after the server has read and sorted all.
         on_progress(call: impl FnMut(u64) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 

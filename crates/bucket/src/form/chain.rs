@@ -1,14 +1,13 @@
 //! The buckets of a key, rewritten: every change that moves items between pages is planned here.
 
-use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::rewrite::Changes;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use mongodb::bson::{RawBson, cstr};
 
 use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
 use crate::form::layout::{Page, lay_out};
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// MongoDB's limit of a document.

@@ -1,13 +1,12 @@
 //! An encoded item, and the bucket that it is stored in.
 
 use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::raw::CString;
-use mongodb::bson::{Bson, DateTime, RawBson, RawDocumentBuf, cstr};
-use serde::Serialize;
+use mongodb::bson::{RawBson, cstr};
 
 use crate::form::id;
 use crate::form::item_id::ItemId;
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// An item, encoded once: its bytes are copied into its bucket.

@@ -1,11 +1,10 @@
 //! The id of an item, by which it is stored once.
 
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::Binary;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Binary, Bson, DateTime, RawBsonRef};
 
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// The id of an item. Two ids are equal exactly where the server takes them for equal: there are no fractions, and the

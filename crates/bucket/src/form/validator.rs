@@ -1,8 +1,6 @@
 //! The validator of a collection of buckets.
 
-use mongo_patterns_core::Key;
-use mongodb::bson::{Document, doc};
-
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// Returns a validator that refuses documents that are no buckets.

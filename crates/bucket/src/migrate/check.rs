@@ -2,10 +2,9 @@
 
 use mongo_patterns_core::migration::{Steps, check_chunk_size, number};
 use mongo_patterns_core::settings::is_unacknowledged;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Bson, Document};
 
 use crate::migrate::migration::{Direction, Migration, read_from};
+use crate::prelude::*;
 use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};
 use crate::query::to_buckets::ToBuckets;

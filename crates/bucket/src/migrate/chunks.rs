@@ -1,12 +1,10 @@
 //! A collection in ranges of one field, ascending, each of about as many documents.
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::index::serves;
 use mongo_patterns_core::migration::{Step, Steps};
-use mongodb::Collection;
-use mongodb::bson::{Bson, RawDocumentBuf, doc};
-use mongodb::options::{Collation, FindOneOptions, Hint, ReadConcern};
+use mongodb::options::Collation;
 
+use crate::prelude::*;
 use crate::query::chunk::{Range, only_field};
 
 /// A server accepts at most an int64.

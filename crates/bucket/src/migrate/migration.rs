@@ -1,11 +1,9 @@
 //! A migration between a flat collection and buckets: its collections, and what it reads.
 
+use mongo_patterns_core::error;
 use mongo_patterns_core::migration::{Step, Steps, number};
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, error};
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
-use mongodb::error::Error as DriverError;
 
+use crate::prelude::*;
 use crate::query::compare::{Keys, comparison};
 use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;

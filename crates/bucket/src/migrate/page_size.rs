@@ -4,10 +4,9 @@ use futures::TryStreamExt;
 use mongo_patterns_core::index::drop_old_index;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::{Error, ErrorKind, Key, Result, send, transaction};
-use mongodb::bson::doc;
-use mongodb::options::FindOneOptions;
+use mongo_patterns_core::transaction;
 
+use crate::prelude::*;
 use crate::query::buckets::only_id;
 use crate::repair::finding::{Repaired, Unrepaired};
 use crate::repair::run::repair;

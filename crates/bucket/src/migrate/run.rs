@@ -1,14 +1,12 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
+use mongo_patterns_core::error;
 use mongo_patterns_core::migration::{Last, Position, Record, Step, Steps, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::{Error, ErrorKind, Result, error};
-use mongodb::bson::{Bson, doc};
-use mongodb::error::Error as DriverError;
-use mongodb::options::Hint;
 
 use crate::migrate::chunks::Chunks;
 use crate::migrate::migration::{Compared, Direction, Migration, failed};
+use crate::prelude::*;
 use crate::query::chunk::{Range, count, merge};
 use crate::results::{Migrated, MigrationPlan};
 

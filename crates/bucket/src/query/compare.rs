@@ -1,9 +1,8 @@
 //! The pipelines that compare the keys of a flat collection and of buckets.
 
-use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
-use mongodb::bson::{Bson, Document, doc};
 
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// The keys to compare.
@@ -65,8 +64,6 @@ pub(crate) fn other_keys(key: &FieldName, expressions: fn(&str) -> KeyExpression
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::Key;
-
     use super::*;
 
     fn field(name: &str) -> FieldName {

@@ -1,9 +1,7 @@
 //! The commands on one item, which its id identifies.
 
-use mongo_patterns_core::{EncodedKey, FieldName};
-use mongodb::bson::{Bson, Document, doc};
-
 use crate::form::item_id::ItemId;
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// Filters the bucket of the key that has the item. `path` is the path of the item ids.
@@ -70,8 +68,6 @@ pub(crate) fn is_open_with_others(settings: &Settings) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::EncodeKey;
-
     use super::*;
 
     #[test]

@@ -1,10 +1,9 @@
 //! The pipelines of a migration from flat documents to buckets.
 
-use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
-use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
+use crate::prelude::*;
 use crate::query::inspection::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
@@ -157,8 +156,6 @@ fn digits(number: Bson, width: usize) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::Key;
-
     use super::*;
 
     fn form(settings: &Settings) -> ToBuckets<'_> {

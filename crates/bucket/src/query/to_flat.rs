@@ -1,9 +1,8 @@
 //! The pipelines of a migration from buckets to flat documents.
 
-use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
-use mongodb::bson::{Bson, Document, doc};
 
+use crate::prelude::*;
 use crate::query::inspection::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
@@ -110,8 +109,6 @@ fn own_id() -> Bson {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::Key;
-
     use super::*;
 
     #[test]

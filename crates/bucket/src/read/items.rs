@@ -3,16 +3,11 @@
 use std::collections::VecDeque;
 
 use mongo_patterns_core::action::batch_size;
-use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodedKey, Key, Result};
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::options::FindOptions;
-use serde::de::DeserializeOwned;
 
 use crate::form::document::{Bucket, Part, read_size};
 use crate::form::token::ItemToken;
+use crate::prelude::*;
 use crate::query::buckets::{buckets_within, by_id};
 use crate::query::range::{all_items, first_times, sizes, with_items};
 use crate::read::time_range::{StartSearch, TimeRange};

@@ -24,10 +24,8 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Bson, DateTime};
-
 use crate::form::id::{LAST_SECOND, digits};
+use crate::prelude::*;
 use crate::query::range::items_between;
 use crate::settings::Settings;
 

@@ -3,13 +3,10 @@
 use std::collections::HashSet;
 use std::mem::discriminant;
 
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{EncodedKey, Key};
-use mongodb::bson::{Bson, RawBsonRef, RawDocument};
-
 use crate::form::document::id_of;
 use crate::form::id::{Tail, key_of_id};
 use crate::form::item_id::ItemId;
+use crate::prelude::*;
 use crate::repair::finding::{Finding, Problem};
 use crate::settings::Settings;
 

@@ -14,13 +14,9 @@ use futures::stream::try_unfold;
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::rounds::in_rounds;
-use mongo_patterns_core::send::{find_all, primary};
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::{self, lock_documents};
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
-use mongodb::bson::Bson;
-use mongodb::options::{FindOptions, ReadConcern};
 
+use crate::prelude::*;
 use crate::query::buckets::{buckets_of_any_form, open_buckets_of_any_form};
 use crate::repair::check::{check, confirmed};
 use crate::repair::finding::{Finding, Repaired, Unrepaired};

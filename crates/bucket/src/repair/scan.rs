@@ -10,13 +10,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodedKey, Key, Result, send};
 use mongodb::Cursor;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::{AggregateOptions, ReadConcern};
+use mongodb::options::AggregateOptions;
 
+use crate::prelude::*;
 use crate::query::buckets::buckets_of_any_form;
 use crate::query::summary::summaries;
 use crate::repair::check::{Summary, check, confirmed};

@@ -3,16 +3,11 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::error::refused_document;
-use mongo_patterns_core::send::{find_all, primary};
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::RawDocumentBuf;
-use mongodb::options::{FindOptions, ReadConcern};
-use tracing::Span;
 
 use crate::form::item::{Item, bucket};
 use crate::form::item_id::ItemId;
 use crate::form::new_ids::NewIds;
+use crate::prelude::*;
 use crate::query::buckets::{buckets_between, only_id};
 use crate::settings::IdPolicy;
 use crate::write::key_write::{Collision, KeyWrite};

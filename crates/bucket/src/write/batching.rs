@@ -11,11 +11,10 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use tokio::sync::oneshot;
-use tracing::Span;
 
 use crate::form::item::{Item, check_sizes};
+use crate::prelude::*;
 use crate::repository::{BucketRepository, Shared};
 use crate::results::Appended;
 use crate::write::batch::StoreBatch;

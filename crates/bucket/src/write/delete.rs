@@ -9,11 +9,8 @@
 //! left.
 
 use mongo_patterns_core::key_locks::LockedKeys;
-use mongo_patterns_core::send::{self, primary};
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
-use mongodb::options::{FindOneOptions, ReadConcern};
 
+use crate::prelude::*;
 use crate::query::buckets::{buckets_to_delete, only_id};
 use crate::repository::Shared;
 use crate::results::DeletedKey;

@@ -6,16 +6,12 @@
 //!
 //! A concurrent removal moves items to buckets that the server has already passed.
 
+use mongo_patterns_core::Updated;
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, FieldName, Result, Updated, send};
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use mongodb::options::{FindOneOptions, Hint, ReadConcern, UpdateOptions};
 
 use crate::form::item_id::ItemId;
+use crate::prelude::*;
 use crate::query::item::{bucket_with, only_count};
 use crate::repository::Shared;
 use crate::settings::Settings;

@@ -8,19 +8,14 @@
 //! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
 //! appends then wait for the transaction.
 
-use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::transaction::{self, lock_documents};
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result, send};
-use mongodb::bson::{Bson, RawBsonRef, RawDocumentBuf};
-use mongodb::options::{FindOneOptions, FindOptions};
 
 use crate::form::chain::Chain;
 use crate::form::item_id::ItemId;
 use crate::form::token::PageToken;
+use crate::prelude::*;
 use crate::query::append::open_bucket;
 use crate::query::buckets::{buckets_beyond, by_id, only_id};
 use crate::query::item::{in_bucket, is_open_with_others, is_single, pull};
