@@ -35,31 +35,22 @@ pub trait IntoId {
     fn into_id(self) -> Result<Bson>;
 }
 
+/// Implements the trait by a conversion that cannot fail.
 macro_rules! ids {
-    ($($type:ty),+) => {
+    ($convert:expr => $($type:ty),+) => {
         $(impl IntoId for $type {
             fn into_id(self) -> Result<Bson> {
-                Ok(self.into())
+                Ok($convert(self))
             }
         })+
     };
 }
 
 ids!(
-    Bson, &str, String, bool, f64, i32, i64, u32, ObjectId, Uuid, DateTime, Timestamp, Decimal128, Binary, Document
+    Bson::from => Bson, &str, String, bool, f64, i32, i64, u32, ObjectId, Uuid, DateTime, Timestamp, Decimal128, Binary,
+    Document
 );
-
-macro_rules! small_ids {
-    ($($type:ty),+) => {
-        $(impl IntoId for $type {
-            fn into_id(self) -> Result<Bson> {
-                Ok(Bson::Int32(self.into()))
-            }
-        })+
-    };
-}
-
-small_ids!(i8, i16, u8, u16);
+ids!(|id| Bson::Int32(i32::from(id)) => i8, i16, u8, u16);
 
 impl IntoId for u64 {
     fn into_id(self) -> Result<Bson> {

@@ -12,24 +12,6 @@ pub struct Progress {
     pub before: u64,
 }
 
-impl Progress {
-    /// Returns the progress of a call that begins, with about this much to do.
-    #[doc(hidden)]
-    pub fn of(total: u64) -> Self {
-        Self {
-            total,
-            ..Self::default()
-        }
-    }
-
-    /// Adds what is done.
-    #[doc(hidden)]
-    pub fn advance(&mut self, by: u64) {
-        self.done += by;
-        self.total = self.total.max(self.done);
-    }
-}
-
 /// A progress callback.
 #[doc(hidden)]
 pub type OnProgress<'a> = Box<dyn FnMut(Progress) + Send + 'a>;
@@ -47,10 +29,8 @@ crate::redacted_debug!(Reporter<'_>, |reporter| "progress" = reporter.progress);
 impl<'a> Reporter<'a> {
     /// Creates the reporter.
     pub fn new(call: Option<OnProgress<'a>>) -> Self {
-        Self {
-            progress: Progress::default(),
-            call,
-        }
+        let progress = Progress::default();
+        Self { progress, call }
     }
 
     /// Returns whether there is a callback.
@@ -60,7 +40,7 @@ impl<'a> Reporter<'a> {
 
     /// Begins, with about this much to do.
     pub fn begin(&mut self, total: u64) {
-        self.progress = Progress::of(total);
+        self.resume(0, total);
     }
 
     /// Resumes after this much, of about this much in all.
@@ -74,7 +54,8 @@ impl<'a> Reporter<'a> {
 
     /// Adds what is done, and calls the callback.
     pub fn advance(&mut self, by: u64) {
-        self.progress.advance(by);
+        self.progress.done += by;
+        self.progress.total = self.progress.total.max(self.progress.done);
         if let Some(call) = &mut self.call {
             call(self.progress);
         }

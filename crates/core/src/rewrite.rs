@@ -27,15 +27,6 @@ impl Changes {
         self.removed.is_empty() && self.written.is_empty()
     }
 
-    /// Returns the filters of the deletes.
-    pub fn deletions(&self) -> impl Iterator<Item = Document> {
-        self.removed.chunks(DELETED_AT_ONCE).map(|ids| {
-            let mut filter = doc! { "_id": { "$in": ids } };
-            filter.extend(self.filter.clone());
-            filter
-        })
-    }
-
     /// Applies the changes in the session's transaction.
     ///
     /// # Errors
@@ -50,7 +41,9 @@ impl Changes {
     /// # Errors
     /// Those of the driver: a write conflict or a duplicate key by a concurrent writer. Then run the transaction again.
     pub async fn apply_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
-        for (ids, filter) in self.removed.chunks(DELETED_AT_ONCE).zip(self.deletions()) {
+        for ids in self.removed.chunks(DELETED_AT_ONCE) {
+            let mut filter = doc! { "_id": { "$in": ids } };
+            filter.extend(self.filter.clone());
             let deleted = Step::delete_many("delete documents that are removed or rewritten", collection, filter);
             let deleted = steps.write(deleted).await?;
             if deleted.is_some_and(|reply| reply.deleted != ids.len() as u64) {

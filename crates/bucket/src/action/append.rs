@@ -50,10 +50,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],
     /// [`IndexMissing`], [`Contention`], [`Corrupt`] when the `_id` of the key's open bucket is not of this key,
     /// [`DuplicateKey`] by a unique index that is not of the pattern, and [`ServerSelection`].
-    pub fn append<Q>(&self, key: &Q, item: &T) -> Append<'_>
+    pub fn append<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> Append<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         Append {
             shared: self.shared(),
@@ -88,7 +87,7 @@ impl Append<'_> {
         let item = self.item.and_then(|item| Item::new(&shared.settings, item, self.time));
         let item = item.map_err(|error| error.with_key(key.text()))?;
         let store = Store {
-            write: KeyWrite::new(shared, &key),
+            write: KeyWrite { shared, key: &key },
             span: &span,
             items: &[&item],
         };

@@ -62,10 +62,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Errors
     /// Those of [`append`](Self::append). For invalid items nothing is stored: [`InvalidTime`], [`InvalidItemId`],
     /// [`Encode`], and [`TooLarge`] when a page of them would exceed 16 MiB.
-    pub fn append_many<Q>(&self, key: &Q, items: &[T]) -> AppendMany<'_>
+    pub fn append_many<Q: EncodeKey + ?Sized>(&self, key: &Q, items: &[T]) -> AppendMany<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         AppendMany {
             shared: self.shared(),
@@ -97,8 +96,12 @@ impl AppendMany<'_> {
 
     async fn execute(self, span: Span) -> Result<AppendedMany> {
         let (shared, key) = (self.shared, self.key?);
-        let items = checked(shared, self.items, self.time).map_err(|error| error.with_key(key.text()))?;
-        let mut store = StoreBatch::new(KeyWrite::new(shared, &key), &span, &items);
+        let items = self
+            .items
+            .and_then(|items| Item::all(&shared.settings, items, self.time));
+        let checked = items.and_then(|items| check_sizes(&shared.settings, &items).map(|()| items));
+        let items = checked.map_err(|error| error.with_key(key.text()))?;
+        let mut store = StoreBatch::new(KeyWrite { shared, key: &key }, &span, &items);
         let mut session = Session::of_caller(self.session).await?;
         match store.run(session.as_mut()).await {
             Ok(()) => Ok(AppendedMany {
@@ -109,11 +112,4 @@ impl AppendMany<'_> {
             Err(error) => Err(with_stored(error, store.stored(), session.as_ref()).with_key(key.text())),
         }
     }
-}
-
-/// Checks the items before anything is sent.
-fn checked(shared: &Shared, items: Result<Vec<Encoded>>, time: Option<DateTime>) -> Result<Vec<Item>> {
-    let items = Item::all(&shared.settings, items?, time)?;
-    check_sizes(&shared.settings, &items)?;
-    Ok(items)
 }

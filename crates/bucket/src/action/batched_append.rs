@@ -23,7 +23,11 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     pub fn batching_writer(&self) -> BatchingWriter<K, T> {
-        BatchingWriter::new(self)
+        BatchingWriter {
+            shared: self.share(),
+            queues: Arc::default(),
+            types: PhantomData,
+        }
     }
 }
 
@@ -61,10 +65,9 @@ impl<K: Key, T: Serialize> BatchingWriter<K, T> {
     ///
     /// # Errors
     /// Those of [`append`](BucketRepository::append).
-    pub fn append<Q>(&self, key: &Q, item: &T) -> BatchedAppend<'_>
+    pub fn append<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> BatchedAppend<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         BatchedAppend {
             shared: &self.shared,

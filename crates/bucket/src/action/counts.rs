@@ -23,10 +23,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidKey`], and those of the driver.
-    pub fn counts<Q>(&self, key: &Q) -> CountItems<'_>
+    pub fn counts<Q: EncodeKey + ?Sized>(&self, key: &Q) -> CountItems<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         CountItems {
             shared: self.shared(),
@@ -54,10 +53,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidKey`], and those of the driver.
-    pub fn count_pages<Q>(&self, key: &Q) -> CountPages<'_>
+    pub fn count_pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> CountPages<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         CountPages {
             shared: self.shared(),

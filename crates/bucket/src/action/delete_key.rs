@@ -43,10 +43,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`InvalidKey`] with nothing deleted, [`Contention`] when other writers append to the key for as long as the
     /// [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the
     /// driver. Some buckets can be deleted then: call it again.
-    pub fn delete_key<Q>(&self, key: &Q) -> DeleteKey<'_>
+    pub fn delete_key<Q: EncodeKey + ?Sized>(&self, key: &Q) -> DeleteKey<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         DeleteKey {
             shared: self.shared(),

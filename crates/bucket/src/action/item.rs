@@ -1,6 +1,5 @@
 use crate::action::prelude::*;
 use crate::form::document::read_item;
-use crate::form::item_id::ItemId;
 use crate::query::item::only_item;
 use crate::write::one_item::OneItem;
 
@@ -28,15 +27,14 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # Errors
     /// [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`] for an id of an unsupported type,
     /// [`IndexMissing`], and [`Decode`].
-    pub fn item<Q>(&self, key: &Q, id: impl IntoId) -> FindItem<'_, T>
+    pub fn item<Q: EncodeKey + ?Sized>(&self, key: &Q, id: impl IntoId) -> FindItem<'_, T>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
         FindItem {
             shared,
-            item: OneItem::new(&shared.settings, key, id.into_id().and_then(ItemId::from_bson)),
+            item: OneItem::new(&shared.settings, key, id),
             types: PhantomData,
             session: None,
         }

@@ -86,10 +86,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Of a page, and as the last item of a stream: [`InvalidArgument`] for a limit of 0 and an empty range of time,
     /// [`Configuration`] for a range of time without a [time field](crate::BucketRepositoryBuilder::time_field),
     /// [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
-    pub fn items<Q>(&self, key: &Q) -> Items<'_, K, T>
+    pub fn items<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Items<'_, K, T>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         Items {
             shared: self.shared(),

@@ -65,10 +65,9 @@ pub type KeyStream<'a, K> = Pin<Box<dyn Stream<Item = Result<K>> + Send + 'a>>;
 
 impl<'a, K: Key> Keys<'a, K> {
     /// Returns only the keys after this one in the order of the stream, which need not have buckets. Resumes a stream.
-    pub fn after<Q>(mut self, key: &Q) -> Self
+    pub fn after<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         self.after = key.encode_key().map(Some).map_err(Error::from);
         self

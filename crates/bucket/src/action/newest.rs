@@ -26,10 +26,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidArgument`] for a count of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
-    pub fn newest<Q>(&self, key: &Q, count: u32) -> Newest<'_, K, T>
+    pub fn newest<Q: EncodeKey + ?Sized>(&self, key: &Q, count: u32) -> Newest<'_, K, T>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         Newest {
             shared: self.shared(),

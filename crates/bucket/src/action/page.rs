@@ -28,10 +28,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidArgument`] for page 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for the stored document.
-    pub fn page<Q>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
+    pub fn page<Q: EncodeKey + ?Sized>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         GetPage {
             shared: self.shared(),

@@ -25,10 +25,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidArgument`] for a limit of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
-    pub fn pages<Q>(&self, key: &Q) -> Pages<'_, K, T>
+    pub fn pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Pages<'_, K, T>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         Pages {
             shared: self.shared(),

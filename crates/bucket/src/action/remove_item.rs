@@ -1,5 +1,4 @@
 use crate::action::prelude::*;
-use crate::form::item_id::ItemId;
 use crate::write::one_item::OneItem;
 use crate::write::removal::Removal;
 
@@ -40,15 +39,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`IndexMissing`], [`Contention`], and [`Corrupt`] when a bucket violates the invariants. [`Unsupported`] on a
     /// standalone, which has no transactions, when the page of the item is full. [`Unsupported`] also when a bucket
     /// with fields that are not of the pattern would be removed.
-    pub fn remove_item<Q>(&self, key: &Q, id: impl IntoId) -> RemoveItem<'_>
+    pub fn remove_item<Q: EncodeKey + ?Sized>(&self, key: &Q, id: impl IntoId) -> RemoveItem<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
         RemoveItem {
             shared,
-            item: OneItem::new(&shared.settings, key, id.into_id().and_then(ItemId::from_bson)),
+            item: OneItem::new(&shared.settings, key, id),
             session: None,
         }
     }

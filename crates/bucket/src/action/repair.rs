@@ -92,10 +92,9 @@ pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send
 
 impl<'a, K: Key> Repair<'a, K> {
     /// Repairs this key only. Documents with this key neither in the `_id` nor in the key field are not found then.
-    pub fn key<Q>(mut self, key: &Q) -> Self
+    pub fn key<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         self.key = key.encode_key().map(Some).map_err(Error::from);
         self

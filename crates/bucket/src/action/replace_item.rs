@@ -30,10 +30,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # Errors
     /// With nothing changed: [`NotFound`] when the key has no item with this id, [`Configuration`] without an item id
     /// field, and those of [`append`](Self::append).
-    pub fn replace_item<Q>(&self, key: &Q, item: &T) -> ReplaceItem<'_>
+    pub fn replace_item<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> ReplaceItem<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         ReplaceItem {
             shared: self.shared(),

@@ -2,7 +2,6 @@ use mongo_patterns_core::FieldChange;
 
 use crate::action::prelude::*;
 use crate::form::id;
-use crate::form::item_id::ItemId;
 use crate::settings::Settings;
 use crate::write::one_item::OneItem;
 
@@ -36,15 +35,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// With nothing changed: [`NotFound`] when the key has no item with this id, [`IndexMissing`], [`TooLarge`] when
     /// its page would exceed 16 MiB, [`DuplicateKey`] by a unique index that is not of the pattern, and [`Contention`].
-    pub fn update_item<Q>(&self, key: &Q, id: impl IntoId, set: Document) -> UpdateItem<'_>
+    pub fn update_item<Q: EncodeKey + ?Sized>(&self, key: &Q, id: impl IntoId, set: Document) -> UpdateItem<'_>
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         let shared = self.shared();
         UpdateItem {
             shared,
-            item: OneItem::new(&shared.settings, key, id.into_id().and_then(ItemId::from_bson)),
+            item: OneItem::new(&shared.settings, key, id),
             set,
             unset: Vec::new(),
             session: None,

@@ -65,10 +65,9 @@ pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send +
 
 impl<'a, K: Key> Verify<'a, K> {
     /// Checks this key only. Documents with this key neither in the `_id` nor in the key field are not found then.
-    pub fn key<Q>(mut self, key: &Q) -> Self
+    pub fn key<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,
-        Q: EncodeKey + ?Sized,
     {
         self.key = key.encode_key().map(Some).map_err(Error::from);
         self

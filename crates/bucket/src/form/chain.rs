@@ -1,17 +1,15 @@
 //! The buckets of a key, rewritten: every change that moves items between pages is planned here.
 
 use mongo_patterns_core::rewrite::Changes;
+use mongo_patterns_core::size::MAX_BYTES;
+use mongodb::bson::RawBson;
 use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{RawBson, cstr};
 
 use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
 use crate::form::layout::{Page, lay_out};
 use crate::prelude::*;
 use crate::settings::Settings;
-
-/// MongoDB's limit of a document.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Consecutive buckets of one key, oldest first, up to the newest.
 pub(crate) struct Chain<'a> {
@@ -203,55 +201,36 @@ impl<'a> Chain<'a> {
         for item in items {
             array.push(item.value);
         }
-        let count = i32::try_from(items.len()).unwrap_or(i32::MAX);
-        let id = self.key.id(tail);
-        let mut array = Some(array);
-        let (mut has_id, mut has_key, mut has_count) = (false, false, false);
+        let length = i32::try_from(items.len()).unwrap_or(i32::MAX);
+        let Settings { key, items, count, .. } = self.settings;
+        let own = [
+            ("_id", RawBson::String(self.key.id(tail))),
+            (key.as_str(), self.key.value().clone().try_into()?),
+            (count.as_str(), RawBson::Int32(length)),
+            (items.as_str(), RawBson::Array(array)),
+        ];
+        let mut written = [false; 4];
         let mut document = RawDocumentBuf::new();
         for element in old.into_iter().flat_map(|old| old.iter()) {
             let (name, value) = element?;
-            match name.as_str() {
-                "_id" => {
-                    has_id = true;
-                    document.append(name, id.as_str());
-                }
-                field if field == self.settings.key.as_str() => {
-                    has_key = true;
-                    if self.is_key(value) {
-                        document.append(name, value);
-                    } else {
-                        document.append(name, RawBson::try_from(self.key.value().clone())?);
-                    }
-                }
-                field if field == self.settings.count.as_str() => {
-                    has_count = true;
-                    if stored_integer(value) == Some(count.into()) {
-                        document.append(name, value);
-                    } else {
-                        document.append(name, count);
-                    }
-                }
-                field if field == self.settings.items.as_str() => {
-                    if let Some(array) = array.take() {
-                        document.append(name, array);
-                    }
-                }
-                _ => document.append(name, value),
+            let Some(field) = own.iter().position(|(own, _)| *own == name.as_str()) else {
+                document.append(name, value);
+                continue;
+            };
+            let is_correct = match name.as_str() {
+                name if name == key.as_str() => self.is_key(value),
+                name if name == count.as_str() => stored_integer(value) == Some(length.into()),
+                _ => false,
+            };
+            if is_correct {
+                document.append(name, value);
+            } else if name.as_str() != items.as_str() || !written[field] {
+                document.append(name, own[field].1.as_raw_bson_ref());
             }
+            written[field] = true;
         }
-        let name = |name: &str| CString::try_from(name);
-        if !has_id {
-            document.append(cstr!("_id"), id);
-        }
-        if !has_key {
-            let value = RawBson::try_from(self.key.value().clone())?;
-            document.append(name(self.settings.key.as_str())?, value);
-        }
-        if !has_count {
-            document.append(name(self.settings.count.as_str())?, count);
-        }
-        if let Some(array) = array {
-            document.append(name(self.settings.items.as_str())?, array);
+        for ((name, value), _) in own.into_iter().zip(written).filter(|(_, written)| !written) {
+            document.append(CString::try_from(name)?, value);
         }
         Ok(document)
     }

@@ -85,12 +85,12 @@ impl PageSizeMigration<'_> {
 /// Checks that the server has transactions, before anything is changed.
 async fn check_transactions(shared: &Shared) -> Result<()> {
     let (collection, settings) = shared.parts();
-    let unlocked = LockedKeys::default();
+    let locked = LockedKeys::default();
     transaction::run(
         collection,
         &settings.retry,
         None,
-        unlocked,
+        locked,
         collection,
         |session, collection| {
             Box::pin(async move {

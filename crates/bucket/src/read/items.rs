@@ -118,12 +118,8 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     /// Returns the position after the last returned item.
     pub(crate) fn token(&self) -> Option<ItemToken> {
         let page = self.finished.as_ref().or(self.read.front())?;
-        let position = if self.wanted.newest_first {
-            page.before + page.items.len()
-        } else {
-            page.before
-        };
-        Some(ItemToken::new(page.tail.clone(), position))
+        let unread = if self.wanted.newest_first { page.items.len() } else { 0 };
+        Some(ItemToken::new(page.tail.clone(), page.before + unread))
     }
 
     /// Returns the position before the last returned item.

@@ -82,25 +82,17 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
     if fix.findings.is_empty() {
         return Ok(None);
     }
-    let Fix {
-        findings,
-        changes,
-        unrepaired,
-        ..
-    } = fix;
+    let changes = fix.changes;
     let ids = changes.written.iter().filter_map(|bucket| bucket.get_str("_id").ok());
     let written: Vec<String> = ids.map(str::to_owned).collect();
-    let is_written = |id: &Bson| {
-        id.as_str()
-            .is_some_and(|id| written.iter().any(|written| written == id))
-    };
+    let is_written = |id: &Bson| written.iter().any(|written| id.as_str() == Some(written));
     let removed = changes.removed.iter().filter(|id| !is_written(id)).cloned().collect();
     Ok(Some(Repaired {
         key: Some(key.text().to_owned()),
-        findings,
+        findings: fix.findings,
         removed,
         written,
-        unrepaired,
+        unrepaired: fix.unrepaired,
     }))
 }
 

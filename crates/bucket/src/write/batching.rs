@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::form::item::{Item, check_sizes};
 use crate::prelude::*;
-use crate::repository::{BucketRepository, Shared};
+use crate::repository::Shared;
 use crate::results::Appended;
 use crate::write::batch::StoreBatch;
 use crate::write::key_write::KeyWrite;
@@ -32,23 +32,10 @@ const ITEMS_OF_A_COMMAND: usize = 1000;
 pub struct BatchingWriter<K, T> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queues: Arc<Queues>,
-    types: PhantomData<fn() -> (K, T)>,
+    pub(crate) types: PhantomData<fn() -> (K, T)>,
 }
 
 mongo_patterns_core::redacted_debug!(BatchingWriter<K, T>, |writer| "collection" = writer.shared.collection.namespace());
-
-impl<K, T> BatchingWriter<K, T> {
-    pub(crate) fn new(repository: &BucketRepository<K, T>) -> Self
-    where
-        K: mongo_patterns_core::Key,
-    {
-        Self {
-            shared: repository.share(),
-            queues: Arc::default(),
-            types: PhantomData,
-        }
-    }
-}
 
 impl<K, T> Clone for BatchingWriter<K, T> {
     fn clone(&self) -> Self {
@@ -221,8 +208,8 @@ impl Writer {
         if let Err(error) = check_sizes(&self.shared.settings, batch) {
             return (Vec::new(), Err(error));
         }
-        let write = KeyWrite::new(&self.shared, &self.key);
-        let mut store = StoreBatch::new(write, &self.span, batch);
+        let (shared, key) = (&*self.shared, &self.key);
+        let mut store = StoreBatch::new(KeyWrite { shared, key }, &self.span, batch);
         let outcome = store.run(None).await;
         let appended = |position| Appended {
             opened: None,

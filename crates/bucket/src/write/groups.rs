@@ -72,6 +72,7 @@ impl Group {
 }
 
 /// The items that were read and are not stored yet.
+#[derive(Default)]
 pub(crate) struct Groups {
     page_size: usize,
     /// The groups that still grow.
@@ -90,11 +91,7 @@ impl Groups {
     pub(crate) fn new(page_size: u32) -> Self {
         Self {
             page_size: page_size as usize,
-            growing: HashMap::new(),
-            bytes: 0,
-            large: Vec::new(),
-            ready: VecDeque::new(),
-            busy: HashSet::new(),
+            ..Self::default()
         }
     }
 

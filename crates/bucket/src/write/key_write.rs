@@ -53,11 +53,7 @@ pub(crate) struct KeyWrite<'a> {
     pub(crate) key: &'a EncodedKey,
 }
 
-impl<'a> KeyWrite<'a> {
-    pub(crate) fn new(shared: &'a Shared, key: &'a EncodedKey) -> Self {
-        Self { shared, key }
-    }
-
+impl KeyWrite<'_> {
     /// Checks, once for a repository, that the index of the item ids exists. The hint of a write names the other index.
     pub(crate) async fn check_item_index(&self) -> Result<()> {
         let shared = self.shared;

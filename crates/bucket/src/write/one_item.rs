@@ -6,9 +6,9 @@
 //!
 //! A concurrent removal moves items to buckets that the server has already passed.
 
-use mongo_patterns_core::Updated;
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::{IntoId, Updated};
 
 use crate::form::item_id::ItemId;
 use crate::prelude::*;
@@ -33,9 +33,9 @@ mongo_patterns_core::redacted_debug!(OneItem, |item| "path" = item.path);
 
 impl OneItem {
     /// Checks a key and an id. The error of the id names the key.
-    pub(crate) fn new<Q: EncodeKey + ?Sized>(settings: &Settings, key: &Q, id: Result<ItemId>) -> Result<Self> {
+    pub(crate) fn new<Q: EncodeKey + ?Sized>(settings: &Settings, key: &Q, id: impl IntoId) -> Result<Self> {
         let key = key.encode_key()?;
-        Self::of_key(settings, key, id)
+        Self::of_key(settings, key, id.into_id().and_then(ItemId::from_bson))
     }
 
     pub(crate) fn of_key(settings: &Settings, key: EncodedKey, id: Result<ItemId>) -> Result<Self> {
@@ -123,8 +123,8 @@ impl OneItem {
         if is_bad_hint(&error) {
             return index_missing(&self.index).caused_by(error);
         }
-        let write = KeyWrite::new(shared, &self.key);
-        write.failed(error)
+        let key = &self.key;
+        KeyWrite { shared, key }.failed(error)
     }
 }
 

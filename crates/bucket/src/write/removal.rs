@@ -158,13 +158,8 @@ async fn load<'a>(shared: &'a Shared, key: &'a EncodedKey, tail: &str, session: 
         .sort(by_id(false))
         .projection(only_id())
         .build();
-    let open = send::find_one(
-        Some(&mut *session),
-        &shared.collection,
-        open_bucket(settings, key),
-        first,
-    )
-    .await?;
+    let filter = open_bucket(settings, key);
+    let open = send::find_one(Some(&mut *session), &shared.collection, filter, first).await?;
     let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
     match open.and_then(|id| key.tail(id)) {
         Some(open) => load_from(shared, key, open, session).await,

@@ -40,8 +40,8 @@ struct Written {
 }
 
 async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
-    let write = KeyWrite::new(shared, &group.key);
-    let mut store = StoreBatch::new(write, span, &group.items);
+    let key = &group.key;
+    let mut store = StoreBatch::new(KeyWrite { shared, key }, span, &group.items);
     store.whole_pages = group.whole_pages;
     store.may_have_open = !group.after_full_page;
     let outcome = match check_sizes(&shared.settings, &group.items) {
@@ -219,24 +219,17 @@ impl<'a> Sink<'a> {
     }
 
     fn done(&mut self, written: Written) {
-        let Written {
-            mut group,
-            stored,
-            ended_with_full_page,
-            repeated,
-            opened,
-            outcome,
-        } = written;
+        let (mut group, stored) = (written.group, written.stored);
         self.progress.stored += stored as u64;
-        self.total.already_there += repeated;
+        self.total.already_there += written.repeated;
         self.total.items = self.progress.stored.saturating_sub(self.total.already_there);
-        self.total.opened += opened;
-        if let Err(error) = outcome {
+        self.total.opened += written.opened;
+        if let Err(error) = written.outcome {
             let position = group.positions.get(stored).copied().unwrap_or(self.progress.read);
             self.failure
                 .get_or_insert(error.with_key(group.key.text()).with_stored(position));
         }
-        self.groups.done(&mut group, stored, ended_with_full_page);
+        self.groups.done(&mut group, stored, written.ended_with_full_page);
         self.buffered -= group.bytes;
     }
 }

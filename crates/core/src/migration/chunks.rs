@@ -73,15 +73,11 @@ impl Walk {
     fn options(&self) -> FindOptions {
         FindOptions::builder()
             .sort(doc! { "_id": 1 })
-            .projection(self.projection())
+            .projection(doc! { "_id": 1, "weight": self.weight.clone() })
             .batch_size(BATCH)
             .selection_criteria(primary())
             .read_concern(ReadConcern::local())
             .build()
-    }
-
-    fn projection(&self) -> Document {
-        doc! { "_id": 1, "weight": self.weight.clone() }
     }
 }
 

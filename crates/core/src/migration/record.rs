@@ -5,7 +5,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, FindOneOptions, ReadConcern};
 
-use super::{Step, Steps};
+use super::{Step, Steps, number};
 use crate::error::{Error, ErrorKind, Result};
 use crate::send::primary;
 
@@ -68,11 +68,7 @@ impl Record {
             settings: found.get_document("settings").cloned().unwrap_or_default(),
             finished: found.contains_key("finished"),
             position: Position {
-                migrated: found
-                    .get_i64("moved")
-                    .ok()
-                    .and_then(|migrated| u64::try_from(migrated).ok())
-                    .unwrap_or(0),
+                migrated: number(&found, "moved"),
                 last: found.remove("last"),
             },
         }))

@@ -55,21 +55,19 @@ impl Steps<'_, '_> {
 
     /// Executes a step that writes. `None` in a plan, which only lists it.
     pub async fn write(&mut self, step: Step) -> Result<Option<Reply>> {
-        match self {
-            Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
-            Self::Plan(commands) => {
-                commands.push(step.planned(true)?);
-                Ok(None)
-            }
-        }
+        self.run_or_list(step, true).await
     }
 
     /// Executes a step that reads what earlier steps wrote. `None` in a plan, which only lists it.
     pub async fn read_written(&mut self, step: Step) -> Result<Option<Reply>> {
+        self.run_or_list(step, false).await
+    }
+
+    async fn run_or_list(&mut self, step: Step, writes: bool) -> Result<Option<Reply>> {
         match self {
             Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
             Self::Plan(commands) => {
-                commands.push(step.planned(false)?);
+                commands.push(step.planned(writes)?);
                 Ok(None)
             }
         }
