@@ -20,7 +20,6 @@ pub(crate) mod append;
 pub(crate) mod buckets;
 pub(crate) mod chunk;
 pub(crate) mod compare;
-mod inspection;
 pub(crate) mod item;
 pub(crate) mod range;
 pub(crate) mod summary;

@@ -256,12 +256,11 @@ impl From<Error> for mongodb::error::Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(operation) = &self.0.operation {
-            let Operation {
-                pattern,
-                name,
-                namespace,
-            } = operation;
-            write!(f, "{pattern} {name} on {namespace}: ")?;
+            write!(
+                f,
+                "{} {} on {}: ",
+                operation.pattern, operation.name, operation.namespace
+            )?;
         }
         f.write_str(&self.0.message)?;
         if let Some(field) = &self.0.field {
@@ -292,10 +291,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     /// Returns the driver's error without user values.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0
-            .cause
-            .as_ref()
-            .map(|cause| cause as &(dyn std::error::Error + 'static))
+        self.0.cause.as_ref().map(|cause| cause as _)
     }
 }
 

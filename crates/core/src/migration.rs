@@ -21,7 +21,7 @@ mod step;
 mod steps;
 
 pub use chunks::{Chunk, Chunks, Walk};
-pub use inspect::{count_if, is_inserted, number, refuse};
+pub use inspect::{count_if, is_inserted, number, refuse, refuse_one};
 pub use planned::PlannedCommand;
 pub use record::{COLLECTION, Last, Position, Record};
 pub use step::{Reply, Step, check_chunk_size};

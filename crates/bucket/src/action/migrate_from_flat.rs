@@ -169,8 +169,8 @@ impl<'a> MigrateFromFlat<'a> {
         };
         Ok(Migration {
             direction: Direction::ToBuckets(form),
-            flat: &self.flat,
-            buckets: &self.shared.collection,
+            source: &self.flat,
+            target: &self.shared.collection,
             allow_non_empty_target: self.allow_non_empty_target,
             chunk_items: self.chunk_items,
         })

@@ -120,8 +120,8 @@ impl<'a> MigrateToFlat<'a> {
         };
         Ok(Migration {
             direction: Direction::ToFlat(form),
-            flat: &self.flat,
-            buckets: &self.shared.collection,
+            source: &self.shared.collection,
+            target: &self.flat,
             allow_non_empty_target: self.allow_non_empty_target,
             chunk_items: self.chunk_items,
         })

@@ -1,7 +1,7 @@
 use crate::action::prelude::*;
 use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
-use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id, last_items};
+use crate::query::buckets::{buckets_beyond, buckets_of_key, first_by_id, last_items};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Returns the newest items of a key, the newest first: those at the end of its last pages, whatever their times.
@@ -73,12 +73,7 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
                 Some(token) => buckets_beyond(settings, &key, "$lt", token),
             };
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
-            let options = FindOptions::builder()
-                .sort(by_id(true))
-                .limit(i64::from(buckets))
-                .batch_size(batch_size(buckets))
-                .projection(slice.map(|slice| last_items(settings, slice)))
-                .build();
+            let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
             let found = find_all(session.as_mut(), collection, filter, options).await?;
             let reader = self
                 .shared

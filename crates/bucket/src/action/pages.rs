@@ -1,7 +1,7 @@
 use crate::action::prelude::*;
 use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
-use crate::query::buckets::{buckets_beyond, buckets_of_key, by_id};
+use crate::query::buckets::{buckets_beyond, buckets_of_key, first_by_id};
 use crate::results::PageSlice;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
@@ -90,11 +90,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             From::Start => buckets_of_key(settings, &key),
             From::After(token) | From::Before(token) => buckets_beyond(settings, &key, operator, token),
         };
-        let options = FindOptions::builder()
-            .sort(by_id(descending))
-            .limit(i64::from(self.limit))
-            .batch_size(batch_size(self.limit))
-            .build();
+        let options = first_by_id(descending, self.limit, None);
         let mut session = Session::of_caller(self.session).await?;
         let found = find_all(session.as_mut(), collection, filter, options).await?;
         let reader = self.shared.reader(&key, Part::Whole);

@@ -6,7 +6,7 @@ pub(super) use std::pin::Pin;
 
 pub(super) use futures::Stream;
 pub(super) use mongo_patterns_core::ErrorKind::*;
-pub(super) use mongo_patterns_core::action::{ActionFuture, batch_size, run};
+pub(super) use mongo_patterns_core::action::{ActionFuture, run};
 pub(super) use mongo_patterns_core::array::Encoded;
 pub(super) use mongo_patterns_core::{IntoId, Removed, Updated};
 

@@ -29,11 +29,10 @@ impl Item {
     }
 
     pub(crate) fn all(settings: &Settings, values: Vec<Encoded>, time: Option<DateTime>) -> Result<Vec<Self>> {
-        let mut all = Vec::with_capacity(values.len());
-        for value in values {
-            all.push(Self::new(settings, value, time)?);
-        }
-        Ok(all)
+        values
+            .into_iter()
+            .map(|value| Self::new(settings, value, time))
+            .collect()
     }
 
     pub(crate) fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {

@@ -1,6 +1,6 @@
 //! The checks of a migration, before anything is written.
 
-use mongo_patterns_core::migration::{Steps, check_chunk_size, number};
+use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse_one};
 use mongo_patterns_core::settings::is_unacknowledged;
 
 use crate::migrate::migration::{Direction, Migration, read_from};
@@ -13,12 +13,10 @@ use crate::query::to_flat::ToFlat;
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
 
-const FLAT_DOCUMENTS: &str = "documents of the flat collection";
-
 impl Migration<'_> {
     /// Checks the settings. Sends nothing.
     pub(super) fn check_settings(&self) -> Result<()> {
-        let (source, target) = (self.source(), self.target());
+        let (source, target) = (self.source, self.target);
         let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
         if source.namespace().db != target.namespace().db {
             return refuse(
@@ -47,93 +45,59 @@ impl Migration<'_> {
 
     async fn check_flat(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>) -> Result<u64> {
         let found = self.read(steps, form.inspection()).await?;
-        let refuse =
-            |names, kind, field: &str, reason: &str| refuse(&found, names, kind, field, FLAT_DOCUMENTS, reason);
-        refuse(
-            ("keys", "key"),
-            ErrorKind::InvalidKey,
-            form.key.as_str(),
-            "have no key of the repository's key type, or one that is out of range or too long",
-        )?;
-        refuse(
-            ("times", "time"),
-            ErrorKind::InvalidTime,
-            form.time.as_str(),
-            "have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z",
-        )?;
+        let refuse = |names, kind, field: &FieldName, what| refuse_one(&found, names, kind, field.as_str(), what);
+        let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
+        refuse(("keys", "key"), ErrorKind::InvalidKey, &form.key, what)?;
+        let what = "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z";
+        refuse(("times", "time"), ErrorKind::InvalidTime, form.time, what)?;
         let total = number(&found, "total");
         if let Some(item_id) = &form.settings.item_id {
-            let reason = "have no item id, or one of an unsupported type";
-            refuse(("ids", "id"), ErrorKind::InvalidItemId, item_id.as_str(), reason)?;
+            let what = "documents of the flat collection have no item id, or one of an unsupported type";
+            refuse(("ids", "id"), ErrorKind::InvalidItemId, item_id, what)?;
             if let Some(repeated) = form.repeated_ids() {
-                let reason = "have the same item id as another document of their key";
-                self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, FLAT_DOCUMENTS, reason)
-                    .await?;
+                let what = "documents of the flat collection have the same item id as another document of their key";
+                self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
             }
         }
         // Each of these reads everything once more, and few collections need it.
         if i64::try_from(total).unwrap_or(i64::MAX) > form.items_of_a_second() {
-            let reason = "have a second in which their key would open more than 1,000,000 buckets: use larger pages";
-            self.refuse_any(
-                steps,
-                form.full_seconds(),
-                ErrorKind::InvalidTime,
-                FLAT_DOCUMENTS,
-                reason,
-            )
-            .await?;
+            let what = "documents of the flat collection have a second in which their key would open more than 1,000,000 buckets: use larger pages";
+            let full_seconds = form.full_seconds();
+            self.refuse_any(steps, full_seconds, ErrorKind::InvalidTime, what)
+                .await?;
         }
         let largest = i64::try_from(number(&found, "largest")).unwrap_or(i64::MAX);
-        if largest
-            .saturating_add(12)
-            .saturating_mul(form.settings.page_size.into())
-            > MAX_BYTES
-        {
+        let page_size = i64::from(form.settings.page_size);
+        if largest.saturating_add(12).saturating_mul(page_size) > MAX_BYTES {
             let oversized = form.oversized_pages(MAX_BYTES);
-            let reason = "would exceed MongoDB's limit of 16 MiB: use a smaller page size";
-            self.refuse_any(steps, oversized, ErrorKind::TooLarge, "pages", reason)
-                .await?;
+            let what = "pages would exceed MongoDB's limit of 16 MiB: use a smaller page size";
+            self.refuse_any(steps, oversized, ErrorKind::TooLarge, what).await?;
         }
         Ok(total)
     }
 
     async fn check_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<u64> {
         let found = self.read(steps, form.inspection()).await?;
+        let what = "buckets violate the invariants of the pattern in their `_id`, key, count or items";
+        refuse_one(&found, ("buckets", "bucket"), ErrorKind::Corrupt, "_id", what)?;
         let items = form.settings.items.as_str();
-        refuse(
-            &found,
-            ("buckets", "bucket"),
-            ErrorKind::Corrupt,
-            "_id",
-            "buckets",
-            "violate the invariants of the pattern in their `_id`, key, count or items",
-        )?;
-        let refuse_items = |names, kind, reason: &str| refuse(&found, names, kind, items, "items", reason);
-        refuse_items(
-            ("scalars", "scalar"),
-            ErrorKind::Encode,
-            "are not documents, so they cannot be documents of a flat collection",
-        )?;
-        refuse_items(
-            ("keys", "key"),
-            ErrorKind::InvalidKey,
-            "have a field with the name of the flat key field, and another value in it than their key: call key_field(..) with another name",
-        )?;
-        refuse_items(
-            ("ids", "id"),
-            ErrorKind::InvalidItemId,
-            "have an `_id` that a document of a flat collection cannot have",
-        )?;
+        let refuse_items = |names, kind, what| refuse_one(&found, names, kind, items, what);
+        let what = "items are not documents, so they cannot be documents of a flat collection";
+        refuse_items(("scalars", "scalar"), ErrorKind::Encode, what)?;
+        let what = "items have a field with the name of the flat key field, and another value in it than their key: call key_field(..) with another name";
+        refuse_items(("keys", "key"), ErrorKind::InvalidKey, what)?;
+        let what = "items have an `_id` that a document of a flat collection cannot have";
+        refuse_items(("ids", "id"), ErrorKind::InvalidItemId, what)?;
         if number(&found, "with_ids") > 0 {
-            let reason = "would have the `_id` of another item as documents of the flat collection";
-            self.refuse_any(steps, form.repeated_ids(), ErrorKind::InvalidItemId, "items", reason)
-                .await?;
+            let what = "items would have the `_id` of another item as documents of the flat collection";
+            let repeated = form.repeated_ids();
+            self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
         }
         Ok(number(&found, "total"))
     }
 
     pub(super) async fn target_is_empty(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
-        let one = read_from(steps, self.target(), any_document()).await?;
+        let one = read_from(steps, self.target, any_document()).await?;
         Ok(number(&one, "n") == 0)
     }
 
@@ -155,7 +119,7 @@ impl Migration<'_> {
             Direction::ToBuckets(form) => {
                 // A key of another type can have the ids of a key of this type.
                 let others = other_keys(&form.settings.key, form.expressions);
-                match number(&read_from(steps, self.buckets, others).await?, "n") {
+                match number(&read_from(steps, self.target, others).await?, "n") {
                     0 => Ok(()),
                     others => not_empty(format!(
                         "{others} documents of the target have a key of another type, nothing was migrated: migrate into another collection"
@@ -163,7 +127,7 @@ impl Migration<'_> {
                 }
             }
             Direction::ToFlat(form) => {
-                let taken = self.read(steps, form.taken_ids(self.flat.name())).await?;
+                let taken = self.read(steps, form.taken_ids(self.target.name())).await?;
                 match number(&taken, "n") {
                     0 => Ok(()),
                     _ => not_empty(
@@ -179,30 +143,9 @@ impl Migration<'_> {
         steps: &mut Steps<'_, '_>,
         stages: impl IntoIterator<Item = Document>,
         kind: ErrorKind,
-        subject: &str,
-        reason: &str,
+        what: &str,
     ) -> Result<()> {
         let found = self.read(steps, stages).await?;
-        refuse(&found, ("n", "one"), kind, "", subject, reason)
-    }
-}
-
-/// Returns an error if a count is not 0. It names one of the counted documents. `names` are the fields of both.
-fn refuse(
-    found: &Document,
-    (count, one): (&str, &str),
-    kind: ErrorKind,
-    field: &str,
-    subject: &str,
-    reason: &str,
-) -> Result<()> {
-    let bad = number(found, count);
-    if bad == 0 {
-        return Ok(());
-    }
-    let error = Error::new(kind, format!("{bad} {subject} {reason}; nothing was migrated"));
-    match found.get(one) {
-        None | Some(Bson::Null) => Err(error),
-        Some(id) => Err(error.at(id.clone(), field)),
+        refuse_one(&found, ("n", "one"), kind, "", what)
     }
 }

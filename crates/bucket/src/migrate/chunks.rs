@@ -13,7 +13,7 @@ const MAX_DOCUMENTS: u64 = 1 << 62;
 /// The ranges of a collection.
 pub(super) struct Chunks<'a> {
     collection: &'a Collection<RawDocumentBuf>,
-    field: &'a str,
+    pub(super) field: &'a str,
     /// The name of an index on the field. Without one, there is a single range of all documents.
     index: Option<String>,
     documents: u64,
@@ -40,11 +40,6 @@ impl<'a> Chunks<'a> {
     /// Returns the hint for reads of a range.
     pub(super) fn hint(&self) -> Option<Hint> {
         self.index.clone().map(Hint::Name)
-    }
-
-    /// Returns the field of the ranges.
-    pub(super) fn field(&self) -> &'a str {
-        self.field
     }
 
     /// Returns the range after this value, with all documents of its last value.

@@ -16,8 +16,8 @@ const NOT_ON_VIEW: i32 = 166;
 /// A migration into buckets, or back.
 pub(crate) struct Migration<'a> {
     pub(crate) direction: Direction<'a>,
-    pub(crate) flat: &'a Collection<RawDocumentBuf>,
-    pub(crate) buckets: &'a Collection<RawDocumentBuf>,
+    pub(crate) source: &'a Collection<RawDocumentBuf>,
+    pub(crate) target: &'a Collection<RawDocumentBuf>,
     pub(crate) allow_non_empty_target: bool,
     pub(crate) chunk_items: u64,
 }
@@ -38,20 +38,6 @@ pub(crate) struct Compared {
 }
 
 impl Migration<'_> {
-    pub(super) fn source(&self) -> &Collection<RawDocumentBuf> {
-        match self.direction {
-            Direction::ToBuckets(_) => self.flat,
-            Direction::ToFlat(_) => self.buckets,
-        }
-    }
-
-    pub(super) fn target(&self) -> &Collection<RawDocumentBuf> {
-        match self.direction {
-            Direction::ToBuckets(_) => self.buckets,
-            Direction::ToFlat(_) => self.flat,
-        }
-    }
-
     pub(super) fn settings(&self) -> &Settings {
         match &self.direction {
             Direction::ToBuckets(form) => form.settings,
@@ -85,7 +71,7 @@ impl Migration<'_> {
         let settings = self.settings();
         let mut fingerprint = doc! {
             "pattern": "bucket",
-            "source": self.source().name(),
+            "source": self.source.name(),
             "key": settings.key.as_str(),
             "count": settings.count.as_str(),
             "items": settings.items.as_str(),
@@ -109,7 +95,7 @@ impl Migration<'_> {
         steps: &mut Steps<'_, '_>,
         stages: impl IntoIterator<Item = Document>,
     ) -> Result<Document> {
-        read_from(steps, self.source(), stages).await
+        read_from(steps, self.source, stages).await
     }
 
     /// Compares keys in both collections.
@@ -127,8 +113,12 @@ impl Migration<'_> {
     }
 
     fn comparison(&self, purpose: &'static str, keys: Keys) -> Step {
-        let stages = comparison(self.settings(), self.flat_key(), self.buckets.name(), keys);
-        Step::aggregate(purpose, self.flat, stages)
+        let (flat, buckets) = match self.direction {
+            Direction::ToBuckets(_) => (self.source, self.target),
+            Direction::ToFlat(_) => (self.target, self.source),
+        };
+        let stages = comparison(self.settings(), self.flat_key(), buckets.name(), keys);
+        Step::aggregate(purpose, flat, stages)
     }
 }
 

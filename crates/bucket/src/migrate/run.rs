@@ -61,7 +61,7 @@ impl Migration<'_> {
     }
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, reporter: &mut Reporter<'_>) -> Result<Outcome> {
-        let record = Record::of(self.target());
+        let record = Record::of(self.target);
         let (total, resumed) = match self.prepare(steps, &record).await? {
             Start::From { total, resumed } => (total, resumed),
             Start::Finished(compared) => {
@@ -76,8 +76,8 @@ impl Migration<'_> {
             }
         };
         if let Direction::ToBuckets(form) = &self.direction {
-            let plan = form.settings.index_plan(self.buckets.name());
-            plan.ensure_in(steps, self.buckets, None).await?;
+            let plan = form.settings.index_plan(self.target.name());
+            plan.ensure_in(steps, self.target, None).await?;
         }
         let position = match &resumed {
             Some(last) => {
@@ -169,7 +169,7 @@ impl Migration<'_> {
             Direction::ToBuckets(form) => (form.key.as_str(), self.chunk_items),
             Direction::ToFlat(form) => ("_id", (self.chunk_items / u64::from(form.settings.page_size)).max(1)),
         };
-        let chunks = Chunks::new(steps, self.source(), field, documents).await?;
+        let chunks = Chunks::new(steps, self.source, field, documents).await?;
         let Position { mut last, mut migrated } = position;
         let mut number = 0;
         loop {
@@ -208,10 +208,10 @@ impl Migration<'_> {
         range: &Range,
         when_matched: Bson,
     ) -> std::result::Result<(), DriverError> {
-        let target = self.target();
-        let filter = range.filter(chunks.field());
+        let target = self.target;
+        let filter = range.filter(chunks.field);
         let stages = merge(filter, self.stages(), target.name(), when_matched);
-        let step = Step::aggregate("migrate a chunk", self.source(), stages);
+        let step = Step::aggregate("migrate a chunk", self.source, stages);
         steps.write(step.acknowledged_by(target).hint(chunks.hint())).await?;
         Ok(())
     }
@@ -221,9 +221,8 @@ impl Migration<'_> {
             Direction::ToBuckets(_) => Bson::Int32(1),
             Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
         };
-        let hint: Option<Hint> = chunks.hint();
-        let stages = count(range.filter(chunks.field()), items);
-        let step = Step::aggregate("count a chunk", self.source(), stages).hint(hint);
+        let stages = count(range.filter(chunks.field), items);
+        let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
         Ok(number(&steps.read(step).await.map_err(failed)?.first()?, "n"))
     }
 }

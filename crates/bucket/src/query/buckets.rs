@@ -1,9 +1,10 @@
 //! The buckets of a key.
 
-use mongo_patterns_core::EncodedKey;
-use mongodb::bson::{Bson, Document, Regex, cstr, doc};
+use mongo_patterns_core::action::batch_size;
+use mongodb::bson::{Regex, cstr};
 
 use crate::form::token::PageToken;
+use crate::prelude::*;
 use crate::settings::Settings;
 
 /// Matches all ids of the key, such as `/^123_/`. With the first digits of a tail, the ids that start with them.
@@ -115,6 +116,16 @@ pub(crate) fn by_id(descending: bool) -> Document {
     doc! { "_id": if descending { -1 } else { 1 } }
 }
 
+/// Returns the options of a read of the first buckets by `_id`, in one batch.
+pub(crate) fn first_by_id(descending: bool, limit: u32, projection: Option<Document>) -> FindOptions {
+    FindOptions::builder()
+        .sort(by_id(descending))
+        .limit(i64::from(limit))
+        .batch_size(batch_size(limit))
+        .projection(projection)
+        .build()
+}
+
 /// Projects the `_id` only.
 pub(crate) fn only_id() -> Document {
     doc! { "_id": 1 }
@@ -127,8 +138,6 @@ pub(crate) fn last_items(settings: &Settings, items: i32) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::EncodeKey;
-
     use super::*;
 
     fn key() -> EncodedKey {

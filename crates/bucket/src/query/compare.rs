@@ -1,4 +1,4 @@
-//! The pipelines that compare the keys of a flat collection and of buckets.
+//! The pipelines that compare the keys of a flat collection and of buckets, and count what cannot be migrated.
 
 use mongo_patterns_core::key::KeyExpressions;
 
@@ -60,6 +60,25 @@ pub(crate) fn other_keys(key: &FieldName, expressions: fn(&str) -> KeyExpression
         doc! { "$match": { "$expr": { "$not": [is_key] } } },
         doc! { "$count": "n" },
     ]
+}
+
+/// Counts the documents that share a value with another one.
+pub(super) fn repeated(value: impl Into<Bson>) -> [Document; 3] {
+    [
+        doc! { "$group": { "_id": value.into(), "n": { "$sum": 1 } } },
+        doc! { "$match": { "n": { "$gt": 1 } } },
+        doc! { "$group": { "_id": null, "n": { "$sum": "$n" } } },
+    ]
+}
+
+/// Counts the documents that do not meet a condition.
+pub(super) fn count_unless(condition: &Bson) -> Document {
+    doc! { "$sum": { "$cond": [condition, 0, 1] } }
+}
+
+/// Returns the `_id` of one document that does not meet a condition. `$max` ignores null.
+pub(super) fn one_unless(condition: &Bson) -> Document {
+    doc! { "$max": { "$cond": [condition, null, "$_id"] } }
 }
 
 #[cfg(test)]

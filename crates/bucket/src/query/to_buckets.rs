@@ -4,7 +4,7 @@ use mongo_patterns_core::key::KeyExpressions;
 
 use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
 use crate::prelude::*;
-use crate::query::inspection::{count_unless, one_unless, repeated};
+use crate::query::compare::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
 /// A field of the pipeline, which takes the place of a field name of the user.

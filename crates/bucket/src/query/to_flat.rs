@@ -3,7 +3,7 @@
 use mongo_patterns_core::key::KeyExpressions;
 
 use crate::prelude::*;
-use crate::query::inspection::{count_unless, one_unless, repeated};
+use crate::query::compare::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
 /// The form of buckets, and of the flat documents that their items become.

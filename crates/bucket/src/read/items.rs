@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-use mongo_patterns_core::action::batch_size;
 use mongodb::ClientSession;
 
 use crate::form::document::{Bucket, Part, read_size};
 use crate::form::token::ItemToken;
 use crate::prelude::*;
-use crate::query::buckets::{buckets_within, by_id};
+use crate::query::buckets::{buckets_within, first_by_id};
 use crate::query::range::{all_items, first_times, sizes, with_items};
 use crate::read::time_range::{StartSearch, TimeRange};
 use crate::repository::Shared;
@@ -281,12 +280,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let mut limit = FIRST_SEARCHED;
         loop {
             let filter = buckets_within(settings, &self.key, all.clone(), ("$lt", below.clone()));
-            let options = FindOptions::builder()
-                .sort(by_id(true))
-                .limit(i64::from(limit))
-                .batch_size(limit)
-                .projection(first_times(settings))
-                .build();
+            let options = first_by_id(true, limit, Some(first_times(settings)));
             let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
             let found = find_all(session.as_mut(), &self.shared.collection, filter, options).await?;
             for document in &found {
@@ -315,12 +309,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     async fn find(&mut self, limit: u32, projection: Option<Document>) -> Result<Vec<RawDocumentBuf>> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
-        let options = FindOptions::builder()
-            .sort(by_id(self.wanted.newest_first))
-            .limit(i64::from(limit))
-            .batch_size(batch_size(limit))
-            .projection(projection)
-            .build();
+        let options = first_by_id(self.wanted.newest_first, limit, projection);
         let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
         Ok(find_all(session.as_mut(), collection, filter, options).await?)
     }

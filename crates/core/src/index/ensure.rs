@@ -51,18 +51,11 @@ impl<'a> EnsureIndexes<'a> {
     }
 
     async fn execute(self) -> Result<EnsuredIndexes> {
-        let Ensure {
-            plan,
-            collection,
-            other,
-            has_indexes,
-            ..
-        } = self.shared;
+        let shared = self.shared;
         let mut session = Session::of_caller(self.session).await?;
-        let ensured = plan
-            .ensure_in(&mut Steps::Run(session.as_mut()), collection, other)
-            .await?;
-        if let Some(has_indexes) = has_indexes {
+        let steps = &mut Steps::Run(session.as_mut());
+        let ensured = shared.plan.ensure_in(steps, shared.collection, shared.other).await?;
+        if let Some(has_indexes) = shared.has_indexes {
             has_indexes.store(true, Ordering::Relaxed);
         }
         Ok(ensured)

@@ -47,12 +47,26 @@ pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document 
 /// # Errors
 /// Of this kind.
 pub fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, what: &str) -> Result<()> {
+    refuse_one(found, (numbers, &format!("{numbers}One")), kind, field, what)
+}
+
+/// Does what [`refuse`] does, with the names of the fields of the number and of the document.
+///
+/// # Errors
+/// Of this kind.
+pub fn refuse_one(
+    found: &Document,
+    (numbers, one): (&str, &str),
+    kind: ErrorKind,
+    field: &str,
+    what: &str,
+) -> Result<()> {
     let bad = number(found, numbers);
     if bad == 0 {
         return Ok(());
     }
     let error = Error::new(kind, format!("{bad} {what}; nothing was migrated"));
-    match found.get(format!("{numbers}One")) {
+    match found.get(one) {
         None | Some(Bson::Null) => Err(error),
         Some(id) => Err(error.at(id.clone(), field)),
     }
