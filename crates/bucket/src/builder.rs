@@ -78,6 +78,9 @@ pub struct BucketRepositoryBuilder<K, T> {
     types: PhantomData<fn() -> (K, T)>,
 }
 
+mongo_patterns_core::clone_fields!(
+    BucketRepositoryBuilder<K, T>, collection, key, items, count, time, item_id, page_size, id_policy, retry, types
+);
 mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>, |this| "collection" = this.collection.namespace());
 
 impl<K: Key, T> BucketRepositoryBuilder<K, T> {
@@ -138,23 +141,5 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         check_bound("page size", settings.page_size)?;
         check_acknowledged(&self.collection)?;
         Ok(BucketRepository::new(self.collection, settings))
-    }
-}
-
-// Not derived, which would require `Clone` of the types.
-impl<K, T> Clone for BucketRepositoryBuilder<K, T> {
-    fn clone(&self) -> Self {
-        Self {
-            collection: self.collection.clone(),
-            key: self.key.clone(),
-            items: self.items.clone(),
-            count: self.count.clone(),
-            time: self.time.clone(),
-            item_id: self.item_id.clone(),
-            page_size: self.page_size,
-            id_policy: self.id_policy,
-            retry: self.retry.clone(),
-            types: PhantomData,
-        }
     }
 }

@@ -121,36 +121,11 @@
 //!
 //! # Cookbook
 //!
-//! **A page of a web site, with links.** A [`PageToken`] is safe in a URL. It is a position, so it stays valid when
-//! pages are added:
+//! **A page of a web site, with links.** [`pages`](BucketRepository::pages) takes and returns a [`PageToken`], which is
+//! safe in a URL. It is a position, so it stays valid when pages are added.
 //!
-//! ```no_run
-//! # use mongo_patterns_bucket::{BucketRepository, PageToken};
-//! # async fn f(trades: BucketRepository<u32, i32>, after: Option<PageToken>) -> mongo_patterns_core::Result<()> {
-//! let slice = trades.pages(&123).newest_first().after(after).await?;
-//! for item in slice.pages.iter().flat_map(|page| page.items.iter().rev()) {
-//!     println!("{item}");
-//! }
-//! if let Some(token) = slice.next {
-//!     println!("older: /trades?after={token}");
-//! }
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! **A page of any size.** An [`ItemToken`] is safe in a URL too, and stays valid while items are appended. Request the
-//! same range and order again:
-//!
-//! ```no_run
-//! # use mongo_patterns_bucket::{BucketRepository, ItemToken};
-//! # async fn f(trades: BucketRepository<u32, i32>, after: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
-//! let page = trades.items(&123).newest_first().limit(20).after(after).page().await?;
-//! if let Some(token) = page.next {
-//!     println!("older: /trades?after={token}");
-//! }
-//! # Ok(())
-//! # }
-//! ```
+//! **A page of any size.** [`items`](BucketRepository::items) does the same with an [`ItemToken`], which stays valid while
+//! items are appended. Request the same range and order again.
 //!
 //! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends
 //! only those items. Items that are more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be

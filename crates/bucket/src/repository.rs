@@ -172,15 +172,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-impl<K, T> Clone for BucketRepository<K, T> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
-
+mongo_patterns_core::clone_fields!(BucketRepository<K, T>, shared, types);
 mongo_patterns_core::redacted_debug!(
     BucketRepository<K, T>,
     |this| "collection" = this.shared.collection.namespace(),

@@ -11,6 +11,14 @@ const SMALLEST: usize = 5;
 /// The most documents of one input.
 const DOCUMENTS: usize = 16;
 
+/// Calls a check for each type of key.
+macro_rules! for_each_key_type {
+    ($check:ident, $value:expr) => {
+        for_each_key_type!($check, $value, String, i32, i64, u32, u64, ObjectId, Uuid)
+    };
+    ($check:ident, $value:expr, $($type:ty),+) => {{ $($check::<$type>($value);)+ }};
+}
+
 /// Splits any bytes into documents. It corrects an invalid length; everything else can be invalid.
 pub fn documents(input: &[u8]) -> Vec<RawDocumentBuf> {
     let mut documents = Vec::new();
@@ -37,13 +45,7 @@ pub fn key_codec(input: &[u8]) {
     let mut texts = input.split(|byte| *byte == 0xff).map(String::from_utf8_lossy);
     let [one, other, tail] = std::array::from_fn(|_| texts.next().unwrap_or_default());
     for text in [&one, &other] {
-        decoded::<String>(text);
-        decoded::<i32>(text);
-        decoded::<i64>(text);
-        decoded::<u32>(text);
-        decoded::<u64>(text);
-        decoded::<ObjectId>(text);
-        decoded::<Uuid>(text);
+        for_each_key_type!(decoded, text);
     }
     if let Some(bytes) = input.first_chunk::<16>() {
         let number = i64::from_le_bytes(std::array::from_fn(|at| bytes[at]));
@@ -53,13 +55,7 @@ pub fn key_codec(input: &[u8]) {
     }
     for document in documents(input) {
         for (_, value) in document.iter().map_while(Result::ok) {
-            stored::<String>(value);
-            stored::<i32>(value);
-            stored::<i64>(value);
-            stored::<u32>(value);
-            stored::<u64>(value);
-            stored::<ObjectId>(value);
-            stored::<Uuid>(value);
+            for_each_key_type!(stored, value);
         }
     }
     let (one, other) = (one.into_owned(), other.into_owned());

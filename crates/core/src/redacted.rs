@@ -1,4 +1,4 @@
-//! `Debug` without user values.
+//! `Debug` without user values, and `Clone` without bounds.
 
 /// Implements `Debug` with the name of a type and the given fields. A derived one would print keys, items and ids, which end
 /// up in logs, and the driver's client with its options.
@@ -20,6 +20,19 @@ macro_rules! redacted_debug {
                 let mut shown = f.debug_struct(stringify!($name));
                 $(let $this = self; $(shown.field($field, &$value);)+)?
                 shown.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// Implements `Clone` by these fields, which are all of the type. A derived one would require it of the type parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! clone_fields {
+    ($name:ident<$($parameter:ident),*>, $($field:ident),+) => {
+        impl<$($parameter),*> Clone for $name<$($parameter),*> {
+            fn clone(&self) -> Self {
+                Self { $($field: self.$field.clone()),+ }
             }
         }
     };

@@ -35,17 +35,8 @@ pub struct BatchingWriter<K, T> {
     pub(crate) types: PhantomData<fn() -> (K, T)>,
 }
 
+mongo_patterns_core::clone_fields!(BatchingWriter<K, T>, shared, queues, types);
 mongo_patterns_core::redacted_debug!(BatchingWriter<K, T>, |writer| "collection" = writer.shared.collection.namespace());
-
-impl<K, T> Clone for BatchingWriter<K, T> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            queues: Arc::clone(&self.queues),
-            types: PhantomData,
-        }
-    }
-}
 
 /// Appends an item in a batch with those of other tasks.
 pub(crate) async fn append(
