@@ -118,11 +118,8 @@ fn stored_of<K: Key>(settings: &Settings, key: &K, documents: &[RawDocumentBuf])
             "a read accepted a document that verify reports as corrupt"
         );
     }
-    let valid: Vec<RawDocumentBuf> = documents
-        .iter()
-        .filter(|document| is_valid(document))
-        .cloned()
-        .collect();
+    let mut valid = documents.to_vec();
+    valid.retain(is_valid);
     is_repaired::<K>(settings, &key, valid);
     let _ = fix::<K>(settings, &key, documents.to_vec());
 }

@@ -25,3 +25,21 @@ pub(crate) mod range;
 pub(crate) mod summary;
 pub(crate) mod to_buckets;
 pub(crate) mod to_flat;
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::{Regex, cstr};
+
+    use crate::prelude::*;
+
+    pub(super) fn key() -> EncodedKey {
+        123_u32.encode_key().unwrap()
+    }
+
+    pub(super) fn regex(pattern: &str) -> Regex {
+        Regex {
+            pattern: pattern.to_owned().try_into().unwrap(),
+            options: cstr!("").into(),
+        }
+    }
+}

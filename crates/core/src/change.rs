@@ -49,12 +49,8 @@ impl FieldChange {
         let under = |field: String| format!("{path}{field}");
         let mut update = Document::new();
         if !self.set.is_empty() {
-            let set: Document = self
-                .set
-                .into_iter()
-                .map(|(field, value)| (under(field), value))
-                .collect();
-            update.insert("$set", set);
+            let set = self.set.into_iter().map(|(field, value)| (under(field), value));
+            update.insert("$set", Document::from_iter(set));
         }
         if !self.unset.is_empty() {
             let unset: Document = self.unset.into_iter().map(|field| (under(field), "".into())).collect();

@@ -122,12 +122,8 @@ impl Attempts {
         let Some(doublings) = self.made.checked_sub(2) else {
             return Duration::ZERO;
         };
-        let bound = self
-            .policy
-            .base_delay
-            .saturating_mul(1 << doublings.min(20))
-            .min(self.policy.max_delay);
-        bound.mul_f64(fastrand::f64())
+        let doubled = self.policy.base_delay.saturating_mul(1 << doublings.min(20));
+        doubled.min(self.policy.max_delay).mul_f64(fastrand::f64())
     }
 }
 

@@ -198,9 +198,8 @@ pub async fn lock_documents(
     // Writing the stored values again would not count as a write.
     for change in [doc! { "$set": { HELD: true } }, doc! { "$unset": { HELD: true } }] {
         let purpose = "lock documents in the transaction";
-        steps
-            .write(Step::update_many(purpose, collection, filter.clone(), change))
-            .await?;
+        let lock = Step::update_many(purpose, collection, filter.clone(), change);
+        steps.write(lock).await?;
     }
     Ok(())
 }

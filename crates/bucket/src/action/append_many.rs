@@ -96,10 +96,9 @@ impl AppendMany<'_> {
 
     async fn execute(self, span: Span) -> Result<AppendedMany> {
         let (shared, key) = (self.shared, self.key?);
-        let items = self
-            .items
-            .and_then(|items| Item::all(&shared.settings, items, self.time));
-        let checked = items.and_then(|items| check_sizes(&shared.settings, &items).map(|()| items));
+        let settings = &shared.settings;
+        let items = self.items.and_then(|items| Item::all(settings, items, self.time));
+        let checked = items.and_then(|items| check_sizes(settings, &items).map(|()| items));
         let items = checked.map_err(|error| error.with_key(key.text()))?;
         let mut store = StoreBatch::new(KeyWrite { shared, key: &key }, &span, &items);
         let mut session = Session::of_caller(self.session).await?;

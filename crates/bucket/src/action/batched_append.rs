@@ -98,12 +98,10 @@ impl BatchedAppend<'_> {
     }
 
     async fn execute(self, span: Span) -> Result<Appended> {
-        let key = self.key?;
-        let item = self
-            .item
-            .and_then(|item| Item::new(&self.shared.settings, item, self.time));
+        let (shared, key) = (self.shared, self.key?);
+        let item = self.item.and_then(|item| Item::new(&shared.settings, item, self.time));
         let appended = match item {
-            Ok(item) => batching::append(self.shared, self.queues, &key, item, span).await,
+            Ok(item) => batching::append(shared, self.queues, &key, item, span).await,
             Err(error) => Err(error),
         };
         appended.map_err(|error| error.with_key(key.text()))

@@ -75,9 +75,8 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
             let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
             let found = find_all(session.as_mut(), collection, filter, options).await?;
-            let reader = self
-                .shared
-                .reader(&key, slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize)));
+            let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
+            let reader = self.shared.reader(&key, part);
             for document in &found {
                 let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
                 position = Some(bucket.token().clone());

@@ -71,10 +71,7 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
         let mut session = Session::of_caller(self.session).await?;
         let found = send::find_one(session.as_mut(), &self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
-        let reader = self.shared.reader(&key, Part::Whole);
-        reader
-            .read(&found)
-            .map(Some)
-            .map_err(|error| error.with_key(key.text()))
+        let page = self.shared.reader(&key, Part::Whole).read(&found);
+        page.map(Some).map_err(|error| error.with_key(key.text()))
     }
 }

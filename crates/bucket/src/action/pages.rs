@@ -101,15 +101,11 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
         }
         let more = pages.len() == self.limit as usize;
         let is_start = matches!(self.from, From::Start);
+        let has_previous = !is_start && (more || !is_backwards);
+        let token = |page: &Bucket<K, T>| page.token().clone();
         Ok(PageSlice {
-            next: pages
-                .last()
-                .filter(|_| more || is_backwards)
-                .map(|page| page.token().clone()),
-            previous: pages
-                .first()
-                .filter(|_| !is_start && (more || !is_backwards))
-                .map(|page| page.token().clone()),
+            next: pages.last().filter(|_| more || is_backwards).map(token),
+            previous: pages.first().filter(|_| has_previous).map(token),
             pages,
         })
     }

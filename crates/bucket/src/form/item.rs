@@ -29,10 +29,8 @@ impl Item {
     }
 
     pub(crate) fn all(settings: &Settings, values: Vec<Encoded>, time: Option<DateTime>) -> Result<Vec<Self>> {
-        values
-            .into_iter()
-            .map(|value| Self::new(settings, value, time))
-            .collect()
+        let values = values.into_iter();
+        values.map(|value| Self::new(settings, value, time)).collect()
     }
 
     pub(crate) fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {

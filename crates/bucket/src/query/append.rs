@@ -82,21 +82,8 @@ pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, item
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::EncodeKey;
-    use mongodb::bson::{Regex, cstr};
-
     use super::*;
-
-    fn key() -> EncodedKey {
-        123_u32.encode_key().unwrap()
-    }
-
-    fn regex(pattern: &str) -> Regex {
-        Regex {
-            pattern: pattern.to_owned().try_into().unwrap(),
-            options: cstr!("").into(),
-        }
-    }
+    use crate::query::tests::{key, regex};
 
     #[test]
     fn an_append_is_the_manuals_command() {

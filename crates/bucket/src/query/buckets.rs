@@ -139,17 +139,7 @@ pub(crate) fn last_items(settings: &Settings, items: i32) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn key() -> EncodedKey {
-        123_u32.encode_key().unwrap()
-    }
-
-    fn regex(pattern: &str) -> Regex {
-        Regex {
-            pattern: pattern.to_owned().try_into().unwrap(),
-            options: cstr!("").into(),
-        }
-    }
+    use crate::query::tests::{key, regex};
 
     #[test]
     fn pages_are_found_by_prefix_and_position() {

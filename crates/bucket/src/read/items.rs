@@ -240,13 +240,8 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     async fn skip_pages(&mut self) -> Result<()> {
         let page_size = u64::from(self.shared.settings.page_size);
         while self.wanted.skip >= page_size && !self.ended {
-            let limit = self
-                .wanted
-                .skip
-                .div_ceil(page_size)
-                .saturating_add(1)
-                .min(COUNTED_PAGES);
-            let limit = u32::try_from(limit).unwrap_or(1);
+            let pages = self.wanted.skip.div_ceil(page_size).saturating_add(1);
+            let limit = u32::try_from(pages.min(COUNTED_PAGES)).unwrap_or(1);
             let settings = &self.shared.settings;
             let items = match &self.wanted.range {
                 Some(range) => range.items(settings),

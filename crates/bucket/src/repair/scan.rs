@@ -112,11 +112,8 @@ impl<'a, K: Key> Scan<'a, K> {
                 call(self.read);
             }
             // A hand-written `_id` of another key can start with this key.
-            if self
-                .key
-                .as_ref()
-                .is_none_or(|key| summary.key_text() == Some(key.text()))
-            {
+            let is_of_key = |key: &EncodedKey| summary.key_text() == Some(key.text());
+            if self.key.as_ref().is_none_or(is_of_key) {
                 return Ok(Some(summary));
             }
         }
@@ -194,10 +191,8 @@ pub(crate) async fn summaries_of<K: Key>(
         options.read_concern = Some(ReadConcern::local());
     }
     let rows = send::aggregate_all(session, collection, summaries(settings, filter), options).await?;
-    let summaries = rows.iter().map(|row| Summary::of_row::<K>(row));
-    let mut summaries: Vec<Summary> = summaries
-        .filter(|summary| summary.key_text() == key.map(EncodedKey::text))
-        .collect();
+    let mut summaries: Vec<Summary> = rows.iter().map(|row| Summary::of_row::<K>(row)).collect();
+    summaries.retain(|summary| summary.key_text() == key.map(EncodedKey::text));
     summaries.sort_by_cached_key(Summary::position);
     Ok(summaries)
 }

@@ -223,10 +223,8 @@ impl<'a> StoreBatch<'a> {
             }
             return Ok(());
         }
-        let heads = self
-            .rest()
-            .step_by(shared.settings.page_size as usize)
-            .map(Item::second);
+        let page_size = shared.settings.page_size as usize;
+        let heads = self.rest().step_by(page_size).map(Item::second);
         let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
             return Ok(());
         };

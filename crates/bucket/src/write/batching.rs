@@ -146,10 +146,8 @@ impl Writer {
                 self.finished = true;
                 return;
             }
-            let (items, callers): (Vec<Item>, Vec<_>) = waiting
-                .into_iter()
-                .map(|waiting| (waiting.item, waiting.caller))
-                .unzip();
+            let waiting = waiting.into_iter().map(|waiting| (waiting.item, waiting.caller));
+            let (items, callers): (Vec<Item>, Vec<_>) = waiting.unzip();
             let results = self.store(&items).await;
             for (caller, result) in callers.into_iter().zip(results) {
                 // The caller may have been dropped.

@@ -112,9 +112,8 @@ impl OneItem {
                     "another writer moved the item concurrently, nothing was changed: run the operation again",
                 ));
             }
-            attempts
-                .next(DriverError::custom("other writers moved the item concurrently"))
-                .await?;
+            let moved = DriverError::custom("other writers moved the item concurrently");
+            attempts.next(moved).await?;
         }
     }
 

@@ -241,10 +241,8 @@ pub fn duplicate_key(error: &DriverError) -> Option<DuplicateKey> {
 
 fn key_pattern(error: &DriverError) -> Option<Vec<String>> {
     let response: &RawDocument = error.server_response()?;
-    let of_write = response
-        .get_array("writeErrors")
-        .ok()
-        .and_then(|errors| errors.get_document(0).ok());
+    let errors = response.get_array("writeErrors").ok();
+    let of_write = errors.and_then(|errors| errors.get_document(0).ok());
     let pattern = of_write.unwrap_or(response).get_document("keyPattern").ok()?;
     let fields = pattern.iter().flatten().map(|(field, _)| field.as_str().to_owned());
     Some(fields.collect())

@@ -103,27 +103,21 @@ mod tests {
     #[test]
     fn a_plain_collection_is_taken_and_others_are_refused() {
         let with = |options: Document| kind(&doc! { "name": "sales", "type": "collection", "options": options });
-        assert_eq!(with(doc! {}), None);
-        assert_eq!(
-            with(doc! { "capped": false, "collation": { "locale": "simple" } }),
-            None
-        );
-        assert_eq!(with(doc! { "validator": { "capped": true } }), None);
-        assert_eq!(
-            with(doc! { "capped": true, "size": 4096 }),
-            Some(ErrorKind::Configuration)
-        );
-        let clustered = doc! { "clusteredIndex": { "v": 2, "key": { "_id": 1 }, "unique": true } };
-        assert_eq!(with(clustered), Some(ErrorKind::Configuration));
-        assert_eq!(
-            with(doc! { "collation": { "locale": "en", "strength": 2 } }),
-            Some(ErrorKind::UnsupportedCollation)
-        );
+        let (configuration, collation) = (Some(ErrorKind::Configuration), Some(ErrorKind::UnsupportedCollation));
+        let clustered = doc! { "v": 2, "key": { "_id": 1 }, "unique": true };
+        for (options, expected) in [
+            (doc! {}, None),
+            (doc! { "capped": false, "collation": { "locale": "simple" } }, None),
+            (doc! { "validator": { "capped": true } }, None),
+            (doc! { "capped": true, "size": 4096 }, configuration),
+            (doc! { "clusteredIndex": clustered }, configuration),
+            (doc! { "collation": { "locale": "en", "strength": 2 } }, collation),
+        ] {
+            assert_eq!(with(options.clone()), expected, "{options}");
+        }
         for other in ["view", "timeseries"] {
-            assert_eq!(
-                kind(&doc! { "name": "sales", "type": other, "options": {} }),
-                Some(ErrorKind::Configuration)
-            );
+            let info = doc! { "name": "sales", "type": other, "options": {} };
+            assert_eq!(kind(&info), configuration, "{other}");
         }
         let error = check_info("shop", &doc! { "name": "sales", "type": "view" }).unwrap_err();
         assert!(error.to_string().starts_with("`shop.sales` is a view"), "{error}");

@@ -79,19 +79,16 @@ impl Record {
         let record = doc! { "_id": &self.target_name, "settings": settings, "run": self.run, "moved": 0_i64 };
         let record = RawDocumentBuf::try_from(&record).map_err(mongodb::error::Error::from)?;
         let purpose = "record that the migration begins";
-        steps
-            .write(Step::upsert(purpose, &self.collection, self.target(), record))
-            .await?;
+        let begin = Step::upsert(purpose, &self.collection, self.target(), record);
+        steps.write(begin).await?;
         Ok(())
     }
 
     /// Records that this call resumes an unfinished migration.
     pub async fn resume(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
         let run = doc! { "$set": { "run": self.run } };
-        let purpose = "resume the migration";
-        steps
-            .write(Step::update_one(purpose, &self.collection, self.target(), run))
-            .await?;
+        let resume = Step::update_one("resume the migration", &self.collection, self.target(), run);
+        steps.write(resume).await?;
         Ok(())
     }
 
