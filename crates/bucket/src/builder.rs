@@ -91,16 +91,16 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         items_field(name: impl Into<String>) => items = Some(name.into());
         /// Sets the field of the number of items; `count` by default.
         count_field(name: impl Into<String>) => count = name.into();
-        /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of the
-        /// call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
+        /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of
+        /// the call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
         time_field(name: impl Into<String>) => time = Some(name.into());
         /// Sets the field of an item that identifies it among the items of its key, such as `tradeId` or `_id`.
         ///
-        /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the item
-        /// is stored. Single items can be found, changed and removed by their ids.
+        /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the
+        /// item is stored. Single items can be found, changed and removed by their ids.
         ///
-        /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as a
-        /// UUID, or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
+        /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as
+        /// a UUID, or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
         item_id_field(name: impl Into<String>) => item_id = Some(name.into());
         /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
         page_size(items: u32) => page_size = items;

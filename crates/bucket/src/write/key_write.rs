@@ -169,8 +169,8 @@ impl KeyWrite<'_> {
         Tail::parse(tail).ok_or_else(|| foreign_id(Bson::String(self.key.id(tail))))
     }
 
-    /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket whose
-    /// `_id` is not of this key would prevent every open, and no append would find it.
+    /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket
+    /// whose `_id` is not of this key would prevent every open, and no append would find it.
     pub(crate) async fn check_open_bucket(&self, opens_by_others: u32) -> Result<()> {
         if !opens_by_others.is_multiple_of(OPENS_BY_OTHERS) {
             return Ok(());

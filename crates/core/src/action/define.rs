@@ -1,7 +1,7 @@
 //! The definition of actions.
 
-/// Defines setters in an `impl` of an action or a builder: a method that takes `mut self` and at most one argument, sets a
-/// field, and returns `Self`.
+/// Defines setters in an `impl` of an action or a builder: a method that takes `mut self` and at most one argument,
+/// sets a field, and returns `Self`.
 ///
 /// ```text
 /// setters! {
@@ -38,8 +38,9 @@ macro_rules! setters {
 ///
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, for each option
 /// after `with` a field and its setter, and an [`IntoFuture`] that runs `Self::execute(self)` in the span of the
-/// operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are `session`
-/// and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that returns a stream.
+/// operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are
+/// `session` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
+/// returns a stream.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! action {
