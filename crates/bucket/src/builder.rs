@@ -87,13 +87,17 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     mongo_patterns_core::setters! {
         /// Sets the field of the key, such as `customerId`. Required.
         key_field(name: impl Into<String>) => key = Some(name.into());
+
         /// Sets the array field of the items, such as `history`. Required.
         items_field(name: impl Into<String>) => items = Some(name.into());
+
         /// Sets the field of the number of items; `count` by default.
         count_field(name: impl Into<String>) => count = name.into();
+
         /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of
         /// the call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
         time_field(name: impl Into<String>) => time = Some(name.into());
+
         /// Sets the field of an item that identifies it among the items of its key, such as `tradeId` or `_id`.
         ///
         /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the
@@ -102,10 +106,13 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as
         /// a UUID, or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
         item_id_field(name: impl Into<String>) => item_id = Some(name.into());
+
         /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
         page_size(items: u32) => page_size = items;
+
         /// Sets the position of a new bucket among those of its key; [`IdPolicy::ItemTime`] by default.
         id_policy(policy: IdPolicy) => id_policy = policy;
+
         /// Sets how often, and for how long, a write retries after a conflict with another writer.
         retry(policy: RetryPolicy) => retry = policy;
     }

@@ -127,6 +127,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// Orders the items from the newest to the oldest: the last pages from their ends, whatever the times of the
         /// items.
         newest_first() => wanted.newest_first = true;
+
         /// Returns only items whose time is this one or later. An item without a date in its time field is in no range.
         ///
         /// # Cost
@@ -137,11 +138,13 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than
         /// the items, as after many removals: then it examines the pages in between too.
         from(time: impl Into<DateTime>) => range.from = Some(time.into());
+
         /// Returns only items whose time is before this one.
         ///
         /// # Cost
         /// The server also examines the pages of [`allowed_lateness`](Self::allowed_lateness) after this time.
         until(time: impl Into<DateTime>) => range.until = Some(time.into());
+
         /// Sets how much items of a key can be out of time order; one hour by default.
         ///
         /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than
@@ -152,6 +155,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
         /// [repaired](BucketRepository::repair).
         allowed_lateness(allowed_lateness: Duration) => range.allowed_lateness = allowed_lateness;
+
         /// Returns the items after this position, in the requested order. `None` means from the start. Request the
         /// range of time and the order with which the token was made.
         ///
@@ -161,12 +165,14 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// # Cost
         /// None: the server starts at the page.
         after(token: impl Into<Option<ItemToken>>) => wanted.after = token.into();
+
         /// Skips this many items first.
         ///
         /// # Cost
         /// For more items than a bucket has, one round trip more for up to 4000 pages. The server examines the skipped
         /// pages, and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
         skip(items: u64) => wanted.skip = items;
+
         /// Sets the most items to return; by default all for a [`stream`](Self::stream), and 25 for a
         /// [`page`](Self::page).
         limit(items: u64) => limit = Some(items);
