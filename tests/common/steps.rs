@@ -10,7 +10,7 @@ use mongodb::options::{FindOneOptions, FindOptions, Hint};
 use crate::bucket::migration_plan::essence;
 
 /// Returns one step of each kind, all of which succeed in this order.
-fn steps(things: &Collection<Document>) -> Vec<Step> {
+fn steps(things: &Collection<RawDocumentBuf>) -> Vec<Step> {
     let raw = |document: Document| RawDocumentBuf::try_from(&document).unwrap();
     let alone = || doc! { "_id": 1 };
     let find_one = FindOneOptions::builder().projection(doc! { "n": 1 }).build();
@@ -52,7 +52,7 @@ fn steps(things: &Collection<Document>) -> Vec<Step> {
 #[tokio::test]
 async fn every_step_lists_the_command_that_it_sends() {
     testkit::run(async |db| {
-        let things = db.collection::<Document>("things");
+        let things = db.collection::<RawDocumentBuf>("things");
         let mut plan = Steps::plan();
         for step in steps(&things) {
             assert!(plan.write(step).await.unwrap().is_none());
@@ -75,10 +75,9 @@ async fn every_step_lists_the_command_that_it_sends() {
 #[tokio::test]
 async fn indexes_are_planned_as_they_are_created_and_dropped() {
     testkit::run(async |db| {
-        let things = db.collection::<Document>("things");
+        let things = db.collection::<RawDocumentBuf>("things");
         let index = || PlannedIndex::new("n_1", doc! { "n": 1 }).unique();
         let indexes = IndexPlan::new("things", vec![index()]);
-        let none = None::<&Collection<Document>>;
         for is_drop in [false, true] {
             let mut plan = Steps::plan();
             let mut run = Steps::run();
@@ -88,9 +87,9 @@ async fn indexes_are_planned_as_they_are_created_and_dropped() {
                 db.recorder().clear();
                 assert!(drop_old_index(&mut run, &things, &index()).await.unwrap());
             } else {
-                indexes.ensure_in(&mut plan, &things, none).await.unwrap();
+                indexes.ensure_in(&mut plan, &things, None).await.unwrap();
                 db.recorder().clear();
-                indexes.ensure_in(&mut run, &things, none).await.unwrap();
+                indexes.ensure_in(&mut run, &things, None).await.unwrap();
             }
             let planned = plan.into_commands();
             let sent: Vec<Document> = db
