@@ -28,7 +28,7 @@ const ITEMS_OF_A_COMMAND: usize = 1000;
 /// Items that arrive for a key while a command for that key is running are sent together in the next command. Every
 /// caller gets its own result.
 ///
-/// [`BucketRepository::batching_writer`] creates it. A clone is cheap, and shares the queues.
+/// [`batching_writer`](crate::BucketRepository::batching_writer) creates it. A clone is cheap, and shares the queues.
 pub struct BatchingWriter<K, T> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queues: Arc<Queues>,
