@@ -27,3 +27,10 @@ pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;
 pub use update_child::UpdateChild;
 pub use verify::{FindingStream, Verify};
+
+/// The names that most actions use.
+mod prelude {
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+    pub(crate) use crate::repository::{EmbeddedRepository, Shared};
+}

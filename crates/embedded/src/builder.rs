@@ -1,12 +1,8 @@
-use std::marker::PhantomData;
-
+use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
-use mongo_patterns_core::{FieldName, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::prelude::*;
 use crate::repository::EmbeddedRepository;
-use crate::settings::Settings;
 
 /// Builds an [`EmbeddedRepository`].
 #[must_use = "a builder does nothing until build() is called"]

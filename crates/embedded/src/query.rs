@@ -15,11 +15,10 @@ pub(crate) mod from_references;
 pub(crate) mod to_references;
 pub(crate) mod validator;
 
-use mongo_patterns_core::{DocumentId, FieldChange};
-use mongodb::bson::{Bson, Document, doc};
+use mongo_patterns_core::FieldChange;
 
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Matches the parent.
 pub(crate) fn parent(id: &DocumentId) -> Document {

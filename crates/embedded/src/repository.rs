@@ -1,14 +1,11 @@
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
 
+use crate::prelude::*;
 use crate::query::validator::validator;
-use crate::settings::Settings;
 
 /// A repository of parents, each with its children in an array.
 ///

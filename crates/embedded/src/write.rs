@@ -2,17 +2,12 @@
 
 use mongo_patterns_core::action::record_attempts;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use mongodb::options::{Collation, FindOneOptions, ReadConcern, UpdateModifications, UpdateOptions};
-use tracing::Span;
+use mongodb::options::{Collation, FindOneOptions, UpdateModifications, UpdateOptions};
 
 use crate::form::child_id::ChildId;
 use crate::form::document::limit_reached;
+use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
 

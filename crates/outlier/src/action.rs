@@ -37,3 +37,10 @@ pub use repair::{Repair, RepairedStream};
 pub use verify::{FindingStream, Verify};
 
 pub use crate::migrate::existing::CommandStream;
+
+/// The names that most actions use.
+mod prelude {
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+    pub(crate) use crate::repository::{OutlierRepository, Shared};
+}

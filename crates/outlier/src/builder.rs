@@ -1,14 +1,11 @@
 //! The builder of a repository.
 
-use std::marker::PhantomData;
-
+use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
-use mongo_patterns_core::{FieldName, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::prelude::*;
 use crate::repository::OutlierRepository;
-use crate::settings::{Settings, seq_index};
+use crate::settings::seq_index;
 
 /// Builds an [`OutlierRepository`]: the field names, the threshold and the bound of overflow documents.
 #[must_use = "a builder does nothing until build() is called"]

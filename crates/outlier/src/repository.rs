@@ -1,20 +1,16 @@
 //! The repository, and the state that its clones share.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::document_id;
 use mongo_patterns_core::index::IndexPlan;
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, document_id};
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use tokio::sync::RwLockReadGuard;
 
 use crate::form::validator;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
 ///

@@ -41,3 +41,10 @@ pub use repair::{Repair, RepairedStream};
 pub use replace::Replace;
 pub use update::Update;
 pub use verify::{FindingStream, Verify};
+
+/// The names that most actions use.
+mod prelude {
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+    pub(crate) use crate::repository::{Shared, SubsetRepository};
+}

@@ -1,14 +1,11 @@
 //! The builder of a repository.
 
-use std::marker::PhantomData;
-
+use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
-use mongo_patterns_core::{FieldName, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::prelude::*;
 use crate::repository::SubsetRepository;
-use crate::settings::{Consistency, Direction, Settings};
+use crate::settings::{Consistency, Direction};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.

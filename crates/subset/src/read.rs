@@ -6,12 +6,9 @@ pub(crate) mod unmanaged;
 
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, Result, send};
-use mongodb::bson::Bson;
-use mongodb::error::Error as DriverError;
 
 use crate::form::parent::ParentState;
+use crate::prelude::*;
 use crate::query::{self, options};
 use crate::repository::Shared;
 

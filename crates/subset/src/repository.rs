@@ -2,22 +2,19 @@
 
 pub(crate) mod version_cache;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::document_id;
 use mongo_patterns_core::index::IndexPlan;
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::{Result, document_id};
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
 use self::version_cache::VersionCache;
+use crate::prelude::*;
 use crate::query;
-use crate::settings::{Consistency, Settings};
+use crate::settings::Consistency;
 
 /// A collection of parents, which embed the first of their children, and a collection of all children.
 ///

@@ -32,12 +32,11 @@ pub(crate) mod refresh;
 mod transactional;
 mod unmanaged;
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, transaction};
+use mongo_patterns_core::transaction;
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 
 use self::change::{Change, Write, Written};
+use crate::prelude::*;
 use crate::repository::Shared;
 use crate::settings::Consistency;
 

@@ -1,14 +1,8 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, action, send};
 use mongodb::options::FindOneOptions;
-use serde::de::DeserializeOwned;
 
+use super::prelude::*;
 use crate::form::child_id::ChildId;
 use crate::form::document::decode_child;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 
 impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// Reads one child of a parent. `None` when there is no such parent or child.

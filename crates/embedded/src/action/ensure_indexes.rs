@@ -1,6 +1,6 @@
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::EmbeddedRepository;
+use super::prelude::*;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Checks the collection. It creates nothing, because the pattern needs no [indexes](Self::indexes). A service can

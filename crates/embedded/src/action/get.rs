@@ -1,12 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, action, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::document::decode_parent;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 
 impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// Reads a parent with all its children. `None` when there is no parent with this `_id`.

@@ -1,11 +1,8 @@
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, action, send, size};
-use mongodb::bson::{Document, RawDocumentBuf};
-use serde::Serialize;
+use mongo_patterns_core::size;
 
+use super::prelude::*;
 use crate::form::document::{check_parent, encode};
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::results::Inserted;
 use crate::write::refused;
 

@@ -1,14 +1,9 @@
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{FieldName, Result, action};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use super::prelude::*;
 use crate::migrate::common::check_settings;
 use crate::migrate::from_references::Migration;
 use crate::query::from_references::FromReferences;
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {

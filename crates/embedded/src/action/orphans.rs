@@ -1,15 +1,9 @@
-use std::pin::Pin;
-
 use futures::future::ready;
-use futures::{Stream, TryStreamExt, stream};
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::{Error, Progress, Result};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
+use futures::stream;
 
+use super::prelude::*;
 use crate::migrate::common::{aggregate, check_settings};
 use crate::query::from_references::FromReferences;
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::results::Orphan;
 
 impl<P, C> EmbeddedRepository<P, C> {

@@ -1,9 +1,7 @@
-use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Removed, Result, action};
-use tracing::Span;
+use mongo_patterns_core::Removed;
 
+use super::prelude::*;
 use crate::form::child_id::ChildId;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::write::{Needs, Write};
 
 impl<P, C> EmbeddedRepository<P, C> {

@@ -1,11 +1,7 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result, action};
-use tracing::Span;
-
+use super::prelude::*;
 use crate::form::child_id::ChildId;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::write::{Needs, Write};
 
 impl<P, C> EmbeddedRepository<P, C> {

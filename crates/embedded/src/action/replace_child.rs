@@ -1,12 +1,8 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result, Updated, action};
-use mongodb::bson::Document;
-use serde::Serialize;
-use tracing::Span;
+use mongo_patterns_core::Updated;
 
+use super::prelude::*;
 use crate::form::child_id::ChildId;
 use crate::form::document::encode;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::write::{Needs, Write};
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {

@@ -1,10 +1,7 @@
-use mongo_patterns_core::{DocumentId, FieldChange, IntoId, Result, Updated, action};
-use mongodb::bson::Document;
-use tracing::Span;
+use mongo_patterns_core::{FieldChange, Updated};
 
+use super::prelude::*;
 use crate::form::child_id::ChildId;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 use crate::write::{Needs, Write};
 
 impl<P, C> EmbeddedRepository<P, C> {

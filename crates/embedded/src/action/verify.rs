@@ -1,12 +1,6 @@
-use std::pin::Pin;
-
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::{Error, Progress, Result};
-
+use super::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::findings;
-use crate::repository::{EmbeddedRepository, Shared};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Checks all stored parents, and returns everything that is wrong as a stream of [findings](Finding).

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Bson, Document};
-
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// The types of a child's id, by their names in `$type` and `bsonType`.
 ///

@@ -3,13 +3,10 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use mongodb::bson;
 
 use super::child_id::ChildId;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Encodes a value as a document.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {

@@ -1,14 +1,11 @@
 //! The parts that both directions share.
 
-use mongo_patterns_core::migration::{Step, Steps};
-use mongo_patterns_core::send::primary;
+use mongo_patterns_core::error;
 use mongo_patterns_core::settings::is_unacknowledged;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, error};
-use mongodb::Collection;
 use mongodb::action::Aggregate;
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use mongodb::options::{Collation, ReadConcern};
+use mongodb::options::Collation;
+
+use crate::prelude::*;
 
 /// A server older than 5.0 does not parse a `$lookup` with fields and a pipeline.
 const NOT_PARSED: i32 = 9;

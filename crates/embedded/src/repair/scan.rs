@@ -3,13 +3,10 @@
 use std::collections::VecDeque;
 
 use futures::stream::try_unfold;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::Result;
-use mongo_patterns_core::progress::Reporter;
 use mongodb::Cursor;
-use mongodb::bson::RawDocumentBuf;
 
 use super::finding::Finding;
+use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
 

@@ -1,9 +1,4 @@
-use futures::TryStreamExt;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::RawDocumentBuf;
-
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
 use crate::results::Analysis;
 
 /// The batch size. A row has about 100 bytes, so nearly always the first reply has all rows.
@@ -47,7 +42,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Analyzes the lengths of the lists; returned by [`OutlierRepository::analyze`].
     pub struct Analyze<'a> {
         shared: &'a Shared,

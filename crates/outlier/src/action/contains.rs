@@ -1,12 +1,5 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::read::contains::{check_compared, contains};
-use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.
@@ -46,7 +39,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Looks for an element; returned by [`OutlierRepository::contains`].
     pub struct Contains<'a> {
         shared: &'a Shared,

@@ -1,9 +1,5 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-
+use super::prelude::*;
 use crate::form::document::{is_true, number};
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::{Counts, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
@@ -36,7 +32,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Counts elements; returned by [`OutlierRepository::count`].
     pub struct Count<'a> {
         shared: &'a Shared,

@@ -1,10 +1,7 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::options::FindOneAndDeleteOptions;
 
+use super::prelude::*;
 use crate::form::document::is_flagged;
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::Deleted;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -43,7 +40,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Deletes a document; returned by [`OutlierRepository::delete`].
     pub struct Delete<'a> {
         shared: &'a Shared,

@@ -1,6 +1,6 @@
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Creates the missing [indexes](Self::indexes) of the overflow documents. Idempotent: it drops and changes

@@ -1,12 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::document::{decode_main, is_flagged};
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::StoredDocument;
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
@@ -44,7 +37,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a document; returned by [`OutlierRepository::get`].
     pub struct Get<'a, D> {
         shared: &'a Shared,

@@ -1,13 +1,7 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::options::FindOptions;
-use serde::de::DeserializeOwned;
 
+use super::prelude::*;
 use crate::form::document::{decode_main, elements_of, is_flagged, whole};
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Reads a document with all its elements in its array, in order. `None` when the document does not exist.
@@ -49,7 +43,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a document with all its elements; returned by [`OutlierRepository::get_full`].
     pub struct GetFull<'a, D> {
         shared: &'a Shared,

@@ -1,9 +1,5 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::session::Session;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::split::Split;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::Inserted;
 use crate::write::insert::insert;
 
@@ -59,7 +55,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Inserts a document; returned by [`OutlierRepository::insert`].
     pub struct Insert<'a> {
         shared: &'a Shared,

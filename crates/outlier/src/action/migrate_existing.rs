@@ -1,8 +1,5 @@
-use futures::TryStreamExt;
-use mongo_patterns_core::{Error, Result};
-
+use super::prelude::*;
 use crate::migrate::existing::{CommandStream, Migration};
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::MigratedExisting;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -49,7 +46,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates existing documents; returned by [`OutlierRepository::migrate_existing`].
     pub struct MigrateExisting<'a> {
         shared: &'a Shared,

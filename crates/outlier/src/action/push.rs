@@ -1,11 +1,4 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
 use crate::results::Pushed;
 use crate::write::push::{push_one, refuse_unique};
 
@@ -71,7 +64,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Pushes an element; returned by [`OutlierRepository::push`].
     pub struct Push<'a> {
         shared: &'a Shared,

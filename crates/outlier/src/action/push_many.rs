@@ -1,9 +1,4 @@
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
 use crate::results::PushedMany;
 use crate::write::push::{check_elements, push_many, refuse_unique};
 
@@ -43,7 +38,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Pushes elements; returned by [`OutlierRepository::push_many`].
     pub struct PushMany<'a> {
         shared: &'a Shared,

@@ -1,12 +1,6 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::settings::configuration;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
 
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
 use crate::results::Pushed;
 use crate::write::push::push_one;
 
@@ -59,7 +53,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Pushes an element once; returned by [`OutlierRepository::push_unique`].
     pub struct PushUnique<'a> {
         shared: &'a Shared,

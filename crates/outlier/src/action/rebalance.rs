@@ -1,8 +1,5 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-
+use super::prelude::*;
 use crate::repair::rewrite::rewrite;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::{Rebalanced, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
@@ -51,7 +48,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Closes the gaps in a list; returned by [`OutlierRepository::rebalance`].
     pub struct Rebalance<'a> {
         shared: &'a Shared,

@@ -1,12 +1,7 @@
-use std::borrow::Borrow;
+use mongo_patterns_core::Removed;
 
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Removed, Result};
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::read::contains::check_compared;
-use crate::repository::{OutlierRepository, Shared};
 use crate::write::remove::remove;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -54,7 +49,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Removes an element; returned by [`OutlierRepository::remove`].
     pub struct Remove<'a> {
         shared: &'a Shared,

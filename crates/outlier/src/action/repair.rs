@@ -1,19 +1,13 @@
-use std::pin::Pin;
-
 use futures::future::ready;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::rounds::in_rounds;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Progress, Result};
-use mongodb::bson::Bson;
 
+use super::prelude::*;
 use crate::repair::check::{Summary, confirmed};
 use crate::repair::finding::Repaired;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{dry_run, rewrite};
 use crate::repair::scan::{confirm, suspects, until_error};
 use crate::repair::standalone;
-use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Repairs what [`verify`](Self::verify) finds, list by list, without loss of an element. The stream returns the

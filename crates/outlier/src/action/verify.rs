@@ -1,14 +1,9 @@
-use std::pin::Pin;
-
 use futures::stream::iter;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::rounds::in_rounds;
-use mongo_patterns_core::{DocumentId, Error, IntoId, Progress, Result};
 
+use super::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::{confirm, suspects};
-use crate::repository::{OutlierRepository, Shared};
 
 /// The number of lists that are read again concurrently.
 const CONCURRENCY: usize = 16;

@@ -1,12 +1,10 @@
 //! Reads stored documents: their fields, their elements, and the types of the repository.
 
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson;
 use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use serde::de::DeserializeOwned;
 
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Returns the `_id` of a document.
 pub(crate) fn id_of(document: &RawDocument) -> Bson {

@@ -6,15 +6,11 @@
 //!
 //! Its commands contain the elements. A stream holds one list at a time.
 
-use std::pin::Pin;
-
 use futures::future::ready;
 use futures::stream::{iter, once};
-use futures::{Stream, StreamExt, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{PlannedCommand, Result};
-use mongodb::bson::{Bson, doc};
+use mongo_patterns_core::PlannedCommand;
 
+use crate::prelude::*;
 use crate::query;
 use crate::repair::check::Summary;
 use crate::repair::fix::Fix;

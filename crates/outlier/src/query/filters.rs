@@ -6,10 +6,9 @@
 //!
 //! An `_id` or an element may be a document with operators, such as `{ $gt: "" }`. Under `$eq` it is a value.
 
-use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOneOptions;
 
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Matches the main document.
 pub(crate) fn by_id(id: &Bson) -> Document {

@@ -1,10 +1,7 @@
 //! Whether a list has an element.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::Bson;
-
 use crate::form::document::is_true;
+use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
 use crate::results::not_found;

@@ -13,20 +13,13 @@
 //! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
 //! last, and a verify takes that one first.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures::future::ready;
 use futures::stream::once;
-use futures::{Stream, StreamExt, TryStreamExt};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::send::primary;
 use mongo_patterns_core::settings::configuration;
-use mongo_patterns_core::{DocumentId, Error, Result};
-use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
-use mongodb::options::ReadConcern;
 
+use crate::prelude::*;
 use crate::query::{self, Names};
 use crate::read::primary::find;
 use crate::repair::check::{Summary, check, confirmed};

@@ -1,11 +1,8 @@
 //! Repairs a list without a transaction, by single commands each of which is safe on its own.
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::migration::Steps;
-use mongodb::bson::{Bson, Document};
-use mongodb::error::Error as DriverError;
 
+use crate::prelude::*;
 use crate::query;
 use crate::repair::finding::{Finding, Problem, Repaired, Unrepaired};
 use crate::repair::rewrite::flag_if_overflow;

@@ -1,13 +1,11 @@
 //! Removes an element from a list.
 
 use mongo_patterns_core::key_locks::LockedKeys;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{ErrorKind, Result, send, transaction};
-use mongodb::bson::Bson;
-use mongodb::error::Error as DriverError;
+use mongo_patterns_core::transaction;
 use mongodb::options::FindOneAndUpdateOptions;
 
 use crate::form::document::is_true;
+use crate::prelude::*;
 use crate::query;
 use crate::read::contains::contains;
 use crate::repository::Shared;

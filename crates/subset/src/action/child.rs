@@ -1,13 +1,7 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::child::decode;
-use crate::query::{self, options};
+use crate::query::options;
 use crate::read::hinted;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not
@@ -46,7 +40,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a child; returned by [`SubsetRepository::child`].
     pub struct FindChild<'a, C> {
         shared: &'a Shared,

@@ -1,12 +1,6 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::token::{ChildToken, PageStart};
 use crate::read::page::page;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::ChildPage;
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
@@ -53,7 +47,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a page of children; returned by [`SubsetRepository::children`].
     pub struct Children<'a, C> {
         shared: &'a Shared,

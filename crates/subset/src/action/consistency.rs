@@ -1,6 +1,4 @@
-use mongo_patterns_core::Result;
-
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 use crate::settings::Consistency;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -31,7 +29,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Finds out the consistency; returned by [`SubsetRepository::consistency`].
     pub struct FindConsistency<'a> {
         shared: &'a Shared,

@@ -1,6 +1,6 @@
-use mongo_patterns_core::{DocumentId, IntoId, Removed, Result};
+use mongo_patterns_core::Removed;
 
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 use crate::write;
 use crate::write::change::{Change, Write};
 
@@ -51,7 +51,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Deletes a child; returned by [`SubsetRepository::delete`].
     pub struct Delete<'a> {
         shared: &'a Shared,

@@ -1,7 +1,4 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 use crate::results::DeletedParent;
 use crate::write;
 
@@ -55,7 +52,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Deletes a parent and its children; returned by [`SubsetRepository::delete_parent`].
     pub struct DeleteParent<'a> {
         shared: &'a Shared,

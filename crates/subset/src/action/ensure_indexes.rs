@@ -1,6 +1,6 @@
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Creates the missing [indexes](Self::indexes) of the children. It drops and changes nothing. Services can call it

@@ -1,11 +1,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use mongo_patterns_core::Result;
-
+use super::prelude::*;
 use crate::follow::follower::{Follower, OnFollowed, Options};
 use crate::follow::until::Until;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::Followed;
 
 /// The default retry time of a follower that runs until it is current.
@@ -98,7 +96,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Follows the changes of other programs; returned by [`SubsetRepository::follow`].
     pub struct Follow<'a> {
         shared: &'a Shared,

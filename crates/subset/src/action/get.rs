@@ -1,12 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::child::decode;
-use crate::query;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// Reads a parent with the first of its children. `None` if it does not exist.
@@ -47,7 +40,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a parent; returned by [`SubsetRepository::get`].
     pub struct Get<'a, P> {
         shared: &'a Shared,

@@ -1,8 +1,5 @@
-use mongo_patterns_core::Result;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::child::Child;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::Inserted;
 use crate::write;
 use crate::write::change::{Change, Write};
@@ -75,7 +72,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Inserts a child; returned by [`SubsetRepository::insert`].
     pub struct Insert<'a> {
         shared: &'a Shared,

@@ -1,11 +1,9 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::{Result, document_id};
-use mongodb::bson::Bson;
-use serde::Serialize;
+use mongo_patterns_core::document_id;
 
+use super::prelude::*;
 use crate::form::child::Child;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::InsertedMany;
 use crate::write;
 use crate::write::change::{Change, Write};
@@ -57,7 +55,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Inserts children; returned by [`SubsetRepository::insert_many`].
     pub struct InsertMany<'a> {
         shared: &'a Shared,

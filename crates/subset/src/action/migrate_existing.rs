@@ -1,10 +1,7 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
 
+use super::prelude::*;
 use crate::migrate::existing::migrate;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::{MigratedExisting, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
@@ -51,7 +48,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates two existing collections; returned by [`SubsetRepository::migrate_existing`].
     pub struct MigrateExisting<'a> {
         shared: &'a Shared,

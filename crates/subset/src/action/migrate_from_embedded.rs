@@ -1,11 +1,8 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
 
+use super::prelude::*;
 use crate::migrate::CHUNK;
 use crate::migrate::from_embedded::FromEmbedded;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
@@ -87,7 +84,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates embedded children into their collection; returned by [`SubsetRepository::migrate_from_embedded`].
     pub struct MigrateFromEmbedded<'a> {
         shared: &'a Shared,

@@ -1,10 +1,7 @@
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
 
+use super::prelude::*;
 use crate::migrate::layout::migrate;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::{MigratedLayout, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
@@ -64,7 +61,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates from another order, size or other embedded fields; returned by
     /// [`SubsetRepository::migrate_layout_from`].
     pub struct MigrateLayoutFrom<'a> {

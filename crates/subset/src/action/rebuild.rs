@@ -1,6 +1,4 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 use crate::results::Rebuilt;
 use crate::write;
 
@@ -46,7 +44,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Rebuilds a subset; returned by [`SubsetRepository::rebuild`].
     pub struct Rebuild<'a> {
         shared: &'a Shared,

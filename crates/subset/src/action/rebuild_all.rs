@@ -1,8 +1,5 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::migration::Steps;
-
+use super::prelude::*;
 use crate::repair::rebuild;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::RebuiltAll;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -50,7 +47,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Rebuilds all subsets; returned by [`SubsetRepository::rebuild_all`].
     pub struct RebuildAll<'a> {
         shared: &'a Shared,

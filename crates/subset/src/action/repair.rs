@@ -1,14 +1,9 @@
-use std::pin::Pin;
-
 use futures::stream::try_unfold;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{Error, Progress, Result};
 
+use super::prelude::*;
 use crate::repair::finding::Repaired;
 use crate::repair::fix;
 use crate::repair::scan::Scan;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.

@@ -1,11 +1,5 @@
-use mongo_patterns_core::Result;
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::child::Child;
-use crate::query;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::UpdatedChild;
 use crate::write;
 use crate::write::change::{Change, Write};
@@ -47,7 +41,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Replaces a child; returned by [`SubsetRepository::replace`].
     pub struct Replace<'a> {
         shared: &'a Shared,

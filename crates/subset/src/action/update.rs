@@ -1,8 +1,5 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use mongodb::bson::Document;
-
+use super::prelude::*;
 use crate::form::child::checked_update;
-use crate::repository::{Shared, SubsetRepository};
 use crate::results::UpdatedChild;
 use crate::write;
 use crate::write::change::{Change, Write};
@@ -60,7 +57,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Sets fields of a child; returned by [`SubsetRepository::update`].
     pub struct Update<'a> {
         shared: &'a Shared,

@@ -1,13 +1,8 @@
-use std::pin::Pin;
-
 use futures::stream::try_unfold;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{Error, Progress, Result};
 
+use super::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::Scan;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Scans both collections for problems, and returns them as a stream of [findings](Finding): first the stale

@@ -8,17 +8,14 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, error};
-use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongo_patterns_core::error;
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::error::Error as DriverError;
-use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConcern};
+use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType};
 
+use crate::prelude::*;
 use crate::query::follow;
 use crate::repository::Shared;
-use crate::settings::Settings;
 
 /// The maximum number of changes in a batch of the server: enough to group them by parent, and few enough for memory.
 const BATCH: u32 = 10_000;

@@ -5,17 +5,16 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::future::poll_immediate;
-use futures::{StreamExt, TryStreamExt, stream};
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Timestamp, doc};
+use futures::stream;
+use mongodb::bson::{self, Timestamp};
 use mongodb::change_stream::event::ResumeToken;
 
 use super::backoff::Backoff;
 use super::change::{self, Effect};
-use super::position;
 use super::record::Record;
-use super::setup;
 use super::until::Until;
+use super::{position, setup};
+use crate::prelude::*;
 use crate::repair::rebuild::rebuild_all;
 use crate::repository::Shared;
 use crate::results::Followed;

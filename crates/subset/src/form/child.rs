@@ -1,12 +1,10 @@
 //! A child, encoded and decoded.
 
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result, size};
-use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use mongo_patterns_core::{FieldChange, size};
+use mongodb::bson::{self, Timestamp};
 
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// A child, checked and encoded.
 #[derive(Clone, Debug)]

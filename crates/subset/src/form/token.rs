@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::settings::{Direction, Settings};
+use crate::prelude::*;
+use crate::settings::Direction;
 
 /// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores. The values
 /// of the order are a part of one child, and the other fields of a token need less space than its id and parent.

@@ -1,9 +1,8 @@
 //! The checks of the migration from embedded children. They precede all writes.
 
-use mongo_patterns_core::migration::{Step, Steps, number, refuse};
-use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::bson::Document;
+use mongo_patterns_core::migration::{number, refuse};
 
+use crate::prelude::*;
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
 use crate::repository::Shared;
 

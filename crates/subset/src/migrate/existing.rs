@@ -1,10 +1,7 @@
 //! The migration of two existing collections.
 
-use mongo_patterns_core::Result;
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-
 use super::CHUNK;
+use crate::prelude::*;
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
 use crate::repository::Shared;
 use crate::results::MigratedExisting;

@@ -1,11 +1,9 @@
 //! The migration from another order, subset size or other embedded fields.
 
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
 
 use super::CHUNK;
+use crate::prelude::*;
 use crate::repair::rebuild::rebuild_chunks;
 use crate::repository::Shared;
 use crate::results::MigratedLayout;

@@ -1,15 +1,12 @@
 //! The children from which a parent's subset and total are derived.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, send};
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
+use mongodb::bson;
 
 use super::{hinted_in_write, is_in_transaction};
 use crate::form::child::is_id;
+use crate::prelude::*;
 use crate::query::{self, options};
 use crate::repository::Shared;
-use crate::settings::Settings;
 
 /// Reads the first children, as they are embedded.
 pub(crate) async fn first_children(

@@ -1,10 +1,8 @@
 //! The repair of findings.
 
-use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::bson::Bson;
-
 use super::finding::{Problem, Repaired, Unrepaired};
 use super::scan::Scan;
+use crate::prelude::*;
 use crate::read::unmanaged;
 use crate::repository::Shared;
 use crate::write::refresh::{Refreshed, refresh};

@@ -1,12 +1,10 @@
 //! The rebuild of many subsets on the server.
 
-use mongo_patterns_core::migration::{Step, Steps, Walk};
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::bson::Document;
+use mongo_patterns_core::migration::Walk;
 
 use super::finding::Problem;
 use super::scan::Scan;
+use crate::prelude::*;
 use crate::query;
 use crate::query::whole::{self, RebuildScope};
 use crate::repository::Shared;

@@ -1,13 +1,10 @@
 //! The scan for stale parents, and for children without a parent.
 
-use futures::TryStreamExt;
-use mongo_patterns_core::Result;
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::{Collection, Cursor};
+use mongodb::Cursor;
 
 use super::finding::{Finding, Problem};
+use crate::prelude::*;
 use crate::query::{options, whole};
 use crate::repository::Shared;
 

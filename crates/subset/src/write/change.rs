@@ -1,18 +1,15 @@
 //! Changes of children.
 
+use mongo_patterns_core::document_id;
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, document_id, send};
-use mongodb::bson::{Bson, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
 use mongodb::options::UpdateModifications;
 
+use crate::prelude::*;
 use crate::query::{self, options};
 use crate::read::children::includes;
 use crate::repository::Shared;
 use crate::results::UpdatedChild;
-use crate::settings::Settings;
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;

@@ -14,10 +14,9 @@
 
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, Result, send, transaction};
-use mongodb::bson::{Bson, Document};
+use mongo_patterns_core::transaction;
 
+use crate::prelude::*;
 use crate::query::{self, options};
 use crate::read::{is_in_transaction, unmanaged};
 use crate::repository::Shared;

@@ -1,11 +1,8 @@
 //! The refresh of a subset, by compare-and-set.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::{Bson, RawDocumentBuf};
-
 use super::error::of_parent;
 use crate::form::parent::ParentState;
+use crate::prelude::*;
 use crate::query::{self, Derived};
 use crate::read::children::{elements, first_children, includes, total};
 use crate::read::{find_state, unmanaged};

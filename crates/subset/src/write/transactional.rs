@@ -1,12 +1,9 @@
 //! Writes in a transaction.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, send};
-use mongodb::bson::Bson;
-
 use super::change::{Write, Written};
 use super::error::of_parent;
 use super::unmanaged::increment_first_version;
+use crate::prelude::*;
 use crate::query::{self, Derived};
 use crate::read::children::{elements, first_children, total};
 use crate::repository::Shared;

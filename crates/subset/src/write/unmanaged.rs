@@ -1,12 +1,9 @@
 //! The first write to unmanaged parents.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::Bson;
-
 use super::error::no_parent;
 use super::refresh::refresh;
 use crate::form::parent::ParentState;
+use crate::prelude::*;
 use crate::query;
 use crate::read::{find_state, unmanaged};
 use crate::repository::Shared;
