@@ -86,9 +86,9 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the array's name is missing, a name is not
-    /// that of a plain field, the name of the child's id is a number, which would be a position of the array in a path,
-    /// the bound is 0 or above `i32::MAX`, or the collection's write concern is `w: 0`, which confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) when the array's name is missing, a name is not that of a plain
+    /// field, the name of the child's id is a number, which would be a position of the array in a path, the bound is 0
+    /// or above `i32::MAX`, or the collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<EmbeddedRepository<P, C>> {
         let settings = Settings {
             children: FieldName::new(required(self.children, "children_field")?)?,

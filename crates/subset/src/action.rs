@@ -44,6 +44,9 @@ pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use it
+    pub(crate) use mongo_patterns_core::ErrorKind::*;
+
     pub(crate) use crate::prelude::*;
     pub(crate) use crate::query;
     pub(crate) use crate::repository::{Shared, SubsetRepository};

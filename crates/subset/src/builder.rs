@@ -173,7 +173,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
+    /// [`Configuration`](ErrorKind::Configuration) when
     ///
     /// - a required name or the order is missing,
     /// - a name is not that of a plain field, or two fields of one document have the same name,

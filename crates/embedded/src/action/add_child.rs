@@ -33,22 +33,11 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// The child is not stored, unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Then retry:
-    /// `AlreadyExists` means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there
-    /// is no such parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and [`InvalidItemId`] for
-    /// ids of invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children
-    /// are not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
-    ///
-    /// [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
-    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
+    /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
+    /// means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there is no such
+    /// parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and [`InvalidItemId`] for ids of
+    /// invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are
+    /// not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
     pub fn add_child(&self, parent: impl IntoId, child: &C) -> AddChild<'_> {
         AddChild {
             shared: self.shared(),

@@ -25,9 +25,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
-    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of invalid types, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),

@@ -23,10 +23,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of the collection is
-    /// not the simple one, because different ids could be equal under it, and
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a view, a time series, capped or
-    /// clustered.
+    /// [`UnsupportedCollation`] when the collation of the collection is not the simple one, because different ids could
+    /// be equal under it, and [`Configuration`] when it is a view, a time series, capped or clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes::new(Ensure {
             call: self.shared().operation("ensure_indexes"),

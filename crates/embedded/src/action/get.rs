@@ -24,8 +24,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an `_id` of an invalid type, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an `_id` of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Get<'_, P> {
         Get {
             shared: self.shared(),

@@ -29,14 +29,12 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id` has
-    /// an invalid type, its children are not an array, one of them is not a document, or two have the same id,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no valid id,
-    /// [`LimitReached`](ErrorKind::LimitReached) when it has more children than it may, and
-    /// [`TooLarge`](ErrorKind::TooLarge) when it would exceed 16 MiB.
+    /// With nothing sent: [`Encode`], [`InvalidArgument`] when its `_id` has an invalid type, its children are not an
+    /// array, one of them is not a document, or two have the same id, [`InvalidItemId`] when a child has no valid id,
+    /// [`LimitReached`] when it has more children than it may, and [`TooLarge`] when it would exceed 16 MiB.
     ///
-    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`, and
-    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own.
+    /// With nothing stored: [`AlreadyExists`] when there is a parent with this `_id`, and [`DuplicateKey`] by a unique
+    /// index of your own.
     pub fn insert(&self, parent: &P) -> Insert<'_> {
         let shared = self.shared();
         let checked = encode(parent).and_then(|mut parent| {

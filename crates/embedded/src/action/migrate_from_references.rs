@@ -46,7 +46,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// children or none. Call it again: it resumes.
     ///
     /// # Errors
-    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example:
+    /// With nothing written, and with a [document](Error::document_id) as an example:
     ///
     /// - [`Configuration`]: the reference or the sort field is not the name of a plain field.
     /// - [`InvalidArgument`]: the collections are the same or in two databases, or the reference is the child's id.
@@ -64,18 +64,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///   wrote to one of the collections.
     /// - [`DuplicateKey`]: a unique index of your own refused a parent with its children.
     /// - Those of the driver.
-    ///
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
-    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
     pub fn migrate_from_references<D: Send + Sync>(
         &self,
         source: &Collection<D>,

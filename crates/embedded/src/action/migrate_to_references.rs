@@ -60,16 +60,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///   of the collections.
     /// - [`DuplicateKey`]: a unique index of your own refused a document.
     /// - Those of the driver.
-    ///
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
-    /// [`IndexMismatch`]: mongo_patterns_core::ErrorKind::IndexMismatch
-    /// [`UnsupportedCollation`]: mongo_patterns_core::ErrorKind::UnsupportedCollation
-    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
     pub fn migrate_to_references<D: Send + Sync>(
         &self,
         target: &Collection<D>,

@@ -29,9 +29,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](ErrorKind::NotFound) when there is no such parent,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`InvalidItemId`](ErrorKind::InvalidItemId) for ids of invalid
-    /// types, [`Corrupt`](ErrorKind::Corrupt) and [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`InvalidArgument`] and [`InvalidItemId`] for
+    /// ids of invalid types, [`Corrupt`] and [`Contention`].
     pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> RemoveChild<'_> {
         RemoveChild {
             shared: self.shared(),

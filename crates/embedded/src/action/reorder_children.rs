@@ -32,11 +32,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`ChildSetMismatch`](ErrorKind::ChildSetMismatch) when the ids are not those of all children,
-    /// for example because another writer added or removed one; [`NotFound`](ErrorKind::NotFound) when there is no such
-    /// parent, [`InvalidArgument`](ErrorKind::InvalidArgument) when an id is repeated or the parent's `_id` has an invalid
-    /// type, [`InvalidItemId`](ErrorKind::InvalidItemId), [`Corrupt`](ErrorKind::Corrupt) and
-    /// [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`ChildSetMismatch`] when the ids are not those of all children, for example because
+    /// another writer added or removed one; [`NotFound`] when there is no such parent, [`InvalidArgument`] when an id
+    /// is repeated or the parent's `_id` has an invalid type, [`InvalidItemId`], [`Corrupt`] and [`Contention`].
     pub fn reorder_children<I: IntoId>(
         &self,
         parent: impl IntoId,

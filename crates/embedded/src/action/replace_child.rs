@@ -27,9 +27,8 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of
-    /// [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
+    /// and those of [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
     pub fn replace_child(&self, parent: impl IntoId, child: &C) -> ReplaceChild<'_> {
         ReplaceChild {
             shared: self.shared(),

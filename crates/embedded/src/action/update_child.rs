@@ -32,15 +32,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
     /// [`Corrupt`], [`TooLarge`], [`DuplicateKey`] and [`Contention`].
-    ///
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`ChildNotFound`]: mongo_patterns_core::ErrorKind::ChildNotFound
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     pub fn update_child(&self, parent: impl IntoId, child_id: impl IntoId, set: Document) -> UpdateChild<'_> {
         UpdateChild {
             shared: self.shared(),

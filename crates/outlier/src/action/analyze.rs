@@ -61,7 +61,7 @@ impl Analyze<'_> {
     /// it reads all overflow documents for each. Where the overflow documents are sharded, it needs MongoDB 5.1.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for 0.
+    /// [`InvalidArgument`] for 0.
     pub fn sample(mut self, documents: u32) -> Self {
         self.sample = Some(documents);
         self

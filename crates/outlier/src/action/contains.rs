@@ -22,9 +22,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id` and for undefined, and
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
+    /// [`Encode`].
     pub fn contains<Q>(&self, id: impl IntoId, element: &Q) -> Contains<'_>
     where
         E: Borrow<Q>,

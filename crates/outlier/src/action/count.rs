@@ -21,8 +21,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist, and
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`.
+    /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
     pub fn count(&self, id: impl IntoId) -> Count<'_> {
         Count {
             shared: self.shared(),

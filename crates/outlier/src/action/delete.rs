@@ -30,7 +30,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`.
+    /// [`InvalidArgument`] for an invalid `_id`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete {
             shared: self.shared(),

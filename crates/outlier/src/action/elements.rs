@@ -26,10 +26,8 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when
-    /// elements are not an array.
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`, [`Decode`], and
+    /// [`Corrupt`] when elements are not an array.
     pub fn elements(&self, id: impl IntoId) -> Elements<'_, E> {
         Elements {
             shared: self.shared(),

@@ -28,12 +28,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// again.
     ///
     /// # Errors
-    /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index
-    /// conflicts, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of
-    /// either collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
-    /// one is a view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when
-    /// stored documents violate an index, as several overflow documents of the manual's form for one main document do:
-    /// call [`migrate_existing`](Self::migrate_existing) first.
+    /// With no index created: [`IndexMismatch`] when another index conflicts, [`UnsupportedCollation`] when the
+    /// collation of either collection is not the simple one, [`Configuration`] when one is a view, a time series,
+    /// capped or clustered, and [`Corrupt`] when stored documents violate an index, as several overflow documents of
+    /// the manual's form for one main document do: call [`migrate_existing`](Self::migrate_existing) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
         let Shared {

@@ -25,8 +25,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
         Get {
             shared: self.shared(),

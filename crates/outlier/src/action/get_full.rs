@@ -31,8 +31,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements are not an
-    /// array.
+    /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.
     pub fn get_full(&self, id: impl IntoId) -> GetFull<'_, D> {
         GetFull {
             shared: self.shared(),

@@ -32,9 +32,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, with nothing changed,
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases, and
-    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention). After all other documents are rewritten, the error of
+    /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
+    /// databases, and [`Contention`]. After all other documents are rewritten, the error of
     /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting {
@@ -93,8 +92,8 @@ impl<'a> MigrateExisting<'a> {
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     ///
     /// # Errors
-    /// Those of the driver, as the last item of the stream, and
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases.
+    /// Those of the driver, as the last item of the stream, and [`Configuration`] when the two collections are in two
+    /// databases.
     pub fn plan(self) -> CommandStream<'a> {
         let operation = self.shared.operation("migrate_existing");
         let commands = self.migration().plan();

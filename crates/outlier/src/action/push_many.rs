@@ -15,7 +15,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, every element is stored once. After an error, a prefix of the elements is stored, and the error
-    /// has [their number](mongo_patterns_core::Error::stored_count). Elements of other writers can be between them.
+    /// has [their number](Error::stored_count). Elements of other writers can be between them.
     ///
     /// # Cost
     /// One round trip if the array has room for all, two if the newest overflow document has room for the rest. Else

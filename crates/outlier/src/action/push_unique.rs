@@ -20,11 +20,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent:
-    /// call it again after an [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown). Elements are equal as
-    /// MongoDB compares values: 1 and 1.0 are, and documents with their fields in another order are not.
+    /// call it again after an [unknown outcome](Error::is_outcome_unknown). Elements are equal as MongoDB compares
+    /// values: 1 and 1.0 are, and documents with their fields in another order are not.
     ///
-    /// If an error has a [number of stored elements](mongo_patterns_core::Error::stored_count), the last check failed:
-    /// whether a rebalance moved an equal element concurrently. Then call it again, too.
+    /// If an error has a [number of stored elements](Error::stored_count), the last check failed: whether a rebalance
+    /// moved an equal element concurrently. Then call it again, too.
     ///
     /// # Cost
     /// That of [`push`](Self::push), and one round trip more for an element in an overflow document.
@@ -36,9 +36,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push). [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) where elements
-    /// are not unique, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an element that is
-    /// an array: the server would index its values one by one.
+    /// Those of [`push`](Self::push). [`Configuration`] where elements are not unique, and [`InvalidArgument`] for an
+    /// element that is an array: the server would index its values one by one.
     pub fn push_unique<Q>(&self, id: impl IntoId, element: &Q) -> PushUnique<'_>
     where
         E: Borrow<Q>,

@@ -32,9 +32,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id` and for undefined, and
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
+    /// [`Encode`].
     pub fn remove<Q>(&self, id: impl IntoId, element: &Q) -> Remove<'_>
     where
         E: Borrow<Q>,

@@ -53,10 +53,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// repairs the rest.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Configuration`](ErrorKind::Configuration) when the two collections are in two databases,
-    /// [`Contention`](ErrorKind::Contention), and those of the driver, as the last item of the stream. Then each list is
-    /// repaired or unchanged.
+    /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases,
+    /// [`Contention`], and those of the driver, as the last item of the stream. Then each list is repaired or
+    /// unchanged.
     pub fn repair(&self) -> Repair<'_> {
         Repair {
             shared: self.shared(),

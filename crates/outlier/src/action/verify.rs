@@ -40,9 +40,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
-    /// and those of the driver, as the last item of the stream.
+    /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases, and
+    /// those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_> {
         Verify {
             shared: self.shared(),

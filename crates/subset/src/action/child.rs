@@ -26,9 +26,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id,
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
         FindChild {
             shared: self.shared(),

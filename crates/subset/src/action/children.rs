@@ -32,9 +32,8 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, a limit of 0, and a
-    /// token of another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid id, a limit of 0, and a token of another order, [`IndexMissing`], and
+    /// [`Decode`].
     pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
         Children {
             shared: self.shared(),

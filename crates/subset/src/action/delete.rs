@@ -21,7 +21,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is deleted and the write of its
-    ///   parent fails, [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1.
+    ///   parent fails, [`stored_count`](Error::stored_count) of the error is 1.
     ///
     /// It is idempotent: it writes the parent even if the child does not exist.
     ///
@@ -36,11 +36,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// Call it again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With no effect: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist,
-    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for
-    /// an invalid id, and [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown,
-    /// call it again.
+    /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are
+    /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
+    /// outcome is unknown, call it again.
     pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Delete<'_> {
         Delete {
             shared: self.shared(),

@@ -39,10 +39,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// With nothing deleted: [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when the parent embeds
-    /// children that are [not migrated](Self::migrate_from_embedded),
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, and
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it again.
+    /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
+    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
+    /// outcome is unknown, call it again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
         DeleteParent {
             shared: self.shared(),

@@ -29,11 +29,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// again.
     ///
     /// # Errors
-    /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when an index conflicts,
-    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of a
-    /// collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a
-    /// collection is a view, a time series, capped or clustered, and
-    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
+    /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
+    /// a collection is not the simple one, [`Configuration`] when a collection is a view, a time series, capped or
+    /// clustered, and [`Corrupt`] when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let Shared { parents, children, .. } = self.shared();
         EnsureIndexes::new(Ensure {

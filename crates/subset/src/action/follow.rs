@@ -65,15 +65,13 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
-    /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): a standalone, or older than MongoDB 6.0.
-    /// - [`PreImagesDisabled`](mongo_patterns_core::ErrorKind::PreImagesDisabled), and
-    ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): a follower of this name has other
-    ///   collections or fields.
-    /// - [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost): the server no longer has all changes, with
-    ///   [`disable_rebuild`](Follow::disable_rebuild), or directly after a rebuild of all subsets.
-    /// - [`CollectionDropped`](mongo_patterns_core::ErrorKind::CollectionDropped): the collection of the children was
-    ///   dropped or renamed. The next follower of the name starts from the beginning.
+    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`PreImagesDisabled`], and [`IndexMissing`].
+    /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
+    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_rebuild`](Follow::disable_rebuild), or
+    ///   directly after a rebuild of all subsets.
+    /// - [`CollectionDropped`]: the collection of the children was dropped or renamed. The next follower of the name
+    ///   starts from the beginning.
     /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
     ///   number and the time of the attempts.
     ///
@@ -132,8 +130,8 @@ impl<'a> Follow<'a> {
     }
 
     /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes.
-    /// When changes are lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). Use it if
-    /// [`rebuild_all`](SubsetRepository::rebuild_all) takes too long to run automatically.
+    /// When changes are lost it ends with [`HistoryLost`]. Use it if [`rebuild_all`](SubsetRepository::rebuild_all)
+    /// takes too long to run automatically.
     pub fn disable_rebuild(mut self) -> Self {
         self.options.rebuild = false;
         self

@@ -28,8 +28,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, parent: impl IntoId) -> Get<'_, P> {
         Get {
             shared: self.shared(),

@@ -27,8 +27,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`Transactional`](crate::Consistency::Transactional): all or none, in one transaction. The server ends it
     ///   after 60 seconds: insert thousands of children in several calls.
     /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. If one is refused, those
-    ///   before it are stored, their parents are written, and the error has their
-    ///   [number](mongo_patterns_core::Error::stored_count).
+    ///   before it are stored, their parents are written, and the error has their [number](Error::stored_count).
     ///
     /// # Cost
     /// One round trip for the children, or more beyond 48 MB, and three for each parent. In a transaction one more.

@@ -31,10 +31,10 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Concurrent writers
     /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not
-    /// migrated yet, or to its children, fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with
-    /// nothing stored: retry it later. Smaller [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one
-    /// parent takes. [`get`](Self::get) returns all embedded children before a parent is migrated, and the first of
-    /// them afterwards. [`children`](Self::children) and [`child`](Self::child) find them afterwards.
+    /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. Smaller
+    /// [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one parent takes. [`get`](Self::get) returns
+    /// all embedded children before a parent is migrated, and the first of them afterwards.
+    /// [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
     /// # Interruptions
     /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded
@@ -53,26 +53,22 @@ impl<P, C> SubsetRepository<P, C> {
     /// Call it again: it resumes, and returns `Contention` while the server still executes the dropped call.
     ///
     /// # Errors
-    /// With nothing written, and with the [id](mongo_patterns_core::Error::document_id) of one of the parents:
+    /// With nothing written, and with the [id](Error::document_id) of one of the parents:
     ///
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): parents embed children without a valid id,
-    ///   or two with the same one; or several embedded children share an `_id`.
-    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): the field of the subset is not an array of documents, or
-    ///   two stored children have the same parent and id.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): embedded children have another value in
-    ///   the parent field, or an array in a field of the order; an unfinished migration has other names; or the chunk
-    ///   size is 0.
-    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): see
-    ///   [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
+    /// - [`InvalidItemId`]: parents embed children without a valid id, or two with the same one; or several embedded
+    ///   children share an `_id`.
+    /// - [`Corrupt`]: the field of the subset is not an array of documents, or two stored children have the same parent
+    ///   and id.
+    /// - [`InvalidArgument`]: embedded children have another value in the parent field, or an array in a field of the
+    ///   order; an unfinished migration has other names; or the chunk size is 0.
+    /// - [`TargetNotEmpty`]: see [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): another program embedded children
-    ///   concurrently.
-    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index refused a child.
-    /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the migration over, or the
-    ///   server still executes an earlier one.
+    /// - [`CountMismatch`]: another program embedded children concurrently.
+    /// - [`DuplicateKey`]: a unique index refused a child.
+    /// - [`Contention`]: another call has taken the migration over, or the server still executes an earlier one.
     /// - Those of the driver.
     pub fn migrate_from_embedded(&self) -> MigrateFromEmbedded<'_> {
         MigrateFromEmbedded {

@@ -24,11 +24,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly
-    ///   the expected definition. From then on, writes and pages by the old order fail with
-    ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing): replace these clients. A transactional write
-    ///   has then stored nothing. An eventual one may have [stored](mongo_patterns_core::Error::stored_count) its
-    ///   child, whose parent the migration writes. It writes every parent, so that no slower write can store an old
-    ///   subset.
+    ///   the expected definition. From then on, writes and pages by the old order fail with [`IndexMissing`]: replace
+    ///   these clients. A transactional write has then stored nothing. An eventual one may have
+    ///   [stored](Error::stored_count) its child, whose parent the migration writes. It writes every parent, so that no
+    ///   slower write can store an old subset.
     /// - **Another size or other fields** with the same order: nothing can refuse writers with the old settings. Each
     ///   write stores the subset by its own settings, so replace these writers first. If one was still running, call
     ///   this once more. The same holds for an old order by the child's id alone, ascending, whose index is the unique
@@ -47,9 +46,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// old layout or of the new one, and the old index may be dropped. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the repositories differ in their
-    /// collections, or in the names of subset, version, parent or child id, with nothing changed.
-    /// [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when the index of the old order has another
+    /// [`InvalidArgument`] when the repositories differ in their collections, or in the names of subset, version,
+    /// parent or child id, with nothing changed. [`IndexMismatch`] when the index of the old order has another
     /// definition, with only the new index created. Those of [`ensure_indexes`](Self::ensure_indexes) and
     /// [`rebuild_all`](Self::rebuild_all).
     pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
@@ -82,8 +80,7 @@ impl<'a> MigrateLayoutFrom<'a> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
-    /// [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch), as the migration.
+    /// [`InvalidArgument`] and [`IndexMismatch`], as the migration.
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_layout_from"), move |_| async move {
             let mut steps = Steps::plan();

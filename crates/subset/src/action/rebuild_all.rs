@@ -35,9 +35,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// rebuilds the rest.
     ///
     /// # Errors
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, with some parents
-    /// rebuilt. [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, with all other parents
-    /// rebuilt, when a parent embeds children that are stored nowhere else (see
+    /// [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
+    /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
     /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {

@@ -27,10 +27,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// As [`update`](Self::update). It is idempotent: call it again.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert) and [`update`](Self::update).
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) for a child whose parent differs from the
-    /// stored one, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for one whose `_id`
-    /// differs.
+    /// Those of [`insert`](Self::insert) and [`update`](Self::update). [`ChildNotFound`] for a child whose parent
+    /// differs from the stored one, and [`InvalidArgument`] for one whose `_id` differs.
     pub fn replace(&self, child: &C) -> Replace<'_> {
         let shared = self.shared();
         Replace {

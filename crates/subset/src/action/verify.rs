@@ -32,8 +32,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, as the last item of the
-    /// stream. A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    /// [`IndexMissing`], and those of the driver, as the last item of the stream. A sharded cluster requires MongoDB
+    /// 5.1, for `$lookup`.
     pub fn verify(&self) -> Verify<'_> {
         Verify {
             shared: self.shared(),

@@ -17,7 +17,7 @@ use crate::settings::Direction;
 /// Returns the filter and the options of the find of a page.
 ///
 /// # Errors
-/// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for a token of another order.
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a token of another order.
 pub(crate) fn find_page(
     settings: &Settings,
     parent: &Bson,
