@@ -183,9 +183,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Returns the maximum number of embedded children.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # fn f(products: SubsetRepository<Document, Document>) {
+    /// # fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) {
     /// println!("the {} newest reviews", products.subset_size());
     /// # }
     /// ```
@@ -197,9 +195,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// one on the parent and the child's id. The parents need only their `_id` index.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// println!("{}", products.indexes()); // the calls of createIndex, for a shell
     /// products.indexes().check(products.children_collection()).await?; // an error if one is missing
     /// # Ok(())

@@ -9,8 +9,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// if let Some(home) = patrons.child("joe", "home").await? {
     ///     println!("{home}");
     /// }

@@ -7,9 +7,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// call it for all its repositories when it starts.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// let ensured = patrons.ensure_indexes().await?;
     /// assert!(ensured.created.is_empty());
     /// # Ok(())

@@ -8,9 +8,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Removes the child with this id from a parent. The other children keep their order.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// let removed = patrons.remove_child("joe", "home").await?;
     /// if !removed.found {
     ///     println!("joe has no such address");

@@ -9,9 +9,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns_core::ErrorKind;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// match patrons.reorder_children("joe", ["work", "home"]).await {
     ///     Err(error) if error.kind() == ErrorKind::ChildSetMismatch => println!("joe has other addresses by now"),
     ///     reordered => reordered?,

@@ -8,9 +8,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Sets fields of one child. Its other fields stay, also those that another writer changes at the same time.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::bson::doc;
-    /// # async fn f(patrons: EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// patrons.update_child("joe", "home", doc! { "city": "Faketon", "zip": "12345" }).unset(["state"]).await?;
     /// # Ok(())
     /// # }

@@ -7,8 +7,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # async fn f(patrons: EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// let mut findings = patrons.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);

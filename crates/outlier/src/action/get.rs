@@ -7,9 +7,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// document does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, String>) -> mongo_patterns_core::Result<()> {
     /// if let Some(book) = books.get(2).await? {
     ///     let more = if book.has_extras { "and more" } else { "all of them" };
     ///     println!("{}: {more}", book.document);

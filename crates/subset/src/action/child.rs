@@ -8,9 +8,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// if let Some(review) = products.child(1, 786).await? {
     ///     println!("{review}");
     /// }

@@ -7,8 +7,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Consistency, SubsetRepository};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// if products.consistency().await? == Consistency::Eventual {
     ///     println!("a product may show its previous reviews for a moment");
     /// }

@@ -8,9 +8,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Deletes a child, and writes its parent: if the child was in the subset, the next one enters it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let deleted = products.delete(1, 786).await?;
     /// if !deleted.found {
     ///     println!("the product has no such review");

@@ -6,9 +6,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent and all its children. Also deletes children whose parent does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let deleted = products.delete_parent(1).await?;
     /// if deleted.found {
     ///     println!("deleted the product and {} reviews", deleted.children);

@@ -7,9 +7,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// at every start, concurrently.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let ensured = products.ensure_indexes().await?; // once, at the start of the service
     /// for name in ensured.created {
     ///     println!("created the index {name}");

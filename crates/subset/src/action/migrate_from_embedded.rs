@@ -12,8 +12,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// The server does the work: only the ids of the parents pass through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let plan = products.migrate_from_embedded().plan().await?;
     /// println!("{} children of {} parents, by {} commands", plan.children, plan.parents, plan.commands.len());
     /// let migration = products.migrate_from_embedded().chunk_children(10_000);

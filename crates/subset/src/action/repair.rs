@@ -13,8 +13,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut parents = products.repair().dry_run().stream();
     /// while let Some(repaired) = parents.try_next().await? {
     ///     println!("{}: {}", repaired.finding.parent_id, repaired.finding.problem);

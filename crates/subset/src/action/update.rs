@@ -9,9 +9,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// subset.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
     /// # use mongodb::bson::doc;
-    /// # async fn f(products: SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// products.update(1, 786, doc! { "review_text": "Still amazing." }).unset(["draft"]).await?;
     /// # Ok(())
     /// # }

@@ -10,8 +10,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut findings = products.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.parent_id, finding.problem);
