@@ -48,8 +48,11 @@ pub mod session;
 pub mod settings;
 #[doc(hidden)] // the limit of a document
 pub mod size;
+#[doc(hidden)] // reads of stored documents
+pub mod stored;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
+mod typed_clone;
 
 #[doc(hidden)]
 pub use change::FieldChange;

@@ -16,6 +16,11 @@ pub struct EmbeddedRepositoryBuilder<P, C> {
 }
 
 mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>, |this| "collection" = this.collection.namespace());
+mongo_patterns_core::typed_clone!(
+    EmbeddedRepositoryBuilder<P, C> {
+        collection, children, child_id, max_children, retry, types
+    }
+);
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
@@ -99,19 +104,5 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
         check_bound("number of children", settings.max_children)?;
         check_acknowledged(&self.collection)?;
         Ok(EmbeddedRepository::new(self.collection, settings))
-    }
-}
-
-// Not derived, because that would require `Clone` of the types.
-impl<P, C> Clone for EmbeddedRepositoryBuilder<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            collection: self.collection.clone(),
-            children: self.children.clone(),
-            child_id: self.child_id.clone(),
-            max_children: self.max_children,
-            retry: self.retry.clone(),
-            types: PhantomData,
-        }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, action, send};
 pub(crate) use mongodb::Collection;
-pub(crate) use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 pub(crate) use mongodb::error::Error as DriverError;
 pub(crate) use mongodb::options::ReadConcern;
 pub(crate) use serde::Serialize;

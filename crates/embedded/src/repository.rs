@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
@@ -108,20 +107,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     }
 }
 
-impl<P, C> Clone for EmbeddedRepository<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
+mongo_patterns_core::typed_clone!(EmbeddedRepository<P, C> { shared, types });
 
-impl<P, C> fmt::Debug for EmbeddedRepository<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbeddedRepository")
-            .field("collection", &self.shared.collection.namespace())
-            .field("settings", &self.shared.settings)
-            .finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(
+    EmbeddedRepository<P, C>,
+    |this| "collection" = this.shared.collection.namespace(),
+    "settings" = this.shared.settings
+);

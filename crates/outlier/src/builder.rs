@@ -26,6 +26,11 @@ pub struct OutlierRepositoryBuilder<D, E> {
 }
 
 mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
+mongo_patterns_core::typed_clone!(
+    OutlierRepositoryBuilder<D, E> {
+        main, overflow, array, flag, parent, extras, seq, count, threshold, max_extras_elements, unique, retry, types
+    }
+);
 
 impl<D, E> OutlierRepository<D, E> {
     /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
@@ -179,26 +184,5 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
         check_acknowledged(&self.main)?;
         check_acknowledged(&self.overflow)?;
         Ok(OutlierRepository::new(self.main, self.overflow, settings))
-    }
-}
-
-// Not derived: a derived one would need `Clone` of the types.
-impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
-    fn clone(&self) -> Self {
-        Self {
-            main: self.main.clone(),
-            overflow: self.overflow.clone(),
-            array: self.array.clone(),
-            flag: self.flag.clone(),
-            parent: self.parent.clone(),
-            extras: self.extras.clone(),
-            seq: self.seq.clone(),
-            count: self.count.clone(),
-            threshold: self.threshold,
-            max_extras_elements: self.max_extras_elements,
-            unique: self.unique,
-            retry: self.retry.clone(),
-            types: PhantomData,
-        }
     }
 }

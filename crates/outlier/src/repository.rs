@@ -189,14 +189,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-impl<D, E> Clone for OutlierRepository<D, E> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
+mongo_patterns_core::typed_clone!(OutlierRepository<D, E> { shared, types });
 
 mongo_patterns_core::redacted_debug!(
     OutlierRepository<D, E>,

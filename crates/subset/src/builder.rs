@@ -82,6 +82,7 @@ struct Chosen {
 }
 
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
+mongo_patterns_core::typed_clone!(SubsetRepositoryBuilder<P, C> { parents, children, chosen, types });
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
@@ -258,16 +259,4 @@ fn order(
         order.push((child_id.clone(), direction));
     }
     Ok(order)
-}
-
-// Not derived: that would need `Clone` of the types.
-impl<P, C> Clone for SubsetRepositoryBuilder<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            parents: self.parents.clone(),
-            children: self.children.clone(),
-            chosen: self.chosen.clone(),
-            types: PhantomData,
-        }
-    }
 }

@@ -206,14 +206,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-impl<P, C> Clone for SubsetRepository<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
+mongo_patterns_core::typed_clone!(SubsetRepository<P, C> { shared, types });
 
 mongo_patterns_core::redacted_debug!(
     SubsetRepository<P, C>,

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use mongo_patterns_core::error;
+use mongo_patterns_core::stored::value;
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType};
@@ -49,12 +50,9 @@ impl Effect {
             let Ok(child) = event.get_document(image) else {
                 return Self::Unknown;
             };
-            let parent = child.get(settings.parent.as_str()).ok().flatten();
             // A value that cannot be an id belongs to no parent.
-            let parent = parent.and_then(|parent: RawBsonRef<'_>| Bson::try_from(parent).ok());
-            let parent = parent
-                .and_then(|parent| DocumentId::new(parent).ok())
-                .map(DocumentId::into_bson);
+            let parent = value(child, &settings.parent).and_then(|parent| DocumentId::new(parent).ok());
+            let parent = parent.map(DocumentId::into_bson);
             parents.extend(parent.filter(|parent| !parents.contains(parent)));
         }
         Self::Stale(parents)

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use mongo_patterns_core::stored::value;
 use serde::Deserialize;
 
 use crate::prelude::*;
@@ -30,19 +31,10 @@ pub struct ChildToken {
 
 impl ChildToken {
     pub(crate) fn of(settings: &Settings, child: &RawDocument) -> Self {
-        let value = |field: &str| {
-            child
-                .get(field)
-                .ok()
-                .flatten()
-                .and_then(|value| Bson::try_from(value).ok())
-        };
-        let values = settings.order.iter();
+        // A missing field is ordered as null.
+        let value = |(field, _): &(FieldName, Direction)| value(child, field).unwrap_or(Bson::Null);
         Self {
-            // A missing field is ordered as null.
-            values: values
-                .map(|(field, _)| value(field.as_str()).unwrap_or(Bson::Null))
-                .collect(),
+            values: settings.order.iter().map(value).collect(),
         }
     }
 

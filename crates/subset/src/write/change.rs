@@ -3,6 +3,7 @@
 use mongo_patterns_core::document_id;
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
 use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::stored::value;
 use mongodb::options::UpdateModifications;
 
 use crate::prelude::*;
@@ -225,8 +226,4 @@ impl Failure {
             Some(stored) => self.error.with_stored(stored as u64),
         }
     }
-}
-
-pub(super) fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
-    child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
 }

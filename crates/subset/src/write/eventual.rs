@@ -1,6 +1,8 @@
 //! Writes without a transaction: the children first, then their parents.
 
-use super::change::{Change, Failure, Write, Written, value};
+use mongo_patterns_core::stored::value;
+
+use super::change::{Change, Failure, Write, Written};
 use super::error::{no_parent, with_stored};
 use super::refresh::{Refreshed, refresh};
 use super::unmanaged::ensure_managed;
