@@ -64,15 +64,9 @@ impl AddChild<'_> {
         let settings = &self.shared.settings;
         let (parent, child) = (self.parent?, self.child?);
         let id = ChildId::of_child(settings, &child)?;
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Room(&id),
-            filter: query::parent_with_room(settings, &parent, &id),
-            update: query::push(settings, child).into(),
-        };
-        write.run(self.session).await?;
+        let write = Write::new(self.shared, &parent, Needs::Room(&id));
+        let update = query::push(settings, child);
+        write.run(update, self.session, &span).await?;
         Ok(())
     }
 }

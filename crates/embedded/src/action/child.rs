@@ -50,9 +50,7 @@ action! {
 
 impl<C: DeserializeOwned> FindChild<'_, C> {
     async fn execute(self) -> Result<Option<C>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let (parent, child) = (self.parent?, self.child?);
         let filter = query::parent_with(settings, &parent, &child);
         let only = FindOneOptions::builder()

@@ -48,9 +48,7 @@ action! {
 
 impl<P: DeserializeOwned> Get<'_, P> {
     async fn execute(self) -> Result<Option<P>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let filter = query::parent(&self.parent?);
         let mut session = Session::of_caller(self.session).await?;
         let found = send::find_one(session.as_mut(), collection, filter, None).await?;

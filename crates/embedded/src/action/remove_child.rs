@@ -54,15 +54,9 @@ impl RemoveChild<'_> {
     async fn execute(self, span: Span) -> Result<Removed> {
         let settings = &self.shared.settings;
         let (parent, child) = (self.parent?, self.child?);
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Child(&child),
-            filter: query::parent_with(settings, &parent, &child),
-            update: query::pull(settings, &child).into(),
-        };
-        match write.run(self.session).await {
+        let write = Write::new(self.shared, &parent, Needs::Child(&child));
+        let update = query::pull(settings, &child);
+        match write.run(update, self.session, &span).await {
             Ok(_) => Ok(Removed::new(true)),
             Err(error) if error.kind() == ErrorKind::ChildNotFound => Ok(Removed::new(false)),
             Err(error) => Err(error),

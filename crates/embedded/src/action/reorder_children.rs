@@ -72,15 +72,9 @@ impl ReorderChildren<'_> {
                 "the id of a child is repeated, and nothing was sent: list each id once",
             ));
         }
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Exactly(&children),
-            filter: query::parent_with_exactly(settings, &parent, &children),
-            update: query::reorder(settings, &children).to_vec().into(),
-        };
-        write.run(self.session).await?;
+        let write = Write::new(self.shared, &parent, Needs::Exactly(&children));
+        let update = query::reorder(settings, &children).to_vec();
+        write.run(update, self.session, &span).await?;
         Ok(())
     }
 }

@@ -55,14 +55,8 @@ impl ReplaceChild<'_> {
         let settings = &self.shared.settings;
         let (parent, child) = (self.parent?, self.child?);
         let id = ChildId::of_child(settings, &child)?;
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Child(&id),
-            filter: query::parent_with(settings, &parent, &id),
-            update: query::replace(settings, child).into(),
-        };
-        Ok(Updated::new(write.run(self.session).await?))
+        let write = Write::new(self.shared, &parent, Needs::Child(&id));
+        let update = query::replace(settings, child);
+        Ok(Updated::new(write.run(update, self.session, &span).await?))
     }
 }

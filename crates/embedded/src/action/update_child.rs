@@ -68,14 +68,8 @@ impl UpdateChild<'_> {
         let (parent, child) = (self.parent?, self.child?);
         let fixed = "the id of a child cannot be changed, and nothing was sent: remove the child and add another";
         let change = FieldChange::new(self.set, self.unset, &[(settings.child_id.as_str(), fixed)])?;
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Child(&child),
-            filter: query::parent_with(settings, &parent, &child),
-            update: query::change(settings, change).into(),
-        };
-        Ok(Updated::new(write.run(self.session).await?))
+        let write = Write::new(self.shared, &parent, Needs::Child(&child));
+        let update = query::change(settings, change);
+        Ok(Updated::new(write.run(update, self.session, &span).await?))
     }
 }
