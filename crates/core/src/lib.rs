@@ -44,6 +44,7 @@ pub mod rounds;
 pub mod send;
 #[doc(hidden)] // cancel-safe commands in a session
 pub mod session;
+mod setters;
 #[doc(hidden)] // checks of the settings of a builder
 pub mod settings;
 #[doc(hidden)] // the limit of a document

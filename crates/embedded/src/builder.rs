@@ -55,39 +55,31 @@ impl<P, C> EmbeddedRepository<P, C> {
     }
 }
 
-impl<P, C> EmbeddedRepositoryBuilder<P, C> {
+mongo_patterns_core::setters! {
+    for EmbeddedRepositoryBuilder<P, C>:
+
     /// Sets the array field of a parent that holds its children, such as `addresses`. Required.
-    pub fn children_field(mut self, name: impl Into<String>) -> Self {
-        self.children = Some(name.into());
-        self
-    }
+    children_field(name: impl Into<String>) => children = Some(name.into());
 
     /// Sets the field that identifies a child among the children of its parent. `_id` by default, as in a collection of
     /// their own.
     ///
     /// Every child must have it: a string, a number other than decimal128, a boolean, an ObjectId, binary data such as a
     /// UUID, a date, a timestamp, or a document.
-    pub fn child_id_field(mut self, name: impl Into<String>) -> Self {
-        self.child_id = name.into();
-        self
-    }
+    child_id_field(name: impl Into<String>) => child_id = name.into();
 
     /// Sets the most children that a parent may have. 100 by default.
     ///
     /// The pattern needs a bound, because a parent is read and written as a whole and MongoDB limits a document to 16 MiB.
     /// The [crate documentation](crate#when-not-to-use-it) names the patterns for longer lists.
-    pub fn max_children(mut self, children: u32) -> Self {
-        self.max_children = children;
-        self
-    }
+    max_children(children: u32) => max_children = children;
 
     /// Sets how long a write retries when it was refused and the reason is gone by the time that it is read. Only other
     /// writers that keep adding and removing children can exhaust it.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
-        self
-    }
+    retry(policy: RetryPolicy) => retry = policy;
+}
 
+impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors

@@ -93,19 +93,17 @@ action! {
     "migrate_from_references" => Migrated
 }
 
-impl<'a> MigrateFromReferences<'a> {
+mongo_patterns_core::setters! {
+    for MigrateFromReferences<'a>:
+
     /// Sets the field by which the children of a parent are ordered, ascending, and then by `_id`.
-    pub fn sort_by(mut self, field: impl Into<String>) -> Self {
-        self.sort = Some(field.into());
-        self
-    }
+    sort_by(field: impl Into<String>) => sort = Some(field.into());
 
     /// Sets how many parents get their children by one command. 1000 by default.
-    pub fn chunk_parents(mut self, parents: u64) -> Self {
-        self.chunk_parents = parents;
-        self
-    }
+    chunk_parents(parents: u64) => chunk_parents = parents;
+}
 
+impl<'a> MigrateFromReferences<'a> {
     /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
     ///
     /// # Cost

@@ -56,20 +56,18 @@ action! {
     "migrate_existing" => MigratedExisting
 }
 
-impl<'a> MigrateExisting<'a> {
+mongo_patterns_core::setters! {
+    for MigrateExisting<'a>:
+
     /// Sets how many documents are rewritten concurrently; 4 by default. They are in memory with their overflow
     /// documents.
-    pub fn concurrency(mut self, documents: usize) -> Self {
-        self.concurrency = documents;
-        self
-    }
+    concurrency(documents: usize) => concurrency = documents;
 
     /// Counts the documents that a migration would rewrite, and writes nothing. Works on a standalone too.
-    pub fn dry_run(mut self) -> Self {
-        self.dry_run = true;
-        self
-    }
+    dry_run() => dry_run = true;
+}
 
+impl<'a> MigrateExisting<'a> {
     /// Lists every command of a migration, one document after another, in the server's order. Writes nothing, and works
     /// on a standalone too. It cannot list the retries of transactions that conflict with other writers.
     ///

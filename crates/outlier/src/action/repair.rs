@@ -91,38 +91,27 @@ struct Options {
 /// A stream of repaired lists; returned by [`Repair::stream`].
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
-impl<'a> Repair<'a> {
+mongo_patterns_core::setters! {
+    for Repair<'a>:
+
     /// Repairs only the document with this `_id`, and its overflow documents.
-    pub fn document(mut self, id: impl IntoId) -> Self {
-        self.id = DocumentId::new(id).map(Some);
-        self
-    }
+    document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
 
     /// Returns what a repair would do, and writes nothing. On a standalone, it returns what it would do on a replica
     /// set.
-    pub fn dry_run(mut self) -> Self {
-        self.options.dry_run = true;
-        self
-    }
+    dry_run() => options.dry_run = true;
 
     /// Deletes orphaned overflow documents, with their elements.
-    pub fn delete_orphans(mut self) -> Self {
-        self.options.delete_orphans = true;
-        self
-    }
+    delete_orphans() => options.delete_orphans = true;
 
     /// Sets how many lists are repaired concurrently; 4 by default. They are in memory with their overflow documents.
-    pub fn concurrency(mut self, documents: usize) -> Self {
-        self.concurrency = documents;
-        self
-    }
+    concurrency(documents: usize) => concurrency = documents;
 
     /// Sets a progress callback, as [`Verify::on_progress`](super::Verify::on_progress) does.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Repair<'a> {
     /// Returns the stream, in no order. It does nothing before it is polled. While the caller has an item, it locks no
     /// document and runs no transaction.
     ///

@@ -59,24 +59,17 @@ action! {
     "children" => ChildPage<C> where C: DeserializeOwned + 'a
 }
 
-impl<C> Children<'_, C> {
+mongo_patterns_core::setters! {
+    for Children<'a, C>:
+
     /// Sets the maximum number of children; 100 by default.
-    pub fn limit(mut self, children: u32) -> Self {
-        self.limit = children;
-        self
-    }
+    limit(children: u32) => limit = children;
 
     /// Reads the children after a position. `None` means from the start.
-    pub fn after(mut self, token: impl Into<Option<ChildToken>>) -> Self {
-        self.start = token.into().map_or(PageStart::First, PageStart::After);
-        self
-    }
+    after(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::After);
 
     /// Reads the last children before a position, in their order. `None` means from the start.
-    pub fn before(mut self, token: impl Into<Option<ChildToken>>) -> Self {
-        self.start = token.into().map_or(PageStart::First, PageStart::Before);
-        self
-    }
+    before(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::Before);
 }
 
 impl<C: DeserializeOwned> Children<'_, C> {

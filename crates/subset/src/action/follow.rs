@@ -106,51 +106,37 @@ action! {
     "follow" => Followed
 }
 
-impl<'a> Follow<'a> {
+mongo_patterns_core::setters! {
+    for Follow<'a>:
+
     /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
     /// stores its position first. It does not wait for further changes or a retry.
-    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'a) -> Self {
-        self.until = Until::new(end);
-        self
-    }
+    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
 
     /// Ends the follower when the subsets include all changes that were acknowledged before this call was awaited: for
     /// a periodic job, or a test.
-    pub fn run_until_current(mut self) -> Self {
-        self.options.run_until_current = true;
-        self
-    }
+    run_until_current() => options.run_until_current = true;
 
     /// Enables pre-images of the children's collection if they are disabled. The server then keeps the previous version
     /// of each changed or deleted child for as long as its oplog reaches back, or as its cluster parameter
     /// `changeStreamOptions` says. The user must be allowed to run `collMod`.
-    pub fn enable_pre_images(mut self) -> Self {
-        self.options.enable_pre_images = true;
-        self
-    }
+    enable_pre_images() => options.enable_pre_images = true;
 
     /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes.
     /// When changes are lost it ends with [`HistoryLost`]. Use it if [`rebuild_all`](SubsetRepository::rebuild_all)
     /// takes too long to run automatically.
-    pub fn disable_rebuild(mut self) -> Self {
-        self.options.rebuild = false;
-        self
-    }
+    disable_rebuild() => options.rebuild = false;
 
     /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 30
     /// seconds with [`run_until_current`](Self::run_until_current). The timeouts of the driver, such as
     /// `serverSelectionTimeoutMS`, come first.
-    pub fn max_retry_time(mut self, time: Duration) -> Self {
-        self.options.max_retry_time = Some(time);
-        self
-    }
+    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
 
     /// Sets a progress callback, which is called after each batch, and about once a second without changes.
-    pub fn on_progress(mut self, call: impl FnMut(Followed) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Follow<'a> {
     async fn execute(self) -> Result<Followed> {
         let mut options = self.options;
         let default = options.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);

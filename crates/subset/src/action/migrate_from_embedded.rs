@@ -90,20 +90,18 @@ action! {
     "migrate_from_embedded" => Migrated
 }
 
-impl<'a> MigrateFromEmbedded<'a> {
+mongo_patterns_core::setters! {
+    for MigrateFromEmbedded<'a>:
+
     /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
     /// embedded one must have the same content. Otherwise nothing is migrated.
-    pub fn allow_non_empty_target(mut self) -> Self {
-        self.allow_non_empty_target = true;
-        self
-    }
+    allow_non_empty_target() => allow_non_empty_target = true;
 
     /// Sets the approximate number of children in a chunk, which has at least one parent; 100,000 by default.
-    pub fn chunk_children(mut self, children: u64) -> Self {
-        self.chunk_children = children;
-        self
-    }
+    chunk_children(children: u64) => chunk_children = children;
+}
 
+impl<'a> MigrateFromEmbedded<'a> {
     /// Returns what it would do, and every command that it would send. Runs the checks, and writes nothing.
     ///
     /// # Cost

@@ -57,20 +57,18 @@ mongo_patterns_core::redacted_debug!(Repair<'_>);
 /// A stream of repairs; returned by [`Repair::stream`].
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
-impl<'a> Repair<'a> {
+mongo_patterns_core::setters! {
+    for Repair<'a>:
+
     /// Returns what it would repair, and writes nothing. One or two round trips for each stale parent.
-    pub fn dry_run(mut self) -> Self {
-        self.dry_run = true;
-        self
-    }
+    dry_run() => dry_run = true;
 
     /// Sets a progress callback, which is called with the number of scanned parents, as by
     /// [`Verify::on_progress`](super::Verify::on_progress).
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Repair<'a> {
     /// Returns the stream. It does nothing before it is polled.
     ///
     /// # Cancel safety
