@@ -32,8 +32,15 @@ pub use verify::{FindingStream, Verify};
 mod prelude {
     #[allow(unused_imports)] // the links of the documentation use it
     pub(crate) use mongo_patterns_core::ErrorKind::*;
+    pub(crate) use mongo_patterns_core::Removed;
+    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
 
+    pub(crate) use crate::form::child_id::ChildId;
+    pub(crate) use crate::form::document::encode;
+    pub(crate) use crate::migrate::common::check_settings;
     pub(crate) use crate::prelude::*;
     pub(crate) use crate::query;
     pub(crate) use crate::repository::{EmbeddedRepository, Shared};
+    pub(crate) use crate::results::*;
+    pub(crate) use crate::write::{Needs, Write};
 }

@@ -15,8 +15,6 @@ pub(crate) mod from_references;
 pub(crate) mod to_references;
 pub(crate) mod validator;
 
-use mongo_patterns_core::FieldChange;
-
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
 use crate::prelude::*;
 

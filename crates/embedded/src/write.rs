@@ -1,9 +1,8 @@
 //! Writes to one parent: one command, and a read of the reason when it was refused.
 
 use mongo_patterns_core::action::record_attempts;
-use mongo_patterns_core::error::duplicate_key;
 use mongodb::ClientSession;
-use mongodb::options::{Collation, FindOneOptions, UpdateModifications, UpdateOptions};
+use mongodb::options::{UpdateModifications, UpdateOptions};
 
 use crate::form::child_id::ChildId;
 use crate::form::document::limit_reached;

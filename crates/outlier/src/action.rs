@@ -42,8 +42,9 @@ pub use crate::migrate::existing::CommandStream;
 mod prelude {
     #[allow(unused_imports)] // the links of the documentation use it
     pub(crate) use mongo_patterns_core::ErrorKind::*;
+    pub(crate) use mongo_patterns_core::Removed;
 
-    pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query;
-    pub(crate) use crate::repository::{OutlierRepository, Shared};
+    pub(crate) use crate::repository::OutlierRepository;
+    pub(crate) use crate::repository::prelude::*;
+    pub(crate) use crate::results::*;
 }

@@ -1,7 +1,6 @@
 //! The builder of a repository.
 
-use mongo_patterns_core::RetryPolicy;
-use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
 
 use crate::prelude::*;
 use crate::repository::OutlierRepository;

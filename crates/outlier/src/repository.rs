@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::document_id;
 use mongo_patterns_core::index::IndexPlan;
-use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::key_locks::KeyLocks;
 use tokio::sync::RwLockReadGuard;
 
 use crate::form::validator;
@@ -197,3 +196,10 @@ mongo_patterns_core::redacted_debug!(
     "extras_collection" = this.shared.overflow.namespace(),
     "settings" = this.shared.settings
 );
+
+/// The names that the modules above the repository use.
+pub(crate) mod prelude {
+    pub(crate) use super::Shared;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+}

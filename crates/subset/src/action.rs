@@ -46,8 +46,12 @@ pub use verify::{FindingStream, Verify};
 mod prelude {
     #[allow(unused_imports)] // the links of the documentation use it
     pub(crate) use mongo_patterns_core::ErrorKind::*;
+    pub(crate) use mongo_patterns_core::Removed;
+    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
 
-    pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query;
-    pub(crate) use crate::repository::{Shared, SubsetRepository};
+    pub(crate) use crate::repository::SubsetRepository;
+    pub(crate) use crate::repository::prelude::*;
+    pub(crate) use crate::results::*;
+    pub(crate) use crate::write;
+    pub(crate) use crate::write::change::{Change, Write};
 }

@@ -1,6 +1,5 @@
 //! The builder of a repository.
 
-use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
 
 use crate::prelude::*;

@@ -4,13 +4,8 @@ pub(crate) mod children;
 pub(crate) mod page;
 pub(crate) mod unmanaged;
 
-use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::index::index_missing;
-
 use crate::form::parent::ParentState;
-use crate::prelude::*;
-use crate::query::{self, options};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
 pub(crate) async fn find_state(

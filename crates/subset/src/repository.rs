@@ -5,7 +5,6 @@ pub(crate) mod version_cache;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::document_id;
 use mongo_patterns_core::index::IndexPlan;
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
 use mongodb::options::{CollectionOptions, WriteConcern};
@@ -214,3 +213,10 @@ mongo_patterns_core::redacted_debug!(
     "children_collection" = repository.shared.children.namespace(),
     "settings" = repository.shared.settings
 );
+
+/// The names that the modules above the repository use.
+pub(crate) mod prelude {
+    pub(crate) use super::Shared;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query::{self, options};
+}

@@ -32,12 +32,10 @@ pub(crate) mod refresh;
 mod transactional;
 mod unmanaged;
 
-use mongo_patterns_core::transaction;
 use mongodb::ClientSession;
 
 use self::change::{Change, Write, Written};
-use crate::prelude::*;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::settings::Consistency;
 
 pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {

@@ -1,7 +1,4 @@
 use super::prelude::*;
-use crate::form::child_id::ChildId;
-use crate::form::document::encode;
-use crate::write::{Needs, Write};
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Adds a child to a parent, after its other children. A parent without the array gets one.

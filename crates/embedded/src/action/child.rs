@@ -1,7 +1,4 @@
-use mongodb::options::FindOneOptions;
-
 use super::prelude::*;
-use crate::form::child_id::ChildId;
 use crate::form::document::decode_child;
 
 impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {

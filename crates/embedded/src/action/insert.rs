@@ -1,9 +1,7 @@
-use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::size;
 
 use super::prelude::*;
-use crate::form::document::{check_parent, encode};
-use crate::results::Inserted;
+use crate::form::document::check_parent;
 use crate::write::refused;
 
 impl<P: Serialize, C> EmbeddedRepository<P, C> {

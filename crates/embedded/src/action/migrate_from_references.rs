@@ -1,10 +1,6 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-
 use super::prelude::*;
-use crate::migrate::common::check_settings;
 use crate::migrate::from_references::Migration;
 use crate::query::from_references::FromReferences;
-use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Migrates from references: embeds the documents of a collection, each of which holds the `_id` of its parent in a

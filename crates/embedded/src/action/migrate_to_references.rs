@@ -1,10 +1,6 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-
 use super::prelude::*;
-use crate::migrate::common::check_settings;
 use crate::migrate::to_references::Migration;
 use crate::query::to_references::ToReferences;
-use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Migrates to references: writes each child as a document of its own, with the `_id` of its parent in a field. The

@@ -2,9 +2,8 @@ use futures::future::ready;
 use futures::stream;
 
 use super::prelude::*;
-use crate::migrate::common::{aggregate, check_settings};
+use crate::migrate::common::aggregate;
 use crate::query::from_references::FromReferences;
-use crate::results::Orphan;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Lists the documents of a collection that refer to no parent. [`migrate_from_references`](Self::migrate_from_references)

@@ -1,8 +1,4 @@
-use mongo_patterns_core::Removed;
-
 use super::prelude::*;
-use crate::form::child_id::ChildId;
-use crate::write::{Needs, Write};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Removes the child with this id from a parent. The other children keep their order.

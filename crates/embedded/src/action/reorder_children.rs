@@ -1,8 +1,6 @@
 use std::collections::HashSet;
 
 use super::prelude::*;
-use crate::form::child_id::ChildId;
-use crate::write::{Needs, Write};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Reorders the children of a parent. The ids must be those of all its children, each once.

@@ -1,9 +1,4 @@
-use mongo_patterns_core::Updated;
-
 use super::prelude::*;
-use crate::form::child_id::ChildId;
-use crate::form::document::encode;
-use crate::write::{Needs, Write};
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Replaces the child of a parent that has the same id. Idempotent: safe to retry.

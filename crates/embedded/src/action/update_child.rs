@@ -1,8 +1,4 @@
-use mongo_patterns_core::{FieldChange, Updated};
-
 use super::prelude::*;
-use crate::form::child_id::ChildId;
-use crate::write::{Needs, Write};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Sets fields of one child. Its other fields stay, also those that another writer changes at the same time.

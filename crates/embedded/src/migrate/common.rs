@@ -3,7 +3,6 @@
 use mongo_patterns_core::error;
 use mongo_patterns_core::settings::is_unacknowledged;
 use mongodb::action::Aggregate;
-use mongodb::options::Collation;
 
 use crate::prelude::*;
 

@@ -1,7 +1,6 @@
 //! The migration from references to embedded children: check, write, compare.
 
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::{check_chunk_size, number, refuse};
 
 use super::common::{read, read_written, write};
 use crate::prelude::*;

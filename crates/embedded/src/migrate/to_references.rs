@@ -1,7 +1,6 @@
 //! The migration from embedded children to references: check, write, compare.
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
-use mongo_patterns_core::migration::{check_chunk_size, number, refuse};
 
 use super::common::{read, read_written, write};
 use crate::prelude::*;

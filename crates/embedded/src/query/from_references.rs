@@ -1,7 +1,5 @@
 //! The pipelines of the migration from references.
 
-use mongo_patterns_core::migration::{Walk, count_if};
-
 use crate::form::child_id::CHILD_ID_TYPES;
 use crate::prelude::*;
 

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use mongo_patterns_core::stored::id_of;
-use mongodb::bson::{Bson, RawDocument};
+use crate::prelude::*;
 
 /// A problem of one stored parent; returned by [`verify`](crate::EmbeddedRepository::verify).
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,4 @@
 use super::prelude::*;
-use crate::results::Analysis;
 
 /// The batch size. A row has about 100 bytes, so nearly always the first reply has all rows.
 const ROWS: u32 = 1_000_000;

@@ -2,7 +2,6 @@ use mongodb::options::FindOneAndDeleteOptions;
 
 use super::prelude::*;
 use crate::form::document::is_flagged;
-use crate::results::Deleted;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its overflow documents.

@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::form::document::{decode_main, is_flagged};
-use crate::results::StoredDocument;
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Reads a document with at most the threshold of its elements, and whether there are more. `None` when the

@@ -1,5 +1,3 @@
-use mongodb::options::FindOptions;
-
 use super::prelude::*;
 use crate::form::document::{decode_main, elements_of, is_flagged, whole};
 

@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::form::split::Split;
-use crate::results::Inserted;
 use crate::write::insert::insert;
 
 impl<D: Serialize, E> OutlierRepository<D, E> {

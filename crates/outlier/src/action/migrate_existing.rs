@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::migrate::existing::{CommandStream, Migration};
-use crate::results::MigratedExisting;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are

@@ -1,5 +1,4 @@
 use super::prelude::*;
-use crate::results::Pushed;
 use crate::write::push::{push_one, refuse_unique};
 
 impl<D, E> OutlierRepository<D, E> {

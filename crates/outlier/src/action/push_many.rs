@@ -1,5 +1,4 @@
 use super::prelude::*;
-use crate::results::PushedMany;
 use crate::write::push::{check_elements, push_many, refuse_unique};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {

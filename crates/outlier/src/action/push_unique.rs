@@ -1,7 +1,4 @@
-use mongo_patterns_core::settings::configuration;
-
 use super::prelude::*;
-use crate::results::Pushed;
 use crate::write::push::push_one;
 
 impl<D, E> OutlierRepository<D, E> {

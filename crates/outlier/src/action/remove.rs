@@ -1,5 +1,3 @@
-use mongo_patterns_core::Removed;
-
 use super::prelude::*;
 use crate::read::contains::check_compared;
 use crate::write::remove::remove;

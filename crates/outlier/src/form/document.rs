@@ -1,10 +1,8 @@
 //! Reads stored documents: their fields, their elements, and the types of the repository.
 
-use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::stored::{self, not_decoded};
-use mongodb::bson;
-use mongodb::bson::raw::{CString, RawArrayBuf};
+use mongodb::bson::raw::RawArrayBuf;
 
 use crate::prelude::*;
 

@@ -1,10 +1,8 @@
 //! Overflow documents: new ones, and rewritten ones.
 
 use mongo_patterns_core::array::append_array;
-use mongo_patterns_core::key::stored_integer;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{RawBson, cstr};
+use mongodb::bson::raw::RawArrayBuf;
 
 use crate::form::layout::DOCUMENT_BYTES;
 use crate::prelude::*;

@@ -1,10 +1,7 @@
 //! Divides a new document into the stored main document and the elements beyond the threshold.
 
-use mongo_patterns_core::array;
-use mongo_patterns_core::size;
+use mongo_patterns_core::{array, size};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::CString;
-use mongodb::bson::{self, RawBson, cstr};
 
 use crate::form::document::elements_of;
 use crate::form::equality;

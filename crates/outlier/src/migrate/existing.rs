@@ -10,13 +10,11 @@ use futures::future::ready;
 use futures::stream::{iter, once};
 use mongo_patterns_core::PlannedCommand;
 
-use crate::prelude::*;
-use crate::query;
 use crate::repair::check::Summary;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{dry_run, plan, rewrite};
 use crate::repair::scan::{names, summaries, summaries_with_progress, until_error};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::MigratedExisting;
 
 /// A stream of commands; returned by [`MigrateExisting::plan`](crate::action::MigrateExisting::plan).

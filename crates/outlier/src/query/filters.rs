@@ -6,8 +6,6 @@
 //!
 //! An `_id` or an element may be a document with operators, such as `{ $gt: "" }`. Under `$eq` it is a value.
 
-use mongodb::options::FindOneOptions;
-
 use crate::prelude::*;
 
 /// Matches the main document.

@@ -1,9 +1,7 @@
 //! Whether a list has an element.
 
 use crate::form::document::is_true;
-use crate::prelude::*;
-use crate::query;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::not_found;
 
 /// Refuses undefined, which no filter of a server matches.

@@ -1,11 +1,7 @@
 //! The elements of a list, from a position on.
 
-use mongodb::options::FindOptions;
-
 use crate::form::document::{decode_elements, elements_of, is_flagged, number};
-use crate::prelude::*;
-use crate::query;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::not_found;
 
 /// The requested elements of a list.

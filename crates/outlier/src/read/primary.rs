@@ -1,7 +1,6 @@
 //! Reads that decide about a write, or about a finding. They read from the primary.
 
 use mongodb::error::Result;
-use mongodb::options::{FindOneOptions, FindOptions};
 
 use crate::prelude::*;
 use crate::query;

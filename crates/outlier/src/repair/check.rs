@@ -2,9 +2,7 @@
 
 use std::mem::discriminant;
 
-use mongo_patterns_core::key::stored_integer;
-
-use crate::form::document::{id_of, is_true};
+use crate::form::document::is_true;
 use crate::prelude::*;
 use crate::repair::finding::{Finding, FoundIn, Problem};
 

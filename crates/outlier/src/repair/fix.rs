@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::rewrite::Changes;
-use mongodb::bson::cstr;
 
-use crate::form::document::{id_of, number};
+use crate::form::document::number;
 use crate::form::equality;
 use crate::form::layout::lay_out;
 use crate::form::overflow::{has_own_fields, rewritten};

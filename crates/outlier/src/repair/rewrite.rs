@@ -23,18 +23,13 @@
 
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_core::transaction::{self, lock_documents};
-use mongodb::bson::RawBson;
-use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions};
 
-use crate::form::document::id_of;
 use crate::form::overflow::new_empty;
-use crate::prelude::*;
-use crate::query;
 use crate::read::primary::find;
 use crate::repair::check::check;
 use crate::repair::fix::{Fix, Stored, fix};
 use crate::repair::scan::summary_in;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The rewrite of one list.
 struct Rewrite<'a> {

@@ -17,14 +17,12 @@ use std::time::Duration;
 
 use futures::future::ready;
 use futures::stream::once;
-use mongo_patterns_core::settings::configuration;
 
-use crate::prelude::*;
-use crate::query::{self, Names};
+use crate::query::Names;
 use crate::read::primary::find;
 use crate::repair::check::{Summary, check, confirmed};
 use crate::repair::finding::Finding;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The time that a writer of another process normally needs between two of its commands.
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);

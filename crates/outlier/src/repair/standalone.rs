@@ -1,12 +1,8 @@
 //! Repairs a list without a transaction, by single commands each of which is safe on its own.
 
-use mongo_patterns_core::error::duplicate_key;
-
-use crate::prelude::*;
-use crate::query;
 use crate::repair::finding::{Finding, Problem, Repaired, Unrepaired};
 use crate::repair::rewrite::flag_if_overflow;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The repair of one list.
 struct Repairs<'a> {

@@ -1,9 +1,6 @@
 //! The distribution of the lengths of lists.
 
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::stored::value;
-use mongodb::bson::{Bson, RawDocument};
-
+use crate::prelude::*;
 use crate::query::NOT_AN_ARRAY;
 
 /// The percentiles of [`Analysis::percentiles`], in percent.

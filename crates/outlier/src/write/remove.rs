@@ -1,14 +1,8 @@
 //! Removes an element from a list.
 
-use mongo_patterns_core::key_locks::LockedKeys;
-use mongo_patterns_core::transaction;
-use mongodb::options::FindOneAndUpdateOptions;
-
 use crate::form::document::is_true;
-use crate::prelude::*;
-use crate::query;
 use crate::read::contains::contains;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::not_found;
 use crate::write::retried::{projected, unknown_outcome};
 

@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::form::child::decode;
-use crate::query::options;
 use crate::read::hinted;
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {

@@ -1,7 +1,6 @@
 use super::prelude::*;
 use crate::form::token::{ChildToken, PageStart};
 use crate::read::page::page;
-use crate::results::ChildPage;
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// Reads a page of the children of a parent, in their order: the first ones, or those [after](Children::after) or

@@ -1,8 +1,4 @@
-use mongo_patterns_core::Removed;
-
 use super::prelude::*;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a child, and writes its parent: if the child was in the subset, the next one enters it.

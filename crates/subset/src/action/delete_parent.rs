@@ -1,6 +1,4 @@
 use super::prelude::*;
-use crate::results::DeletedParent;
-use crate::write;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent and all its children. Also deletes children whose parent does not exist.

@@ -1,10 +1,8 @@
 use std::future::Future;
-use std::time::Duration;
 
 use super::prelude::*;
 use crate::follow::follower::{Follower, OnFollowed, Options};
 use crate::follow::until::Until;
-use crate::results::Followed;
 
 /// The default retry time of a follower that runs until it is current.
 const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(30);

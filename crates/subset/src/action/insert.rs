@@ -1,8 +1,5 @@
 use super::prelude::*;
 use crate::form::child::Child;
-use crate::results::Inserted;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts a child, and writes its parent if the child belongs to its subset.

@@ -1,12 +1,7 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::document_id;
-
 use super::prelude::*;
 use crate::form::child::Child;
-use crate::results::InsertedMany;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts children of one parent or of several, and writes each parent once.

@@ -1,8 +1,5 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-
 use super::prelude::*;
 use crate::migrate::existing::migrate;
-use crate::results::{MigratedExisting, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates two collections without subsets, or with subsets that were maintained by hand: creates the indexes,

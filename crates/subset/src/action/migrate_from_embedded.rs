@@ -1,9 +1,6 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-
 use super::prelude::*;
 use crate::migrate::CHUNK;
 use crate::migrate::from_embedded::FromEmbedded;
-use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates children that are all embedded in their parents, in the field of the subset, into the collection of the

@@ -1,8 +1,5 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-
 use super::prelude::*;
 use crate::migrate::layout::migrate;
-use crate::results::{MigratedLayout, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates live collections from the [order](crate::SubsetRepositoryBuilder::order_by), the

@@ -1,6 +1,4 @@
 use super::prelude::*;
-use crate::results::Rebuilt;
-use crate::write;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subset of a parent from its children: after another program wrote them, or after an interrupted

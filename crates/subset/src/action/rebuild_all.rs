@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::repair::rebuild;
-use crate::results::RebuiltAll;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subsets of all parents from their children, on the server. Parents without children get an empty

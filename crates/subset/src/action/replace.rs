@@ -1,8 +1,5 @@
 use super::prelude::*;
 use crate::form::child::Child;
-use crate::results::UpdatedChild;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The

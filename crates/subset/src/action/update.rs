@@ -1,8 +1,5 @@
 use super::prelude::*;
 use crate::form::child::checked_update;
-use crate::results::UpdatedChild;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Sets fields of a child, and writes its parent. If a field of the order changes, the child may enter or leave the

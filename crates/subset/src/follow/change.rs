@@ -6,17 +6,12 @@
 //!
 //! The parent of the child is then unknown, so the follower rebuilds all subsets.
 
-use std::time::Duration;
-
-use mongo_patterns_core::error;
-use mongo_patterns_core::stored::value;
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType};
 
-use crate::prelude::*;
 use crate::query::follow;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The maximum number of changes in a batch of the server: enough to group them by parent, and few enough for memory.
 const BATCH: u32 = 10_000;

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::poll_immediate;
 use futures::stream;
-use mongodb::bson::{self, Timestamp};
 use mongodb::change_stream::event::ResumeToken;
 
 use super::backoff::Backoff;
@@ -14,9 +13,8 @@ use super::change::{self, Effect};
 use super::record::Record;
 use super::until::Until;
 use super::{position, setup};
-use crate::prelude::*;
 use crate::repair::rebuild::rebuild_all;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::Followed;
 use crate::write::refresh::{Refreshed, refresh};
 

@@ -1,13 +1,11 @@
 //! The stored position of followers: one small document for each name, in the database of the children.
 
-use mongo_patterns_core::error;
 use mongodb::bson;
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::options::{CollectionOptions, WriteConcern};
 
-use crate::prelude::*;
 use crate::query::follow;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 const COLLECTION: &str = "mongo_patterns_followers";
 

@@ -1,9 +1,7 @@
 //! A child, encoded and decoded.
 
-use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::stored::not_decoded;
 use mongo_patterns_core::{FieldChange, size};
-use mongodb::bson::{self, Timestamp};
 
 use crate::prelude::*;
 

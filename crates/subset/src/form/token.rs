@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mongo_patterns_core::stored::value;
 use serde::Deserialize;
 
 use crate::prelude::*;

@@ -2,9 +2,8 @@
 
 use mongo_patterns_core::migration::{number, refuse};
 
-use crate::prelude::*;
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Checks all embedded children. Returns their numbers.
 pub(super) async fn check_embedded(

@@ -1,9 +1,8 @@
 //! The migration of two existing collections.
 
 use super::CHUNK;
-use crate::prelude::*;
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::MigratedExisting;
 
 pub(crate) async fn migrate(

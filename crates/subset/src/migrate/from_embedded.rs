@@ -2,14 +2,12 @@
 //! parents.
 
 use mongo_patterns_core::migration::{Chunk, Last, Record, check_chunk_size, number};
-use mongo_patterns_core::{RetryPolicy, error};
 
 use super::check::{check_embedded, check_stored};
-use crate::prelude::*;
 use crate::query::from_embedded::{EmbeddedChildren, running_copy};
 use crate::query::whole::RebuildScope;
 use crate::repair::rebuild::{rebuild, rebuild_stale};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::Migrated;
 
 pub(crate) struct FromEmbedded<'a> {

@@ -3,9 +3,8 @@
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 
 use super::CHUNK;
-use crate::prelude::*;
 use crate::repair::rebuild::rebuild_chunks;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::MigratedLayout;
 
 pub(crate) async fn migrate(

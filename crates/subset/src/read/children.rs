@@ -4,9 +4,7 @@ use mongodb::bson;
 
 use super::{hinted_in_write, is_in_transaction};
 use crate::form::child::is_id;
-use crate::prelude::*;
-use crate::query::{self, options};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Reads the first children, as they are embedded.
 pub(crate) async fn first_children(

@@ -5,9 +5,8 @@ use mongo_patterns_core::send::find_all;
 use super::hinted;
 use crate::form::child::{decode, invalid_argument};
 use crate::form::token::{ChildToken, PageStart};
-use crate::prelude::*;
 use crate::query::page::find_page;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::ChildPage;
 
 pub(crate) async fn page<C: DeserializeOwned>(

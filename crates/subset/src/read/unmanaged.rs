@@ -11,9 +11,7 @@
 
 use super::{find_state, hinted_in_write, is_in_transaction};
 use crate::form::parent::ParentState;
-use crate::prelude::*;
-use crate::query::{self, options};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Checks that all children that an unmanaged parent embeds are stored. One round trip for an unmanaged parent with
 /// embedded children, none for all others.

@@ -2,9 +2,8 @@
 
 use super::finding::{Problem, Repaired, Unrepaired};
 use super::scan::Scan;
-use crate::prelude::*;
 use crate::read::unmanaged;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::write::refresh::{Refreshed, refresh};
 
 /// Repairs the next finding of a scan. A dry run only checks whether the finding can be repaired.

@@ -1,13 +1,9 @@
 //! The rebuild of many subsets on the server.
 
-use mongo_patterns_core::migration::Walk;
-
 use super::finding::Problem;
 use super::scan::Scan;
-use crate::prelude::*;
-use crate::query;
 use crate::query::whole::{self, RebuildScope};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::RebuiltAll;
 use crate::write::refresh::{Refreshed, refresh};
 

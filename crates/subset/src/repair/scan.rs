@@ -1,13 +1,10 @@
 //! The scan for stale parents, and for children without a parent.
 
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::stored::{id_of, value};
 use mongodb::Cursor;
 
 use super::finding::{Finding, Problem};
-use crate::prelude::*;
-use crate::query::{options, whole};
-use crate::repository::Shared;
+use crate::query::whole;
+use crate::repository::prelude::*;
 
 /// The maximum number of reads of a parent that other clients keep writing.
 const MAX_READS: usize = 10;

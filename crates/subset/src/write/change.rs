@@ -1,15 +1,10 @@
 //! Changes of children.
 
-use mongo_patterns_core::document_id;
-use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
-use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::stored::value;
+use mongo_patterns_core::error::{code, duplicate_key, refused_document};
 use mongodb::options::UpdateModifications;
 
-use crate::prelude::*;
-use crate::query::{self, options};
 use crate::read::children::includes;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::UpdatedChild;
 
 /// The server's code for a replacement that would change `_id`.

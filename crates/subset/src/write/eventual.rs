@@ -1,7 +1,5 @@
 //! Writes without a transaction: the children first, then their parents.
 
-use mongo_patterns_core::stored::value;
-
 use super::change::{Change, Failure, Write, Written};
 use super::error::{no_parent, with_stored};
 use super::refresh::{Refreshed, refresh};

@@ -2,11 +2,10 @@
 
 use super::error::of_parent;
 use crate::form::parent::ParentState;
-use crate::prelude::*;
-use crate::query::{self, Derived};
+use crate::query::Derived;
 use crate::read::children::{elements, first_children, includes, total};
 use crate::read::{find_state, unmanaged};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The maximum number of attempts. Three suffice, unless the parent is deleted and inserted again in between.
 const MAX_ATTEMPTS: usize = 16;

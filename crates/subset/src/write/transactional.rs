@@ -3,10 +3,9 @@
 use super::change::{Write, Written};
 use super::error::of_parent;
 use super::unmanaged::increment_first_version;
-use crate::prelude::*;
-use crate::query::{self, Derived};
+use crate::query::Derived;
 use crate::read::children::{elements, first_children, total};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;

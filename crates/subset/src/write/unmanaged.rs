@@ -3,10 +3,8 @@
 use super::error::no_parent;
 use super::refresh::refresh;
 use crate::form::parent::ParentState;
-use crate::prelude::*;
-use crate::query;
 use crate::read::{find_state, unmanaged};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Writes a parent if it is unmanaged and embeds children. Returns its state afterwards.
 pub(super) async fn ensure_managed(
