@@ -37,7 +37,7 @@ mod prelude {
 
     pub(crate) use crate::form::child_id::ChildId;
     pub(crate) use crate::form::document::encode;
-    pub(crate) use crate::migrate::common::check_settings;
+    pub(crate) use crate::migrate::check_settings;
     pub(crate) use crate::prelude::*;
     pub(crate) use crate::query;
     pub(crate) use crate::repository::{EmbeddedRepository, Shared};

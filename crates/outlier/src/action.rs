@@ -36,7 +36,7 @@ pub use remove::Remove;
 pub use repair::{Repair, RepairedStream};
 pub use verify::{FindingStream, Verify};
 
-pub use crate::migrate::existing::CommandStream;
+pub use crate::migrate::CommandStream;
 
 /// The names that most actions use.
 mod prelude {

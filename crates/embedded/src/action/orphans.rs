@@ -2,7 +2,7 @@ use futures::future::ready;
 use futures::stream;
 
 use super::prelude::*;
-use crate::migrate::common::aggregate;
+use crate::migrate::aggregate;
 use crate::query::from_references::FromReferences;
 
 impl<P, C> EmbeddedRepository<P, C> {

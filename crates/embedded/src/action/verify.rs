@@ -1,6 +1,6 @@
 use super::prelude::*;
 use crate::repair::finding::Finding;
-use crate::repair::scan::findings;
+use crate::repair::findings;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Checks all stored parents, and returns everything that is wrong as a stream of [findings](Finding).

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::index::serves;
 
-use super::common::{read, read_written, write};
+use super::{read, read_written, write};
 use crate::prelude::*;
 use crate::query::from_references::FromReferences;
 use crate::results::Migrated;

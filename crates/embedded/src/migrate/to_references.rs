@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 
-use super::common::{read, read_written, write};
+use super::{read, read_written, write};
 use crate::prelude::*;
 use crate::query::to_references::{ToReferences, count, count_up_to_one};
 use crate::results::Migrated;

@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::read::contains::{check_compared, contains};
+use crate::read::{check_compared, contains};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.

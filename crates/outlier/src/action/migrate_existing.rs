@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::migrate::existing::{CommandStream, Migration};
+use crate::migrate::{self, CommandStream};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are
@@ -93,20 +93,11 @@ impl<'a> MigrateExisting<'a> {
     /// databases.
     pub fn plan(self) -> CommandStream<'a> {
         let operation = self.shared.operation("migrate_existing");
-        let commands = self.migration().plan();
+        let commands = migrate::plan(self.shared);
         Box::pin(commands.map_err(move |error: Error| operation.name(error)))
     }
 
-    async fn execute(mut self) -> Result<MigratedExisting> {
-        let on_progress = self.on_progress.take();
-        self.migration().run(on_progress).await
-    }
-
-    fn migration(self) -> Migration<'a> {
-        Migration {
-            shared: self.shared,
-            concurrency: self.concurrency,
-            dry_run: self.dry_run,
-        }
+    async fn execute(self) -> Result<MigratedExisting> {
+        migrate::run(self.shared, self.dry_run, self.concurrency, self.on_progress).await
     }
 }

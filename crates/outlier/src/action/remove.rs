@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::read::contains::check_compared;
+use crate::read::check_compared;
 use crate::write::remove::remove;
 
 impl<D, E> OutlierRepository<D, E> {

@@ -1,7 +1,7 @@
 //! Removes an element from a list.
 
 use crate::form::document::is_true;
-use crate::read::contains::contains;
+use crate::read::contains;
 use crate::repository::prelude::*;
 use crate::results::not_found;
 use crate::write::retried::{projected, unknown_outcome};

@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::migrate::existing::migrate;
+use crate::migrate;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates two collections without subsets, or with subsets that were maintained by hand: creates the indexes,
@@ -75,7 +75,8 @@ impl<'a> MigrateExisting<'a> {
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_existing"), move |_| async move {
             let mut steps = Steps::plan();
-            let migrated = migrate(self.shared, self.discard_embedded, &mut steps, Reporter::default()).await?;
+            let migrated =
+                migrate::existing(self.shared, self.discard_embedded, &mut steps, Reporter::default()).await?;
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: 0,
@@ -86,6 +87,6 @@ impl<'a> MigrateExisting<'a> {
 
     async fn execute(self) -> Result<MigratedExisting> {
         let reporter = Reporter::new(self.on_progress);
-        migrate(self.shared, self.discard_embedded, &mut Steps::run(), reporter).await
+        migrate::existing(self.shared, self.discard_embedded, &mut Steps::run(), reporter).await
     }
 }

@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::migrate::layout::migrate;
+use crate::migrate;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates live collections from the [order](crate::SubsetRepositoryBuilder::order_by), the
@@ -81,7 +81,7 @@ impl<'a> MigrateLayoutFrom<'a> {
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_layout_from"), move |_| async move {
             let mut steps = Steps::plan();
-            let migrated = migrate(self.shared, self.old, &mut steps, Reporter::default()).await?;
+            let migrated = migrate::layout(self.shared, self.old, &mut steps, Reporter::default()).await?;
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: 0,
@@ -92,6 +92,6 @@ impl<'a> MigrateLayoutFrom<'a> {
 
     async fn execute(self) -> Result<MigratedLayout> {
         let reporter = Reporter::new(self.on_progress);
-        migrate(self.shared, self.old, &mut Steps::run(), reporter).await
+        migrate::layout(self.shared, self.old, &mut Steps::run(), reporter).await
     }
 }

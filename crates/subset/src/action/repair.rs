@@ -1,8 +1,8 @@
 use futures::stream::try_unfold;
 
 use super::prelude::*;
+use crate::repair;
 use crate::repair::finding::Repaired;
-use crate::repair::fix;
 use crate::repair::scan::Scan;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -78,7 +78,7 @@ impl<'a> Repair<'a> {
         let Self { shared, dry_run, .. } = self;
         let operation = shared.operation("repair");
         let repaired = try_unfold(Scan::new(shared, self.on_progress), move |mut scan| async move {
-            let repaired = fix::next(shared, &mut scan, dry_run).await?;
+            let repaired = repair::next(shared, &mut scan, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
         Box::pin(repaired.map_err(move |error: Error| operation.name(error)))

@@ -3,7 +3,7 @@
 use mongo_patterns_core::error::{code, duplicate_key, refused_document};
 use mongodb::options::UpdateModifications;
 
-use crate::read::children::includes;
+use crate::read::includes;
 use crate::repository::prelude::*;
 use crate::results::UpdatedChild;
 

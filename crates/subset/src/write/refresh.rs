@@ -3,8 +3,7 @@
 use super::error::of_parent;
 use crate::form::parent::ParentState;
 use crate::query::Derived;
-use crate::read::children::{elements, first_children, includes, total};
-use crate::read::{find_state, unmanaged};
+use crate::read::{elements, find_state, first_children, includes, total, unmanaged};
 use crate::repository::prelude::*;
 
 /// The maximum number of attempts. Three suffice, unless the parent is deleted and inserted again in between.

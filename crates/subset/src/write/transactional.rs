@@ -4,7 +4,7 @@ use super::change::{Write, Written};
 use super::error::of_parent;
 use super::unmanaged::increment_first_version;
 use crate::query::Derived;
-use crate::read::children::{elements, first_children, total};
+use crate::read::{elements, first_children, total};
 use crate::repository::prelude::*;
 
 pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Result<Written> {
