@@ -15,8 +15,8 @@
 /// }
 /// ```
 ///
-/// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, for each option
-/// after `with` a field and its setter, and an [`IntoFuture`] that runs `Self::execute(self)` in the span of the
+/// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create` that
+/// takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs `Self::execute(self)` in the span of the
 /// operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are `session`
 /// and `on_progress`.
 #[doc(hidden)]
@@ -36,6 +36,13 @@ macro_rules! action {
         }
 
         $crate::redacted_debug!($name<'_ $(, $param)*>);
+
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            #[allow(dead_code)] // not for an action whose fields have defaults
+            fn create($($field: $type),*) -> Self {
+                Self { $($field,)* $($($option: None,)+)? }
+            }
+        }
 
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($($option)+)?] }
 

@@ -36,12 +36,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are
     /// not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
     pub fn add_child(&self, parent: impl IntoId, child: &C) -> AddChild<'_> {
-        AddChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: encode(child),
-            session: None,
-        }
+        AddChild::create(self.shared(), DocumentId::new(parent), encode(child))
     }
 }
 

@@ -23,13 +23,12 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// # Errors
     /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
-        FindChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: child_id.into_id().and_then(ChildId::new),
-            types: PhantomData,
-            session: None,
-        }
+        FindChild::create(
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+            PhantomData,
+        )
     }
 }
 

@@ -26,12 +26,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// # Errors
     /// [`InvalidArgument`] for an `_id` of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Get<'_, P> {
-        Get {
-            shared: self.shared(),
-            parent: DocumentId::new(id),
-            types: PhantomData,
-            session: None,
-        }
+        Get::create(self.shared(), DocumentId::new(id), PhantomData)
     }
 }
 

@@ -39,11 +39,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
             check_parent(&shared.settings, &mut parent)?;
             Ok(parent)
         });
-        Insert {
-            shared,
-            parent: checked,
-            session: None,
-        }
+        Insert::create(shared, checked)
     }
 }
 

@@ -26,12 +26,11 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// With nothing changed: [`NotFound`] when there is no such parent, [`InvalidArgument`] and [`InvalidItemId`] for
     /// ids of invalid types, [`Corrupt`] and [`Contention`].
     pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> RemoveChild<'_> {
-        RemoveChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: child_id.into_id().and_then(ChildId::new),
-            session: None,
-        }
+        RemoveChild::create(
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+        )
     }
 }
 

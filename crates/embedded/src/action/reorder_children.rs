@@ -36,15 +36,8 @@ impl<P, C> EmbeddedRepository<P, C> {
         parent: impl IntoId,
         children: impl IntoIterator<Item = I>,
     ) -> ReorderChildren<'_> {
-        ReorderChildren {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            children: children
-                .into_iter()
-                .map(|child| child.into_id().and_then(ChildId::new))
-                .collect(),
-            session: None,
-        }
+        let children = children.into_iter().map(|child| child.into_id().and_then(ChildId::new));
+        ReorderChildren::create(self.shared(), DocumentId::new(parent), children.collect())
     }
 }
 

@@ -25,12 +25,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
     /// and those of [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
     pub fn replace_child(&self, parent: impl IntoId, child: &C) -> ReplaceChild<'_> {
-        ReplaceChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: encode(child),
-            session: None,
-        }
+        ReplaceChild::create(self.shared(), DocumentId::new(parent), encode(child))
     }
 }
 

@@ -29,12 +29,7 @@ impl<D, E> OutlierRepository<D, E> {
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        Contains {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        Contains::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 

@@ -23,11 +23,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
     pub fn count(&self, id: impl IntoId) -> Count<'_> {
-        Count {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-        }
+        Count::create(self.shared(), DocumentId::new(id))
     }
 }
 

@@ -31,11 +31,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
-        Delete {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-        }
+        Delete::create(self.shared(), DocumentId::new(id))
     }
 }
 

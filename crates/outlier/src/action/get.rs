@@ -24,12 +24,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
-        Get {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-            types: PhantomData,
-        }
+        Get::create(self.shared(), DocumentId::new(id), PhantomData)
     }
 }
 

@@ -31,12 +31,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # Errors
     /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.
     pub fn get_full(&self, id: impl IntoId) -> GetFull<'_, D> {
-        GetFull {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-            types: PhantomData,
-        }
+        GetFull::create(self.shared(), DocumentId::new(id), PhantomData)
     }
 }
 

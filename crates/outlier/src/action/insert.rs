@@ -43,11 +43,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// has orphaned overflow documents: [`repair`](Self::repair) them.
     pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared = self.shared();
-        Insert {
-            shared,
-            split: Split::of(&shared.settings, document),
-            session: None,
-        }
+        Insert::create(shared, Split::of(&shared.settings, document))
     }
 }
 

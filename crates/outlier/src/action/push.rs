@@ -49,12 +49,7 @@ impl<D, E> OutlierRepository<D, E> {
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        Push {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        Push::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 

@@ -28,12 +28,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # Errors
     /// Those of [`push`](Self::push).
     pub fn push_many(&self, id: impl IntoId, elements: &[E]) -> PushMany<'_> {
-        PushMany {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            elements: Encoded::all(elements.iter()),
-            session: None,
-        }
+        PushMany::create(self.shared(), DocumentId::new(id), Encoded::all(elements.iter()))
     }
 }
 

@@ -40,12 +40,7 @@ impl<D, E> OutlierRepository<D, E> {
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        PushUnique {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        PushUnique::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 

@@ -37,11 +37,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// [`Unsupported`] on a standalone, and when it would delete an overflow document with fields of your own,
     /// [`Corrupt`] when elements are not an array, [`TooLarge`], and [`Contention`].
     pub fn rebalance(&self, id: impl IntoId) -> Rebalance<'_> {
-        Rebalance {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-        }
+        Rebalance::create(self.shared(), DocumentId::new(id))
     }
 }
 

@@ -37,12 +37,7 @@ impl<D, E> OutlierRepository<D, E> {
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        Remove {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        Remove::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 

@@ -25,13 +25,12 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
-        FindChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: DocumentId::new(child_id),
-            types: PhantomData,
-            session: None,
-        }
+        FindChild::create(
+            self.shared(),
+            DocumentId::new(parent),
+            DocumentId::new(child_id),
+            PhantomData,
+        )
     }
 }
 

@@ -34,12 +34,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
     /// outcome is unknown, call it again.
     pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Delete<'_> {
-        Delete {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: DocumentId::new(child_id),
-            session: None,
-        }
+        Delete::create(self.shared(), DocumentId::new(parent), DocumentId::new(child_id))
     }
 }
 

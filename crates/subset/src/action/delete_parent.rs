@@ -39,11 +39,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
     /// outcome is unknown, call it again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
-        DeleteParent {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            session: None,
-        }
+        DeleteParent::create(self.shared(), DocumentId::new(parent))
     }
 }
 

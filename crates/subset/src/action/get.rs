@@ -30,12 +30,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, parent: impl IntoId) -> Get<'_, P> {
-        Get {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            types: PhantomData,
-            session: None,
-        }
+        Get::create(self.shared(), DocumentId::new(parent), PhantomData)
     }
 }
 

@@ -59,11 +59,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// If the outcome is unknown, call it again.
     pub fn insert(&self, child: &C) -> Insert<'_> {
         let shared = self.shared();
-        Insert {
-            shared,
-            child: Child::of(&shared.settings, child),
-            session: None,
-        }
+        Insert::create(shared, Child::of(&shared.settings, child))
     }
 }
 

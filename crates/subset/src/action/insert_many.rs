@@ -41,11 +41,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     pub fn insert_many(&self, children: &[C]) -> InsertMany<'_> {
         let shared = self.shared();
         let children = children.iter().map(|child| Child::of(&shared.settings, child));
-        InsertMany {
-            shared,
-            children: children.collect(),
-            session: None,
-        }
+        InsertMany::create(shared, children.collect())
     }
 }
 

@@ -48,11 +48,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// definition, with only the new index created. Those of [`ensure_indexes`](Self::ensure_indexes) and
     /// [`rebuild_all`](Self::rebuild_all).
     pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
-        MigrateLayoutFrom {
-            shared: self.shared(),
-            old: old.shared(),
-            on_progress: None,
-        }
+        MigrateLayoutFrom::create(self.shared(), old.shared())
     }
 }
 

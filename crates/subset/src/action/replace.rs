@@ -28,11 +28,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// differs from the stored one, and [`InvalidArgument`] for one whose `_id` differs.
     pub fn replace(&self, child: &C) -> Replace<'_> {
         let shared = self.shared();
-        Replace {
-            shared,
-            child: Child::of(&shared.settings, child),
-            session: None,
-        }
+        Replace::create(shared, Child::of(&shared.settings, child))
     }
 }
 
