@@ -64,7 +64,7 @@ async fn migrate(shared: &Shared, summary: Summary, is_dry: bool) -> Result<(Bso
 pub(crate) fn plan(shared: &Shared) -> CommandStream<'_> {
     let scan = doc! {
         "aggregate": shared.main.name(),
-        "pipeline": query::summaries(&shared.settings, names(shared)),
+        "pipeline": query::summaries(&shared.settings, names(shared), None),
         "cursor": {},
         "allowDiskUse": true,
     };

@@ -34,18 +34,12 @@ impl<D, E> OutlierRepository<D, E> {
     /// the manual's form for one main document do: call [`migrate_existing`](Self::migrate_existing) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
-        let Shared {
-            main,
-            overflow,
-            has_indexes,
-            ..
-        } = shared;
         EnsureIndexes::new(Ensure {
-            call: self.shared().operation("ensure_indexes"),
+            call: shared.operation("ensure_indexes"),
             plan: shared.index_plan(),
-            collection: overflow,
-            other: Some(main),
-            has_indexes: Some(has_indexes),
+            collection: &shared.overflow,
+            other: Some(&shared.main),
+            has_indexes: Some(&shared.has_indexes),
         })
     }
 }

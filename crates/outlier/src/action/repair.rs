@@ -60,10 +60,7 @@ impl<D, E> OutlierRepository<D, E> {
         Repair {
             shared: self.shared(),
             id: Ok(None),
-            options: Options {
-                dry_run: false,
-                delete_orphans: false,
-            },
+            options: Options::default(),
             concurrency: 4,
             on_progress: None,
         }
@@ -82,7 +79,7 @@ pub struct Repair<'a> {
 
 mongo_patterns_core::redacted_debug!(Repair<'_>);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Options {
     dry_run: bool,
     delete_orphans: bool,

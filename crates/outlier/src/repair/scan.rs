@@ -34,7 +34,7 @@ pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Sen
 pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
         check_databases(shared)?;
-        let pipeline = query::summaries(&shared.settings, names(shared));
+        let pipeline = query::summaries(&shared.settings, names(shared), None);
         let rows = shared.main.aggregate(pipeline).allow_disk_use(true);
         let rows = rows.with_type::<RawDocumentBuf>().await?;
         Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
@@ -73,7 +73,7 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
     }
     let rows = shared
         .main
-        .aggregate(query::summary_of(&shared.settings, names(shared), id))
+        .aggregate(query::summaries(&shared.settings, names(shared), Some(id)))
         .allow_disk_use(true)
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())

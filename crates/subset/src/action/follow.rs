@@ -81,10 +81,8 @@ impl<P, C> SubsetRepository<P, C> {
             shared: self.shared(),
             name: name.into(),
             options: Options {
-                enable_pre_images: false,
                 rebuild: true,
-                run_until_current: false,
-                max_retry_time: None,
+                ..Options::default()
             },
             until: Until::never(),
             on_progress: None,

@@ -29,7 +29,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) enable_pre_images: bool,
     /// Whether it rebuilds all subsets if changes may be missing.
