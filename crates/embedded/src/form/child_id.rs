@@ -124,8 +124,7 @@ fn whole(number: f64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::DocumentId;
-    use mongodb::bson::{Decimal128, Regex, cstr, doc};
+    use mongodb::bson::{Decimal128, Regex, cstr};
 
     use super::*;
 

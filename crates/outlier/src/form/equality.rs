@@ -205,8 +205,6 @@ impl Number {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::{Bson, RawDocumentBuf, doc};
-
     use super::*;
 
     fn of(value: impl Into<Bson>) -> Vec<u8> {

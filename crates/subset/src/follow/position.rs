@@ -52,7 +52,6 @@ pub(super) async fn last_write(shared: &Shared) -> Result<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mongodb::bson::doc;
 
     fn token(data: &str) -> ResumeToken {
         bson::deserialize_from_bson(Bson::Document(doc! { "_data": data })).unwrap()

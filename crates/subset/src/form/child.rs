@@ -123,7 +123,6 @@ pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mongodb::bson::doc;
 
     #[test]
     fn invalid_children_are_refused() {
