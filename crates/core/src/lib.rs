@@ -44,10 +44,13 @@ pub mod rounds;
 pub mod send;
 #[doc(hidden)] // cancel-safe commands in a session
 pub mod session;
+mod setters;
 #[doc(hidden)] // checks of the settings of a builder
 pub mod settings;
 #[doc(hidden)] // the limit of a document
 pub mod size;
+#[doc(hidden)] // reads of stored documents
+pub mod stored;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
 

@@ -27,3 +27,20 @@ pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;
 pub use update_child::UpdateChild;
 pub use verify::{FindingStream, Verify};
+
+/// The names that most actions use.
+mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use it
+    pub(crate) use mongo_patterns_core::ErrorKind::*;
+    pub(crate) use mongo_patterns_core::Removed;
+    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
+
+    pub(crate) use crate::form::child_id::ChildId;
+    pub(crate) use crate::form::document::encode;
+    pub(crate) use crate::migrate::check_settings;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+    pub(crate) use crate::repository::{EmbeddedRepository, Shared};
+    pub(crate) use crate::results::*;
+    pub(crate) use crate::write::{Needs, Write};
+}

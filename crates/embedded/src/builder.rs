@@ -1,12 +1,7 @@
-use std::marker::PhantomData;
-
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
-use mongo_patterns_core::{FieldName, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::prelude::*;
 use crate::repository::EmbeddedRepository;
-use crate::settings::Settings;
 
 /// Builds an [`EmbeddedRepository`].
 #[must_use = "a builder does nothing until build() is called"]
@@ -20,6 +15,7 @@ pub struct EmbeddedRepositoryBuilder<P, C> {
 }
 
 mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>, |this| "collection" = this.collection.namespace());
+mongo_patterns_core::clone_fields!(EmbeddedRepositoryBuilder<P, C>, collection, children, child_id, max_children, retry, types);
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
@@ -54,45 +50,37 @@ impl<P, C> EmbeddedRepository<P, C> {
     }
 }
 
-impl<P, C> EmbeddedRepositoryBuilder<P, C> {
+mongo_patterns_core::setters! {
+    for EmbeddedRepositoryBuilder<P, C>:
+
     /// Sets the array field of a parent that holds its children, such as `addresses`. Required.
-    pub fn children_field(mut self, name: impl Into<String>) -> Self {
-        self.children = Some(name.into());
-        self
-    }
+    children_field(name: impl Into<String>) => children = Some(name.into());
 
     /// Sets the field that identifies a child among the children of its parent. `_id` by default, as in a collection of
     /// their own.
     ///
     /// Every child must have it: a string, a number other than decimal128, a boolean, an ObjectId, binary data such as a
     /// UUID, a date, a timestamp, or a document.
-    pub fn child_id_field(mut self, name: impl Into<String>) -> Self {
-        self.child_id = name.into();
-        self
-    }
+    child_id_field(name: impl Into<String>) => child_id = name.into();
 
     /// Sets the most children that a parent may have. 100 by default.
     ///
     /// The pattern needs a bound, because a parent is read and written as a whole and MongoDB limits a document to 16 MiB.
     /// The [crate documentation](crate#when-not-to-use-it) names the patterns for longer lists.
-    pub fn max_children(mut self, children: u32) -> Self {
-        self.max_children = children;
-        self
-    }
+    max_children(children: u32) => max_children = children;
 
     /// Sets how long a write retries when it was refused and the reason is gone by the time that it is read. Only other
     /// writers that keep adding and removing children can exhaust it.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
-        self
-    }
+    retry(policy: RetryPolicy) => retry = policy;
+}
 
+impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the array's name is missing, a name is not
-    /// that of a plain field, the name of the child's id is a number, which would be a position of the array in a path,
-    /// the bound is 0 or above `i32::MAX`, or the collection's write concern is `w: 0`, which confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) when the array's name is missing, a name is not that of a plain
+    /// field, the name of the child's id is a number, which would be a position of the array in a path, the bound is 0
+    /// or above `i32::MAX`, or the collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<EmbeddedRepository<P, C>> {
         let settings = Settings {
             children: FieldName::new(required(self.children, "children_field")?)?,
@@ -103,19 +91,5 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
         check_bound("number of children", settings.max_children)?;
         check_acknowledged(&self.collection)?;
         Ok(EmbeddedRepository::new(self.collection, settings))
-    }
-}
-
-// Not derived, because that would require `Clone` of the types.
-impl<P, C> Clone for EmbeddedRepositoryBuilder<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            collection: self.collection.clone(),
-            children: self.children.clone(),
-            child_id: self.child_id.clone(),
-            max_children: self.max_children,
-            retry: self.retry.clone(),
-            types: PhantomData,
-        }
     }
 }

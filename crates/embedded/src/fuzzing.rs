@@ -1,14 +1,12 @@
 //! Checks that take any bytes, and panic when an invariant is violated: see [`mongo_patterns_core::fuzzing`].
 
-use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::fuzzing::documents;
-use mongodb::bson::{Bson, Document};
 use serde::Deserialize;
 
 use crate::form::child_id::ChildId;
 use crate::form::document::{check_parent, decode_child, decode_parent};
+use crate::prelude::*;
 use crate::repair::finding::Finding;
-use crate::settings::Settings;
 
 /// A parent type as services have them.
 #[derive(Deserialize)]

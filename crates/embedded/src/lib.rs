@@ -186,6 +186,7 @@ mod form;
 #[doc(hidden)]
 pub mod fuzzing;
 mod migrate;
+mod prelude;
 mod query;
 mod repair;
 mod repository;

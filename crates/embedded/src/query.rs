@@ -15,11 +15,8 @@ pub(crate) mod from_references;
 pub(crate) mod to_references;
 pub(crate) mod validator;
 
-use mongo_patterns_core::{DocumentId, FieldChange};
-use mongodb::bson::{Bson, Document, doc};
-
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Matches the parent.
 pub(crate) fn parent(id: &DocumentId) -> Document {
@@ -33,19 +30,18 @@ pub(crate) fn this_child(settings: &Settings, child: &ChildId) -> Document {
 
 /// Matches the parent if it has this child.
 pub(crate) fn parent_with(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
-    let mut filter = parent(id);
-    filter.insert(settings.children.as_str(), this_child(settings, child));
-    filter
+    doc! { "_id": { "$eq": id.to_bson() }, settings.children.as_str(): this_child(settings, child) }
 }
 
 /// Matches the parent if it has room, and no child with this id.
 pub(crate) fn parent_with_room(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
     let children = settings.children.as_str();
     let room = doc! { "bsonType": "array", "maxItems": settings.max_bson() - 1 };
-    let mut filter = parent(id);
-    filter.insert("$jsonSchema", doc! { "properties": { children: room } });
-    filter.insert(children, doc! { "$not": this_child(settings, child) });
-    filter
+    doc! {
+        "_id": { "$eq": id.to_bson() },
+        "$jsonSchema": { "properties": { children: room } },
+        children: { "$not": this_child(settings, child) },
+    }
 }
 
 /// Adds a child at the end.
@@ -99,9 +95,7 @@ pub(crate) fn has_exactly(settings: &Settings, ids: &[ChildId]) -> Document {
 
 /// Matches the parent if its children are exactly these.
 pub(crate) fn parent_with_exactly(settings: &Settings, id: &DocumentId, ids: &[ChildId]) -> Document {
-    let mut filter = parent(id);
-    filter.insert("$expr", has_exactly(settings, ids));
-    filter
+    doc! { "_id": { "$eq": id.to_bson() }, "$expr": has_exactly(settings, ids) }
 }
 
 /// Reorders the children, which are exactly these.

@@ -1,14 +1,10 @@
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
 
+use crate::prelude::*;
 use crate::query::validator::validator;
-use crate::settings::Settings;
 
 /// A repository of parents, each with its children in an array.
 ///
@@ -111,20 +107,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     }
 }
 
-impl<P, C> Clone for EmbeddedRepository<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
+mongo_patterns_core::clone_fields!(EmbeddedRepository<P, C>, shared, types);
 
-impl<P, C> fmt::Debug for EmbeddedRepository<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbeddedRepository")
-            .field("collection", &self.shared.collection.namespace())
-            .field("settings", &self.shared.settings)
-            .finish_non_exhaustive()
-    }
-}
+mongo_patterns_core::redacted_debug!(
+    EmbeddedRepository<P, C>,
+    |this| "collection" = this.shared.collection.namespace(),
+    "settings" = this.shared.settings
+);

@@ -1,30 +1,20 @@
 //! Writes to one parent: one command, and a read of the reason when it was refused.
 
 use mongo_patterns_core::action::record_attempts;
-use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use mongodb::options::{Collation, FindOneOptions, ReadConcern, UpdateModifications, UpdateOptions};
-use tracing::Span;
+use mongodb::options::{UpdateModifications, UpdateOptions};
 
 use crate::form::child_id::ChildId;
 use crate::form::document::limit_reached;
+use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
 
 /// A write to one parent.
 pub(crate) struct Write<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) span: Span,
-    pub(crate) parent: &'a DocumentId,
-    pub(crate) needs: Needs<'a>,
-    /// Matches the parent if it has what the write needs.
-    pub(crate) filter: Document,
-    pub(crate) update: UpdateModifications,
+    shared: &'a Shared,
+    parent: &'a DocumentId,
+    needs: Needs<'a>,
 }
 
 /// What a write needs its parent to have.
@@ -39,6 +29,15 @@ pub(crate) enum Needs<'a> {
 }
 
 impl Needs<'_> {
+    /// Matches the parent if it has what the write needs.
+    fn filter(self, settings: &Settings, parent: &DocumentId) -> Document {
+        match self {
+            Self::Room(child) => query::parent_with_room(settings, parent, child),
+            Self::Child(child) => query::parent_with(settings, parent, child),
+            Self::Exactly(children) => query::parent_with_exactly(settings, parent, children),
+        }
+    }
+
     /// The server compares ids by the collection's collation in the expressions of an update, but not in those of its
     /// filter. With a collation other than the simple one, the update could take two different children for one.
     fn collation(self) -> Option<Collation> {
@@ -46,18 +45,27 @@ impl Needs<'_> {
     }
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    pub(crate) fn new(shared: &'a Shared, parent: &'a DocumentId, needs: Needs<'a>) -> Self {
+        Self { shared, parent, needs }
+    }
+
     /// Writes, and returns whether that changed anything.
-    pub(crate) async fn run(self, session: Option<&mut ClientSession>) -> Result<bool> {
+    pub(crate) async fn run(
+        self,
+        update: impl Into<UpdateModifications>,
+        session: Option<&mut ClientSession>,
+        span: &Span,
+    ) -> Result<bool> {
+        let Shared { collection, settings } = self.shared;
+        let (filter, update) = (self.needs.filter(settings, self.parent), update.into());
         let mut session = Session::of_caller(session).await?;
-        let mut attempts = self.shared.settings.retry.start();
-        let mut made = 0;
+        let mut attempts = settings.retry.start();
         loop {
-            made += 1;
-            record_attempts(&self.span, made);
-            let (filter, update) = (self.filter.clone(), self.update.clone());
+            record_attempts(span, attempts.made());
             let options = UpdateOptions::builder().collation(self.needs.collation()).build();
-            let updated = send::update_one(session.as_mut(), &self.shared.collection, filter, update, options).await;
+            let (filter, update) = (filter.clone(), update.clone());
+            let updated = send::update_one(session.as_mut(), collection, filter, update, options).await;
             let updated = updated.map_err(refused)?;
             if updated.matched_count > 0 {
                 return Ok(updated.modified_count > 0);
@@ -80,9 +88,7 @@ impl Write<'_> {
 
     /// Reads, on the primary, why the write was refused. `None` when it would not be any more.
     async fn reason(&self, session: Option<&mut Session<'_>>) -> Result<Option<Error>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let (child, listed) = match self.needs {
             Needs::Room(child) | Needs::Child(child) => (Some(child), None),
             Needs::Exactly(listed) => (None, Some(listed)),

@@ -36,4 +36,15 @@ pub use remove::Remove;
 pub use repair::{Repair, RepairedStream};
 pub use verify::{FindingStream, Verify};
 
-pub use crate::migrate::existing::CommandStream;
+pub use crate::migrate::CommandStream;
+
+/// The names that most actions use.
+mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use it
+    pub(crate) use mongo_patterns_core::ErrorKind::*;
+    pub(crate) use mongo_patterns_core::Removed;
+
+    pub(crate) use crate::repository::OutlierRepository;
+    pub(crate) use crate::repository::prelude::*;
+    pub(crate) use crate::results::*;
+}

@@ -1,14 +1,10 @@
 //! The builder of a repository.
 
-use std::marker::PhantomData;
+use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
 
-use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
-use mongo_patterns_core::{FieldName, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
-
+use crate::prelude::*;
 use crate::repository::OutlierRepository;
-use crate::settings::{Settings, seq_index};
+use crate::settings::seq_index;
 
 /// Builds an [`OutlierRepository`]: the field names, the threshold and the bound of overflow documents.
 #[must_use = "a builder does nothing until build() is called"]
@@ -29,6 +25,7 @@ pub struct OutlierRepositoryBuilder<D, E> {
 }
 
 mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
+mongo_patterns_core::clone_fields!(OutlierRepositoryBuilder<D, E>, main, overflow, array, flag, parent, extras, seq, count, threshold, max_extras_elements, unique, retry, types);
 
 impl<D, E> OutlierRepository<D, E> {
     /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
@@ -74,77 +71,51 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-impl<D, E> OutlierRepositoryBuilder<D, E> {
+mongo_patterns_core::setters! {
+    for OutlierRepositoryBuilder<D, E>:
+
     /// Sets the array field of a main document, such as `customers_purchased`. Required.
-    pub fn array_field(mut self, name: impl Into<String>) -> Self {
-        self.array = Some(name.into());
-        self
-    }
+    array_field(name: impl Into<String>) => array = Some(name.into());
 
     /// Sets the field of an overflow document that has the `_id` of its main document, such as `book_id`. Required.
-    pub fn parent_field(mut self, name: impl Into<String>) -> Self {
-        self.parent = Some(name.into());
-        self
-    }
+    parent_field(name: impl Into<String>) => parent = Some(name.into());
 
     /// Sets the flag of a main document, which is true if it has overflow documents; `has_extras` by default.
-    pub fn flag_field(mut self, name: impl Into<String>) -> Self {
-        self.flag = name.into();
-        self
-    }
+    flag_field(name: impl Into<String>) => flag = name.into();
 
     /// Sets the array field of an overflow document. By default, it is the array field of the main document with the
     /// suffix `_extra`, as in the manual: `customers_purchased_extra`.
-    pub fn extras_field(mut self, name: impl Into<String>) -> Self {
-        self.extras = Some(name.into());
-        self
-    }
+    extras_field(name: impl Into<String>) => extras = Some(name.into());
 
     /// Sets the field of an overflow document that has its position, from 0; `seq` by default.
-    pub fn seq_field(mut self, name: impl Into<String>) -> Self {
-        self.seq = name.into();
-        self
-    }
+    seq_field(name: impl Into<String>) => seq = name.into();
 
     /// Sets the field of an overflow document that has the number of its elements; `count` by default.
-    pub fn count_field(mut self, name: impl Into<String>) -> Self {
-        self.count = name.into();
-        self
-    }
+    count_field(name: impl Into<String>) => count = name.into();
 
     /// Sets the most elements of a main document; 50 by default. To change it for a collection with documents, call
     /// [`migrate_existing`](OutlierRepository::migrate_existing) afterwards.
-    pub fn threshold(mut self, elements: u32) -> Self {
-        self.threshold = elements;
-        self
-    }
+    threshold(elements: u32) => threshold = elements;
 
     /// Sets the most elements of an overflow document; 500 by default. Reads are equally fast with 250 to 1000.
-    pub fn max_extras_elements(mut self, elements: u32) -> Self {
-        self.max_extras_elements = elements;
-        self
-    }
+    max_extras_elements(elements: u32) => max_extras_elements = elements;
 
     /// Makes the elements of a list unique. Elements are then added by [`push_unique`](OutlierRepository::push_unique).
     /// Needs a second [index](OutlierRepository::indexes), which has an entry for each element in overflow documents.
-    pub fn unique_elements(mut self) -> Self {
-        self.unique = true;
-        self
-    }
+    unique_elements() => unique = true;
 
     /// Sets how long a write retries after conflicts with other writers.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
-        self
-    }
+    retry(policy: RetryPolicy) => retry = policy;
+}
 
+impl<D, E> OutlierRepositoryBuilder<D, E> {
     /// Creates the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a required name is missing, a name is not
-    /// that of a plain field, two fields of one document have the same name, both collections are the same, the
-    /// threshold or the bound of overflow documents is 0 or above `i32::MAX`, or a collection's write concern is `w:
-    /// 0`, under which no write is confirmed.
+    /// [`Configuration`](ErrorKind::Configuration) when a required name is missing, a name is not that of a plain
+    /// field, two fields of one document have the same name, both collections are the same, the threshold or the bound
+    /// of overflow documents is 0 or above `i32::MAX`, or a collection's write concern is `w: 0`, under which no write
+    /// is confirmed.
     pub fn build(self) -> Result<OutlierRepository<D, E>> {
         let array = FieldName::new(required(self.array, "array_field")?)?;
         let parent = FieldName::new(required(self.parent, "parent_field")?)?;
@@ -182,26 +153,5 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
         check_acknowledged(&self.main)?;
         check_acknowledged(&self.overflow)?;
         Ok(OutlierRepository::new(self.main, self.overflow, settings))
-    }
-}
-
-// Not derived: a derived one would need `Clone` of the types.
-impl<D, E> Clone for OutlierRepositoryBuilder<D, E> {
-    fn clone(&self) -> Self {
-        Self {
-            main: self.main.clone(),
-            overflow: self.overflow.clone(),
-            array: self.array.clone(),
-            flag: self.flag.clone(),
-            parent: self.parent.clone(),
-            extras: self.extras.clone(),
-            seq: self.seq.clone(),
-            count: self.count.clone(),
-            threshold: self.threshold,
-            max_extras_elements: self.max_extras_elements,
-            unique: self.unique,
-            retry: self.retry.clone(),
-            types: PhantomData,
-        }
     }
 }

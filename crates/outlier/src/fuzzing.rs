@@ -1,15 +1,13 @@
 //! Checks that take any bytes, and panic if an invariant does not hold: see [`mongo_patterns_core::fuzzing`].
 
-use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::fuzzing::documents;
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use serde::Deserialize;
 
 use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
 use crate::form::equality::form;
+use crate::prelude::*;
 use crate::repair::check::{Main, Overflow, Summary, check};
 use crate::repair::fix::{Stored, fix};
-use crate::settings::Settings;
 
 /// A document type as services have it.
 #[derive(Deserialize)]
@@ -38,7 +36,7 @@ pub fn stored(input: &[u8]) {
         for field in [settings.array.as_str(), settings.extras.as_str()] {
             elements_of(document, field);
         }
-        for (_, value) in document.iter().map_while(Result::ok) {
+        for (_, value) in document.iter().map_while(std::result::Result::ok) {
             let _ = form(value);
         }
         let summary = Summary::of_row(document);

@@ -1,5 +1,39 @@
 //! The reads.
 
-pub(crate) mod contains;
 pub(crate) mod elements;
 pub(crate) mod primary;
+
+use crate::form::document::is_true;
+use crate::repository::prelude::*;
+use crate::results::not_found;
+
+/// Refuses undefined, which no filter of a server matches.
+pub(crate) fn check_compared(element: &Bson) -> Result<()> {
+    match element {
+        Bson::Undefined => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the element is undefined, which the server does not compare; nothing was sent: use null",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a list has an element: first by its main document, then by its overflow documents.
+pub(crate) async fn contains(
+    shared: &Shared,
+    id: &Bson,
+    element: &Bson,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<bool> {
+    let settings = &shared.settings;
+    let has = query::project(query::has_element(settings, element));
+    let found = send::find_one(session.as_deref_mut(), &shared.main, query::by_id(id), has).await?;
+    let found = found.ok_or_else(not_found)?;
+    if is_true(&found, "has") || !is_true(&found, "flagged") {
+        return Ok(is_true(&found, "has"));
+    }
+    let filter = query::overflow_with(settings, id, element);
+    let id_only = query::project(query::id_only());
+    let found = send::find_one(session, &shared.overflow, filter, id_only).await?;
+    Ok(found.is_some())
+}

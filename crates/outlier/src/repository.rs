@@ -1,20 +1,15 @@
 //! The repository, and the state that its clones share.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
-use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, document_id};
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongo_patterns_core::key_locks::KeyLocks;
 use tokio::sync::RwLockReadGuard;
 
 use crate::form::validator;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
 ///
@@ -193,14 +188,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-impl<D, E> Clone for OutlierRepository<D, E> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
+mongo_patterns_core::clone_fields!(OutlierRepository<D, E>, shared, types);
 
 mongo_patterns_core::redacted_debug!(
     OutlierRepository<D, E>,
@@ -208,3 +196,10 @@ mongo_patterns_core::redacted_debug!(
     "extras_collection" = this.shared.overflow.namespace(),
     "settings" = this.shared.settings
 );
+
+/// The names that the modules above the repository use.
+pub(crate) mod prelude {
+    pub(crate) use super::Shared;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+}

@@ -2,8 +2,7 @@
 
 mod analysis;
 
-use mongo_patterns_core::{Error, ErrorKind};
-use mongodb::bson::Bson;
+use crate::prelude::*;
 
 pub use analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};
 

@@ -41,3 +41,17 @@ pub use repair::{Repair, RepairedStream};
 pub use replace::Replace;
 pub use update::Update;
 pub use verify::{FindingStream, Verify};
+
+/// The names that most actions use.
+mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use it
+    pub(crate) use mongo_patterns_core::ErrorKind::*;
+    pub(crate) use mongo_patterns_core::Removed;
+    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
+
+    pub(crate) use crate::repository::SubsetRepository;
+    pub(crate) use crate::repository::prelude::*;
+    pub(crate) use crate::results::*;
+    pub(crate) use crate::write;
+    pub(crate) use crate::write::change::{Change, Write};
+}

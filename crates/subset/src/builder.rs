@@ -1,14 +1,10 @@
 //! The builder of a repository.
 
-use std::marker::PhantomData;
-
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
-use mongo_patterns_core::{FieldName, Result, RetryPolicy};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
+use crate::prelude::*;
 use crate::repository::SubsetRepository;
-use crate::settings::{Consistency, Direction, Settings};
+use crate::settings::{Consistency, Direction};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
@@ -85,57 +81,27 @@ struct Chosen {
 }
 
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
+mongo_patterns_core::clone_fields!(SubsetRepositoryBuilder<P, C>, parents, children, chosen, types);
 
-impl<P, C> SubsetRepositoryBuilder<P, C> {
+mongo_patterns_core::setters! {
+    for SubsetRepositoryBuilder<P, C>:
+
     /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
-    pub fn subset_field(mut self, name: impl Into<String>) -> Self {
-        self.chosen.subset = Some(name.into());
-        self
-    }
+    subset_field(name: impl Into<String>) => chosen.subset = Some(name.into());
 
     /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
-    pub fn parent_field(mut self, name: impl Into<String>) -> Self {
-        self.chosen.parent = Some(name.into());
-        self
-    }
+    parent_field(name: impl Into<String>) => chosen.parent = Some(name.into());
 
     /// Sets the field of a child that identifies it among the children of its parent, such as `review_id`, or `_id`.
     /// Required.
-    pub fn child_id_field(mut self, name: impl Into<String>) -> Self {
-        self.chosen.child_id = Some(name.into());
-        self
-    }
-
-    /// Orders the children by a field: the first ones are embedded. Required.
-    ///
-    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
-    /// are ordered by their id, in the direction of the last field.
-    ///
-    /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
-    pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
-        self.chosen.order.push((field.into(), direction));
-        self
-    }
+    child_id_field(name: impl Into<String>) => chosen.child_id = Some(name.into());
 
     /// Sets the maximum number of embedded children; 10 by default.
-    pub fn subset_size(mut self, children: u32) -> Self {
-        self.chosen.size = Some(children);
-        self
-    }
-
-    /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
-    /// field.
-    pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.chosen.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
-        self
-    }
+    subset_size(children: u32) => chosen.size = Some(children);
 
     /// Sets the field of the parent that counts the writes to its subset. By default the name of the subset followed by
     /// `_version`, such as `reviews_version`. Only this repository writes it.
-    pub fn version_field(mut self, name: impl Into<String>) -> Self {
-        self.chosen.version = Some(name.into());
-        self
-    }
+    version_field(name: impl Into<String>) => chosen.version = Some(name.into());
 
     /// Sets a field of the parent that holds the number of all its children, such as `review_count`, for "10 of 1,234
     /// reviews". By default there is none. Only this repository writes it.
@@ -152,31 +118,42 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
     /// [`rebuild_all`](SubsetRepository::rebuild_all) to count them all at once.
-    pub fn total_field(mut self, name: impl Into<String>) -> Self {
-        self.chosen.total = Some(name.into());
-        self
-    }
+    total_field(name: impl Into<String>) => chosen.total = Some(name.into());
 
     /// Sets what reads see between the write of a child and the write of its parent.
     ///
     /// By default [`Transactional`](Consistency::Transactional) if the deployment supports transactions, and
     /// [`Eventual`](Consistency::Eventual) on a standalone. The first write finds out which, by one more command.
-    pub fn consistency(mut self, consistency: Consistency) -> Self {
-        self.chosen.consistency = Some(consistency);
-        self
-    }
+    consistency(consistency: Consistency) => chosen.consistency = Some(consistency);
 
     /// Sets how long a transaction is retried when other writers are faster. Writes without transactions ignore it:
     /// three attempts always suffice.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.chosen.retry = policy;
+    retry(policy: RetryPolicy) => chosen.retry = policy;
+}
+
+impl<P, C> SubsetRepositoryBuilder<P, C> {
+    /// Orders the children by a field: the first ones are embedded. Required.
+    ///
+    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
+    /// are ordered by their id, in the direction of the last field.
+    ///
+    /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
+    pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
+        self.chosen.order.push((field.into(), direction));
+        self
+    }
+
+    /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
+    /// field.
+    pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
+        self.chosen.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
+    /// [`Configuration`](ErrorKind::Configuration) when
     ///
     /// - a required name or the order is missing,
     /// - a name is not that of a plain field, or two fields of one document have the same name,
@@ -261,16 +238,4 @@ fn order(
         order.push((child_id.clone(), direction));
     }
     Ok(order)
-}
-
-// Not derived: that would need `Clone` of the types.
-impl<P, C> Clone for SubsetRepositoryBuilder<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            parents: self.parents.clone(),
-            children: self.children.clone(),
-            chosen: self.chosen.clone(),
-            types: PhantomData,
-        }
-    }
 }

@@ -1,17 +1,15 @@
 //! Checks of any bytes, which panic if a guarantee is violated: see [`mongo_patterns_core::fuzzing`].
 
 use mongo_patterns_core::fuzzing::documents;
-use mongo_patterns_core::{DocumentId, ErrorKind};
-use mongodb::bson::{Bson, Document, RawDocument};
 use serde::Deserialize;
 
 use crate::follow::change::Effect;
 use crate::form::child::{Child, checked_update, decode, is_id};
 use crate::form::parent::ParentState;
 use crate::form::token::ChildToken;
+use crate::prelude::*;
 use crate::query;
 use crate::query::page::{edge, index_key};
-use crate::settings::Settings;
 
 #[derive(Deserialize)]
 #[allow(dead_code)] // it is only decoded
@@ -71,7 +69,7 @@ pub fn stored(input: &[u8]) {
     for document in documents(input) {
         let _ = (decode::<Product>(&document), decode::<Document>(&document));
         let _ = Effect::of(&settings, &document);
-        for (_, value) in document.iter().map_while(Result::ok) {
+        for (_, value) in document.iter().map_while(std::result::Result::ok) {
             let _ = (is_id(Some(value), &parent), is_id(Some(value), &Bson::Null));
         }
         if let Ok(document) = Document::try_from(document.as_ref()) {

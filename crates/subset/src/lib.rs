@@ -227,6 +227,7 @@ mod form;
 #[doc(hidden)]
 pub mod fuzzing;
 mod migrate;
+mod prelude;
 mod query;
 mod read;
 mod repair;

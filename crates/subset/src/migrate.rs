@@ -1,9 +1,90 @@
 //! The migrations. The server does the work: only the ids of parents pass through the client.
 
 mod check;
-pub(crate) mod existing;
 pub(crate) mod from_embedded;
-pub(crate) mod layout;
+
+use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
+
+use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
+use crate::repository::prelude::*;
+use crate::results::{MigratedExisting, MigratedLayout};
 
 /// The approximate number of children, or of parents, that one command migrates.
 pub(crate) const CHUNK: u64 = 100_000;
+
+/// Migrates two existing collections.
+pub(crate) async fn existing(
+    shared: &Shared,
+    discard: bool,
+    steps: &mut Steps<'_, '_>,
+    reporter: Reporter<'_>,
+) -> Result<MigratedExisting> {
+    let plan = shared.index_plan();
+    let ensured = plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+    if discard {
+        discard_embedded(shared, steps).await?;
+    }
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, false, CHUNK, reporter).await?;
+    Ok(MigratedExisting {
+        created_indexes: ensured.created,
+        parents,
+        rebuilt_individually,
+        orphans: count_orphans(shared, steps).await?,
+    })
+}
+
+/// Migrates from another order, subset size or other embedded fields.
+pub(crate) async fn layout(
+    shared: &Shared,
+    old: &Shared,
+    steps: &mut Steps<'_, '_>,
+    reporter: Reporter<'_>,
+) -> Result<MigratedLayout> {
+    check(shared, old)?;
+    let plan = shared.index_plan();
+    let ensured = plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+    let dropped_index = match old_index(shared, old) {
+        Some(index) => {
+            let is_dropped = drop_old_index(steps, &shared.children, &index).await?;
+            is_dropped.then_some(index.name)
+        }
+        None => None,
+    };
+    let has_other_order = shared.settings.order != old.settings.order;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, CHUNK, reporter).await?;
+    Ok(MigratedLayout {
+        created_indexes: ensured.created,
+        dropped_index,
+        parents,
+        rebuilt_individually,
+    })
+}
+
+/// Returns the index of the old order, unless the new repository requires it.
+fn old_index(shared: &Shared, old: &Shared) -> Option<PlannedIndex> {
+    let required = shared.index_plan();
+    let is_required = |name: &str| required.indexes().iter().any(|index| index.name == name);
+    let old = old.index_plan();
+    old.indexes().iter().find(|index| !is_required(&index.name)).cloned()
+}
+
+fn check(shared: &Shared, old: &Shared) -> Result<()> {
+    let names = |shared: &Shared| {
+        let settings = &shared.settings;
+        let fields = [
+            &settings.subset,
+            &settings.version,
+            &settings.parent,
+            &settings.child_id,
+        ]
+        .map(FieldName::clone);
+        (shared.parents.namespace(), shared.children.namespace(), fields)
+    };
+    if names(shared) == names(old) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "the old and the new repository differ in their collections, or in the names of subset, version, parent or child id, nothing was changed: pass a repository with the same ones",
+    ))
+}

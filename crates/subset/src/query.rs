@@ -6,11 +6,8 @@ pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod whole;
 
-use mongo_patterns_core::FieldName;
-use mongodb::bson::{Bson, Document, doc};
-
 use crate::form::parent::ParentState;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 pub(crate) fn hello() -> Document {
     doc! { "hello": 1 }

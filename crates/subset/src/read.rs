@@ -1,19 +1,11 @@
 //! Reads of parents and children.
 
-pub(crate) mod children;
 pub(crate) mod page;
 pub(crate) mod unmanaged;
 
-use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, Result, send};
-use mongodb::bson::Bson;
-use mongodb::error::Error as DriverError;
-
+use crate::form::child::is_id;
 use crate::form::parent::ParentState;
-use crate::query::{self, options};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
 pub(crate) async fn find_state(
@@ -46,4 +38,46 @@ pub(crate) fn hinted_in_write(error: DriverError, index: &str) -> Error {
         true => index_missing(index),
         false => error.into(),
     }
+}
+
+/// Reads the first children, as they are embedded.
+pub(crate) async fn first_children(
+    shared: &Shared,
+    parent: &Bson,
+    session: Option<&mut Session<'_>>,
+) -> Result<Vec<RawDocumentBuf>> {
+    let settings = &shared.settings;
+    let options = options::find_first_children(settings, is_in_transaction(session.as_deref()));
+    let filter = query::children_of(settings, parent);
+    let found = send::find_all(session, &shared.children, filter, options).await;
+    found.map_err(|error| hinted_in_write(error, &settings.order_index))
+}
+
+/// Counts the children, if the parent stores their number.
+pub(crate) async fn total(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<Option<i64>> {
+    let settings = &shared.settings;
+    if settings.total.is_none() {
+        return Ok(None);
+    }
+    let options = options::count_children(settings, is_in_transaction(session.as_deref()));
+    let filter = query::children_of(settings, parent);
+    let counted = send::count_documents(session, &shared.children, filter, options).await;
+    let counted = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
+    Ok(i64::try_from(counted).ok())
+}
+
+/// Returns documents as the elements of an array.
+pub(crate) fn elements(documents: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
+    let elements = documents
+        .iter()
+        .map(|child| Bson::try_from(RawBsonRef::Document(child)));
+    let elements: bson::error::Result<Vec<Bson>> = elements.collect();
+    Ok(elements.map_err(DriverError::from)?)
+}
+
+pub(crate) fn includes(settings: &Settings, embedded: &[RawDocumentBuf], child: &Bson) -> bool {
+    let field = settings.child_id.as_str();
+    embedded
+        .iter()
+        .any(|embedded| is_id(embedded.get(field).ok().flatten(), child))
 }

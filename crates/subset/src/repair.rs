@@ -1,6 +1,42 @@
 //! Finds, repairs and rebuilds stale subsets.
 
 pub(crate) mod finding;
-pub(crate) mod fix;
 pub(crate) mod rebuild;
 pub(crate) mod scan;
+
+use self::finding::{Problem, Repaired, Unrepaired};
+use self::scan::Scan;
+use crate::read::unmanaged;
+use crate::repository::prelude::*;
+use crate::write::refresh::{Refreshed, refresh};
+
+/// Repairs the next finding of a scan. A dry run only checks whether the finding can be repaired.
+pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) -> Result<Option<Repaired>> {
+    while let Some(finding) = scan.next().await? {
+        let left = match finding.problem {
+            Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
+            Problem::Stale => match fix(shared, &finding.parent_id, dry_run).await {
+                Ok(true) => None,
+                // Another client deleted the parent concurrently.
+                Ok(false) => continue,
+                Err(error) if error.kind() == ErrorKind::NotMigrated => Some(Unrepaired::NotMigrated),
+                Err(error) => return Err(error),
+            },
+        };
+        return Ok(Some(Repaired {
+            finding,
+            unrepaired: left,
+        }));
+    }
+    Ok(None)
+}
+
+/// Refreshes a subset. Returns whether the parent exists.
+async fn fix(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> {
+    if dry_run {
+        return Ok(unmanaged::deletable(shared, parent, None).await?.is_some());
+    }
+    let _locked = shared.lock(parent).await;
+    let refreshed = refresh(shared, parent, None, None, None).await?;
+    Ok(matches!(refreshed, Refreshed::Done { .. }))
+}

@@ -2,22 +2,18 @@
 
 pub(crate) mod version_cache;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::IndexPlan;
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::{Result, document_id};
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
 use self::version_cache::VersionCache;
+use crate::prelude::*;
 use crate::query;
-use crate::settings::{Consistency, Settings};
+use crate::settings::Consistency;
 
 /// A collection of parents, which embed the first of their children, and a collection of all children.
 ///
@@ -186,9 +182,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Returns the maximum number of embedded children.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # fn f(products: SubsetRepository<Document, Document>) {
+    /// # fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) {
     /// println!("the {} newest reviews", products.subset_size());
     /// # }
     /// ```
@@ -200,9 +194,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// one on the parent and the child's id. The parents need only their `_id` index.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// println!("{}", products.indexes()); // the calls of createIndex, for a shell
     /// products.indexes().check(products.children_collection()).await?; // an error if one is missing
     /// # Ok(())
@@ -213,14 +205,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-impl<P, C> Clone for SubsetRepository<P, C> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            types: PhantomData,
-        }
-    }
-}
+mongo_patterns_core::clone_fields!(SubsetRepository<P, C>, shared, types);
 
 mongo_patterns_core::redacted_debug!(
     SubsetRepository<P, C>,
@@ -228,3 +213,10 @@ mongo_patterns_core::redacted_debug!(
     "children_collection" = repository.shared.children.namespace(),
     "settings" = repository.shared.settings
 );
+
+/// The names that the modules above the repository use.
+pub(crate) mod prelude {
+    pub(crate) use super::Shared;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query::{self, options};
+}

@@ -28,10 +28,8 @@ pub struct ChildPage<C> {
     /// first, poll the start with `first_token` and `before`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
     /// # use std::time::Duration;
-    /// # async fn f(messages: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(messages: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut token = None;
     /// loop {
     ///     let page = messages.children(1).limit(50).after(token).await?;

@@ -32,13 +32,10 @@ pub(crate) mod refresh;
 mod transactional;
 mod unmanaged;
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, transaction};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
 
 use self::change::{Change, Write, Written};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::settings::Consistency;
 
 pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {

@@ -1,26 +1,5 @@
 //! The definition of actions.
 
-/// Defines setters in an `impl` of an action or a builder: a method that takes `mut self` and at most one argument,
-/// sets a field, and returns `Self`.
-///
-/// ```text
-/// setters! {
-///     /// Sets the most keys that are written concurrently; 8 by default.
-///     concurrency(keys: usize) => concurrency = keys;
-/// }
-/// ```
-#[doc(hidden)]
-#[macro_export]
-macro_rules! setters {
-    ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty)?) => $($field:ident).+ = $value:expr;)+) => {$(
-        $(#[$attribute])*
-        pub fn $name(mut self $(, $argument: $type)?) -> Self {
-            self.$($field).+ = $value;
-            self
-        }
-    )+};
-}
-
 /// Defines an action: the struct that a method of a repository returns.
 ///
 /// ```text
@@ -36,9 +15,9 @@ macro_rules! setters {
 /// }
 /// ```
 ///
-/// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, for each option
-/// after `with` a field and its setter, and an [`IntoFuture`] that runs `Self::execute(self)` in the span of the
-/// operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are
+/// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
+/// that takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs
+/// `Self::execute(self)` in the span of the operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are
 /// `session` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
 /// returns a stream.
 #[doc(hidden)]
@@ -58,6 +37,13 @@ macro_rules! action {
         }
 
         $crate::redacted_debug!($name<'_ $(, $param)*>);
+
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            #[allow(dead_code)] // not for an action whose fields have defaults
+            fn create($($field: $type),*) -> Self {
+                Self { $($field,)* $($($option: None,)+)? }
+            }
+        }
 
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($($option)+)?] }
 

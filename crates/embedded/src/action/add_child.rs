@@ -1,13 +1,4 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result, action};
-use mongodb::bson::Document;
-use serde::Serialize;
-use tracing::Span;
-
-use crate::form::child_id::ChildId;
-use crate::form::document::encode;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::write::{Needs, Write};
+use super::prelude::*;
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Adds a child to a parent, after its other children. A parent without the array gets one.
@@ -39,29 +30,13 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// The child is not stored, unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Then retry:
-    /// `AlreadyExists` means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there
-    /// is no such parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and [`InvalidItemId`] for
-    /// ids of invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children
-    /// are not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
-    ///
-    /// [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
-    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`Encode`]: mongo_patterns_core::ErrorKind::Encode
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
+    /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
+    /// means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there is no such
+    /// parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and [`InvalidItemId`] for ids of
+    /// invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are
+    /// not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
     pub fn add_child(&self, parent: impl IntoId, child: &C) -> AddChild<'_> {
-        AddChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: encode(child),
-            session: None,
-        }
+        AddChild::create(self.shared(), DocumentId::new(parent), encode(child))
     }
 }
 
@@ -81,15 +56,9 @@ impl AddChild<'_> {
         let settings = &self.shared.settings;
         let (parent, child) = (self.parent?, self.child?);
         let id = ChildId::of_child(settings, &child)?;
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Room(&id),
-            filter: query::parent_with_room(settings, &parent, &id),
-            update: query::push(settings, child).into(),
-        };
-        write.run(self.session).await?;
+        let write = Write::new(self.shared, &parent, Needs::Room(&id));
+        let update = query::push(settings, child);
+        write.run(update, self.session, &span).await?;
         Ok(())
     }
 }

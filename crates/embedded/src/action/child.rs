@@ -1,22 +1,12 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, action, send};
-use mongodb::options::FindOneOptions;
-use serde::de::DeserializeOwned;
-
-use crate::form::child_id::ChildId;
+use super::prelude::*;
 use crate::form::document::decode_child;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 
 impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// Reads one child of a parent. `None` when there is no such parent or child.
     ///
     /// ```no_run
     /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// if let Some(home) = patrons.child("joe", "home").await? {
     ///     println!("{home}");
     /// }
@@ -31,17 +21,14 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
-    /// [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) for ids of invalid types, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
-        FindChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: child_id.into_id().and_then(ChildId::new),
-            types: PhantomData,
-            session: None,
-        }
+        FindChild::create(
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+            PhantomData,
+        )
     }
 }
 
@@ -59,9 +46,7 @@ action! {
 
 impl<C: DeserializeOwned> FindChild<'_, C> {
     async fn execute(self) -> Result<Option<C>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let (parent, child) = (self.parent?, self.child?);
         let filter = query::parent_with(settings, &parent, &child);
         let only = FindOneOptions::builder()

@@ -1,15 +1,13 @@
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::EmbeddedRepository;
+use super::prelude::*;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Checks the collection. It creates nothing, because the pattern needs no [indexes](Self::indexes). A service can
     /// call it for all its repositories when it starts.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// let ensured = patrons.ensure_indexes().await?;
     /// assert!(ensured.created.is_empty());
     /// # Ok(())
@@ -23,10 +21,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of the collection is
-    /// not the simple one, because different ids could be equal under it, and
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when it is a view, a time series, capped or
-    /// clustered.
+    /// [`UnsupportedCollation`] when the collation of the collection is not the simple one, because different ids could
+    /// be equal under it, and [`Configuration`] when it is a view, a time series, capped or clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes::new(Ensure {
             call: self.shared().operation("ensure_indexes"),

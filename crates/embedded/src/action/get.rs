@@ -1,12 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, action, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::document::decode_parent;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
 
 impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// Reads a parent with all its children. `None` when there is no parent with this `_id`.
@@ -31,15 +24,9 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an `_id` of an invalid type, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an `_id` of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Get<'_, P> {
-        Get {
-            shared: self.shared(),
-            parent: DocumentId::new(id),
-            types: PhantomData,
-            session: None,
-        }
+        Get::create(self.shared(), DocumentId::new(id), PhantomData)
     }
 }
 
@@ -56,9 +43,7 @@ action! {
 
 impl<P: DeserializeOwned> Get<'_, P> {
     async fn execute(self) -> Result<Option<P>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let filter = query::parent(&self.parent?);
         let mut session = Session::of_caller(self.session).await?;
         let found = send::find_one(session.as_mut(), collection, filter, None).await?;

@@ -1,12 +1,7 @@
-use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, action, send, size};
-use mongodb::bson::{Document, RawDocumentBuf};
-use serde::Serialize;
+use mongo_patterns_core::size;
 
-use crate::form::document::{check_parent, encode};
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::results::Inserted;
+use super::prelude::*;
+use crate::form::document::check_parent;
 use crate::write::refused;
 
 impl<P: Serialize, C> EmbeddedRepository<P, C> {
@@ -32,25 +27,19 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing sent: [`Encode`](ErrorKind::Encode), [`InvalidArgument`](ErrorKind::InvalidArgument) when its `_id` has
-    /// an invalid type, its children are not an array, one of them is not a document, or two have the same id,
-    /// [`InvalidItemId`](ErrorKind::InvalidItemId) when a child has no valid id,
-    /// [`LimitReached`](ErrorKind::LimitReached) when it has more children than it may, and
-    /// [`TooLarge`](ErrorKind::TooLarge) when it would exceed 16 MiB.
+    /// With nothing sent: [`Encode`], [`InvalidArgument`] when its `_id` has an invalid type, its children are not an
+    /// array, one of them is not a document, or two have the same id, [`InvalidItemId`] when a child has no valid id,
+    /// [`LimitReached`] when it has more children than it may, and [`TooLarge`] when it would exceed 16 MiB.
     ///
-    /// With nothing stored: [`AlreadyExists`](ErrorKind::AlreadyExists) when there is a parent with this `_id`, and
-    /// [`DuplicateKey`](ErrorKind::DuplicateKey) by a unique index of your own.
+    /// With nothing stored: [`AlreadyExists`] when there is a parent with this `_id`, and [`DuplicateKey`] by a unique
+    /// index of your own.
     pub fn insert(&self, parent: &P) -> Insert<'_> {
         let shared = self.shared();
         let checked = encode(parent).and_then(|mut parent| {
             check_parent(&shared.settings, &mut parent)?;
             Ok(parent)
         });
-        Insert {
-            shared,
-            parent: checked,
-            session: None,
-        }
+        Insert::create(shared, checked)
     }
 }
 

@@ -1,15 +1,6 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{FieldName, Result, action};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
-
-use crate::migrate::common::check_settings;
+use super::prelude::*;
 use crate::migrate::from_references::Migration;
 use crate::query::from_references::FromReferences;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Migrates from references: embeds the documents of a collection, each of which holds the `_id` of its parent in a
@@ -51,7 +42,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// children or none. Call it again: it resumes.
     ///
     /// # Errors
-    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example:
+    /// With nothing written, and with a [document](Error::document_id) as an example:
     ///
     /// - [`Configuration`]: the reference or the sort field is not the name of a plain field.
     /// - [`InvalidArgument`]: the collections are the same or in two databases, or the reference is the child's id.
@@ -69,18 +60,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///   wrote to one of the collections.
     /// - [`DuplicateKey`]: a unique index of your own refused a parent with its children.
     /// - Those of the driver.
-    ///
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`IndexMissing`]: mongo_patterns_core::ErrorKind::IndexMissing
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`Unsupported`]: mongo_patterns_core::ErrorKind::Unsupported
-    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
-    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
     pub fn migrate_from_references<D: Send + Sync>(
         &self,
         source: &Collection<D>,
@@ -110,19 +89,17 @@ action! {
     "migrate_from_references" => Migrated
 }
 
-impl<'a> MigrateFromReferences<'a> {
+mongo_patterns_core::setters! {
+    for MigrateFromReferences<'a>:
+
     /// Sets the field by which the children of a parent are ordered, ascending, and then by `_id`.
-    pub fn sort_by(mut self, field: impl Into<String>) -> Self {
-        self.sort = Some(field.into());
-        self
-    }
+    sort_by(field: impl Into<String>) => sort = Some(field.into());
 
     /// Sets how many parents get their children by one command. 1000 by default.
-    pub fn chunk_parents(mut self, parents: u64) -> Self {
-        self.chunk_parents = parents;
-        self
-    }
+    chunk_parents(parents: u64) => chunk_parents = parents;
+}
 
+impl<'a> MigrateFromReferences<'a> {
     /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
     ///
     /// # Cost
@@ -151,9 +128,7 @@ impl<'a> MigrateFromReferences<'a> {
     }
 
     async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;
         let migration = Migration {

@@ -1,15 +1,6 @@
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Result, action};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
-
-use crate::migrate::common::check_settings;
+use super::prelude::*;
 use crate::migrate::to_references::Migration;
 use crate::query::to_references::ToReferences;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Migrates to references: writes each child as a document of its own, with the `_id` of its parent in a field. The
@@ -65,16 +56,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///   of the collections.
     /// - [`DuplicateKey`]: a unique index of your own refused a document.
     /// - Those of the driver.
-    ///
-    /// [`Configuration`]: mongo_patterns_core::ErrorKind::Configuration
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`TargetNotEmpty`]: mongo_patterns_core::ErrorKind::TargetNotEmpty
-    /// [`IndexMismatch`]: mongo_patterns_core::ErrorKind::IndexMismatch
-    /// [`UnsupportedCollation`]: mongo_patterns_core::ErrorKind::UnsupportedCollation
-    /// [`CountMismatch`]: mongo_patterns_core::ErrorKind::CountMismatch
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
     pub fn migrate_to_references<D: Send + Sync>(
         &self,
         target: &Collection<D>,
@@ -137,9 +118,7 @@ impl<'a> MigrateToReferences<'a> {
     }
 
     async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let target = &self.target;
         let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;
         let migration = Migration {

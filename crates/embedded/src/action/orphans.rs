@@ -1,16 +1,9 @@
-use std::pin::Pin;
-
 use futures::future::ready;
-use futures::{Stream, TryStreamExt, stream};
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::{Error, Progress, Result};
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
+use futures::stream;
 
-use crate::migrate::common::{aggregate, check_settings};
+use super::prelude::*;
+use crate::migrate::aggregate;
 use crate::query::from_references::FromReferences;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::results::Orphan;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Lists the documents of a collection that refer to no parent. [`migrate_from_references`](Self::migrate_from_references)
@@ -79,9 +72,7 @@ impl<'a> Orphans<'a> {
     /// # Cancel safety
     /// Cancel-safe: after the future of an item was dropped, the stream can be polled again and loses no item.
     pub fn stream(self) -> OrphanStream<'a> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let Shared { collection, settings } = self.shared;
         let operation = self.shared.operation("orphans");
         let orphans = async move {
             let child_id = &settings.child_id;

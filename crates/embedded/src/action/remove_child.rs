@@ -1,18 +1,10 @@
-use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Removed, Result, action};
-use tracing::Span;
-
-use crate::form::child_id::ChildId;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::write::{Needs, Write};
+use super::prelude::*;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Removes the child with this id from a parent. The other children keep their order.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// let removed = patrons.remove_child("joe", "home").await?;
     /// if !removed.found {
     ///     println!("joe has no such address");
@@ -31,16 +23,14 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](ErrorKind::NotFound) when there is no such parent,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`InvalidItemId`](ErrorKind::InvalidItemId) for ids of invalid
-    /// types, [`Corrupt`](ErrorKind::Corrupt) and [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`InvalidArgument`] and [`InvalidItemId`] for
+    /// ids of invalid types, [`Corrupt`] and [`Contention`].
     pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> RemoveChild<'_> {
-        RemoveChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: child_id.into_id().and_then(ChildId::new),
-            session: None,
-        }
+        RemoveChild::create(
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+        )
     }
 }
 
@@ -59,15 +49,9 @@ impl RemoveChild<'_> {
     async fn execute(self, span: Span) -> Result<Removed> {
         let settings = &self.shared.settings;
         let (parent, child) = (self.parent?, self.child?);
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Child(&child),
-            filter: query::parent_with(settings, &parent, &child),
-            update: query::pull(settings, &child).into(),
-        };
-        match write.run(self.session).await {
+        let write = Write::new(self.shared, &parent, Needs::Child(&child));
+        let update = query::pull(settings, &child);
+        match write.run(update, self.session, &span).await {
             Ok(_) => Ok(Removed::new(true)),
             Err(error) if error.kind() == ErrorKind::ChildNotFound => Ok(Removed::new(false)),
             Err(error) => Err(error),

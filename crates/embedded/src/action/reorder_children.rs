@@ -1,21 +1,13 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result, action};
-use tracing::Span;
-
-use crate::form::child_id::ChildId;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::write::{Needs, Write};
+use super::prelude::*;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Reorders the children of a parent. The ids must be those of all its children, each once.
     ///
     /// ```no_run
     /// # use mongo_patterns_core::ErrorKind;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// match patrons.reorder_children("joe", ["work", "home"]).await {
     ///     Err(error) if error.kind() == ErrorKind::ChildSetMismatch => println!("joe has other addresses by now"),
     ///     reordered => reordered?,
@@ -36,25 +28,16 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`ChildSetMismatch`](ErrorKind::ChildSetMismatch) when the ids are not those of all children,
-    /// for example because another writer added or removed one; [`NotFound`](ErrorKind::NotFound) when there is no such
-    /// parent, [`InvalidArgument`](ErrorKind::InvalidArgument) when an id is repeated or the parent's `_id` has an invalid
-    /// type, [`InvalidItemId`](ErrorKind::InvalidItemId), [`Corrupt`](ErrorKind::Corrupt) and
-    /// [`Contention`](ErrorKind::Contention).
+    /// With nothing changed: [`ChildSetMismatch`] when the ids are not those of all children, for example because
+    /// another writer added or removed one; [`NotFound`] when there is no such parent, [`InvalidArgument`] when an id
+    /// is repeated or the parent's `_id` has an invalid type, [`InvalidItemId`], [`Corrupt`] and [`Contention`].
     pub fn reorder_children<I: IntoId>(
         &self,
         parent: impl IntoId,
         children: impl IntoIterator<Item = I>,
     ) -> ReorderChildren<'_> {
-        ReorderChildren {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            children: children
-                .into_iter()
-                .map(|child| child.into_id().and_then(ChildId::new))
-                .collect(),
-            session: None,
-        }
+        let children = children.into_iter().map(|child| child.into_id().and_then(ChildId::new));
+        ReorderChildren::create(self.shared(), DocumentId::new(parent), children.collect())
     }
 }
 
@@ -80,15 +63,9 @@ impl ReorderChildren<'_> {
                 "the id of a child is repeated, and nothing was sent: list each id once",
             ));
         }
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Exactly(&children),
-            filter: query::parent_with_exactly(settings, &parent, &children),
-            update: query::reorder(settings, &children).to_vec().into(),
-        };
-        write.run(self.session).await?;
+        let write = Write::new(self.shared, &parent, Needs::Exactly(&children));
+        let update = query::reorder(settings, &children).to_vec();
+        write.run(update, self.session, &span).await?;
         Ok(())
     }
 }

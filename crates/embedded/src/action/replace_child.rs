@@ -1,13 +1,4 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result, Updated, action};
-use mongodb::bson::Document;
-use serde::Serialize;
-use tracing::Span;
-
-use crate::form::child_id::ChildId;
-use crate::form::document::encode;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::write::{Needs, Write};
+use super::prelude::*;
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Replaces the child of a parent that has the same id. Idempotent: safe to retry.
@@ -31,16 +22,10 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when there is no such parent,
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it has no such child, and those of
-    /// [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
+    /// and those of [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
     pub fn replace_child(&self, parent: impl IntoId, child: &C) -> ReplaceChild<'_> {
-        ReplaceChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: encode(child),
-            session: None,
-        }
+        ReplaceChild::create(self.shared(), DocumentId::new(parent), encode(child))
     }
 }
 
@@ -60,14 +45,8 @@ impl ReplaceChild<'_> {
         let settings = &self.shared.settings;
         let (parent, child) = (self.parent?, self.child?);
         let id = ChildId::of_child(settings, &child)?;
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Child(&id),
-            filter: query::parent_with(settings, &parent, &id),
-            update: query::replace(settings, child).into(),
-        };
-        Ok(Updated::new(write.run(self.session).await?))
+        let write = Write::new(self.shared, &parent, Needs::Child(&id));
+        let update = query::replace(settings, child);
+        Ok(Updated::new(write.run(update, self.session, &span).await?))
     }
 }

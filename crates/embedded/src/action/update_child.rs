@@ -1,19 +1,11 @@
-use mongo_patterns_core::{DocumentId, FieldChange, IntoId, Result, Updated, action};
-use mongodb::bson::Document;
-use tracing::Span;
-
-use crate::form::child_id::ChildId;
-use crate::query;
-use crate::repository::{EmbeddedRepository, Shared};
-use crate::write::{Needs, Write};
+use super::prelude::*;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Sets fields of one child. Its other fields stay, also those that another writer changes at the same time.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
     /// # use mongodb::bson::doc;
-    /// # async fn f(patrons: EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// patrons.update_child("joe", "home", doc! { "city": "Faketon", "zip": "12345" }).unset(["state"]).await?;
     /// # Ok(())
     /// # }
@@ -35,15 +27,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
     /// [`Corrupt`], [`TooLarge`], [`DuplicateKey`] and [`Contention`].
-    ///
-    /// [`InvalidArgument`]: mongo_patterns_core::ErrorKind::InvalidArgument
-    /// [`InvalidItemId`]: mongo_patterns_core::ErrorKind::InvalidItemId
-    /// [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
-    /// [`ChildNotFound`]: mongo_patterns_core::ErrorKind::ChildNotFound
-    /// [`Corrupt`]: mongo_patterns_core::ErrorKind::Corrupt
-    /// [`TooLarge`]: mongo_patterns_core::ErrorKind::TooLarge
-    /// [`DuplicateKey`]: mongo_patterns_core::ErrorKind::DuplicateKey
-    /// [`Contention`]: mongo_patterns_core::ErrorKind::Contention
     pub fn update_child(&self, parent: impl IntoId, child_id: impl IntoId, set: Document) -> UpdateChild<'_> {
         UpdateChild {
             shared: self.shared(),
@@ -81,14 +64,8 @@ impl UpdateChild<'_> {
         let (parent, child) = (self.parent?, self.child?);
         let fixed = "the id of a child cannot be changed, and nothing was sent: remove the child and add another";
         let change = FieldChange::new(self.set, self.unset, &[(settings.child_id.as_str(), fixed)])?;
-        let write = Write {
-            shared: self.shared,
-            span,
-            parent: &parent,
-            needs: Needs::Child(&child),
-            filter: query::parent_with(settings, &parent, &child),
-            update: query::change(settings, change).into(),
-        };
-        Ok(Updated::new(write.run(self.session).await?))
+        let write = Write::new(self.shared, &parent, Needs::Child(&child));
+        let update = query::change(settings, change);
+        Ok(Updated::new(write.run(update, self.session, &span).await?))
     }
 }

@@ -1,20 +1,13 @@
-use std::pin::Pin;
-
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::{Error, Progress, Result};
-
+use super::prelude::*;
 use crate::repair::finding::Finding;
-use crate::repair::scan::findings;
-use crate::repository::{EmbeddedRepository, Shared};
+use crate::repair::findings;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Checks all stored parents, and returns everything that is wrong as a stream of [findings](Finding).
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # async fn f(patrons: EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// let mut findings = patrons.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Bson, Document};
-
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// The types of a child's id, by their names in `$type` and `bsonType`.
 ///
@@ -127,8 +124,7 @@ fn whole(number: f64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_core::DocumentId;
-    use mongodb::bson::{Decimal128, Regex, cstr, doc};
+    use mongodb::bson::{Decimal128, Regex, cstr};
 
     use super::*;
 

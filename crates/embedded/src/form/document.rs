@@ -3,13 +3,11 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use mongo_patterns_core::stored;
+use mongodb::bson;
 
 use super::child_id::ChildId;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Encodes a value as a document.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
@@ -77,39 +75,18 @@ pub(crate) fn limit_reached(settings: &Settings) -> Error {
 
 /// Decodes a parent as the repository's type.
 pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
-    let children = settings.children.as_str();
-    let field = match document.get(children) {
-        Ok(None | Some(RawBsonRef::Array(_))) => "",
-        _ => children,
-    };
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
-        Error::from_driver(
-            ErrorKind::Decode,
-            "a stored parent cannot be read as the repository's parent type: change the type, or correct the document",
-            error.into(),
-        )
-        .at(id_of(document), field)
-    })
+    let text =
+        "a stored parent cannot be read as the repository's parent type: change the type, or correct the document";
+    stored::decode(document, settings.children.as_str(), text)
 }
 
 /// Decodes the one child of a parent that was read without its others.
 pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &RawDocument) -> Result<Option<C>> {
-    let children = parent.get_array(settings.children.as_str()).ok();
+    let field = settings.children.as_str();
+    let children = parent.get_array(field).ok();
     let child = children.and_then(|children| children.get_document(0).ok());
     let Some(child) = child else { return Ok(None) };
-    bson::deserialize_from_slice(child.as_bytes())
-        .map(Some)
-        .map_err(|error| {
-            Error::from_driver(
-                ErrorKind::Decode,
-                "a stored child cannot be read as the repository's child type: change the type, or correct the child",
-                error.into(),
-            )
-            .at(id_of(parent), settings.children.as_str())
-        })
-}
-
-fn id_of(document: &RawDocument) -> Bson {
-    let id = document.get("_id").ok().flatten();
-    id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null)
+    let text = "a stored child cannot be read as the repository's child type: change the type, or correct the child";
+    let decoded = bson::deserialize_from_slice(child.as_bytes()).map(Some);
+    decoded.map_err(|error| stored::not_decoded(error, text, parent, field))
 }

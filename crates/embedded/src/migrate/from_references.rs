@@ -1,13 +1,9 @@
 //! The migration from references to embedded children: check, write, compare.
 
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse};
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
 
-use super::common::{read, read_written, write};
+use super::{read, read_written, write};
+use crate::prelude::*;
 use crate::query::from_references::FromReferences;
 use crate::results::Migrated;
 

@@ -1,13 +1,9 @@
 //! The migration from embedded children to references: check, write, compare.
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
-use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse};
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use super::common::{read, read_written, write};
+use super::{read, read_written, write};
+use crate::prelude::*;
 use crate::query::to_references::{ToReferences, count, count_up_to_one};
 use crate::results::Migrated;
 

@@ -1,11 +1,9 @@
 //! The pipelines of the migration to references.
 
-use mongo_patterns_core::FieldName;
 use mongo_patterns_core::migration::{self, Walk, count_if};
-use mongodb::bson::{Bson, Document, doc};
 
 use crate::form::child_id::CHILD_ID_TYPES;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// The conversion of children into documents that refer to their parent.
 pub(crate) struct ToReferences<'a> {

@@ -1,10 +1,8 @@
 //! The validator: the form of a parent, for the server to enforce.
 
-use mongodb::bson::{Document, doc};
-
 use super::child_ids;
 use crate::form::child_id::CHILD_ID_TYPES;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 pub(crate) fn validator(settings: &Settings) -> Document {
     let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());

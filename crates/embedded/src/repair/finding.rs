@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mongodb::bson::{Bson, RawBsonRef, RawDocument};
+use crate::prelude::*;
 
 /// A problem of one stored parent; returned by [`verify`](crate::EmbeddedRepository::verify).
 #[derive(Clone, Debug, PartialEq)]
@@ -72,14 +72,7 @@ impl fmt::Display for Problem {
 impl Finding {
     /// Converts a row of [`query::faults`](crate::query::faults).
     pub(crate) fn of_row(row: &RawDocument, max_children: u32) -> Vec<Self> {
-        let number = |field: &str| {
-            let number = row.get_i32(field).unwrap_or(0);
-            u64::try_from(number).unwrap_or(0)
-        };
-        let id = row.get("_id").ok().flatten();
-        let id = id
-            .and_then(|id: RawBsonRef<'_>| Bson::try_from(id).ok())
-            .unwrap_or(Bson::Null);
+        let number = |field: &str| u64::try_from(row.get_i32(field).unwrap_or(0)).unwrap_or(0);
         let problems = match row.get_str("type").unwrap_or_default() {
             "missing" => vec![Problem::ChildrenMissing],
             "array" => {
@@ -103,7 +96,7 @@ impl Finding {
             _ => vec![Problem::ChildrenNotArray],
         };
         let finding = |problem| Self {
-            document_id: id.clone(),
+            document_id: id_of(row),
             problem,
         };
         problems.into_iter().map(finding).collect()

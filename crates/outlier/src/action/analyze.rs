@@ -1,10 +1,4 @@
-use futures::TryStreamExt;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::RawDocumentBuf;
-
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::Analysis;
+use super::prelude::*;
 
 /// The batch size. A row has about 100 bytes, so nearly always the first reply has all rows.
 const ROWS: u32 = 1_000_000;
@@ -47,7 +41,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Analyzes the lengths of the lists; returned by [`OutlierRepository::analyze`].
     pub struct Analyze<'a> {
         shared: &'a Shared,
@@ -66,7 +60,7 @@ impl Analyze<'_> {
     /// it reads all overflow documents for each. Where the overflow documents are sharded, it needs MongoDB 5.1.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for 0.
+    /// [`InvalidArgument`] for 0.
     pub fn sample(mut self, documents: u32) -> Self {
         self.sample = Some(documents);
         self

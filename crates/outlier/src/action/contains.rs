@@ -1,12 +1,5 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
-use crate::read::contains::{check_compared, contains};
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
+use crate::read::{check_compared, contains};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.
@@ -29,24 +22,18 @@ impl<D, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id` and for undefined, and
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
+    /// [`Encode`].
     pub fn contains<Q>(&self, id: impl IntoId, element: &Q) -> Contains<'_>
     where
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        Contains {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        Contains::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Looks for an element; returned by [`OutlierRepository::contains`].
     pub struct Contains<'a> {
         shared: &'a Shared,

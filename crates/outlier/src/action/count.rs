@@ -1,9 +1,5 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-
+use super::prelude::*;
 use crate::form::document::{is_true, number};
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::{Counts, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
@@ -25,18 +21,13 @@ impl<D, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist, and
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`.
+    /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
     pub fn count(&self, id: impl IntoId) -> Count<'_> {
-        Count {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-        }
+        Count::create(self.shared(), DocumentId::new(id))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Counts elements; returned by [`OutlierRepository::count`].
     pub struct Count<'a> {
         shared: &'a Shared,

@@ -1,11 +1,7 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
 use mongodb::options::FindOneAndDeleteOptions;
 
+use super::prelude::*;
 use crate::form::document::is_flagged;
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::Deleted;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its overflow documents.
@@ -33,17 +29,13 @@ impl<D, E> OutlierRepository<D, E> {
     /// is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`.
+    /// [`InvalidArgument`] for an invalid `_id`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
-        Delete {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-        }
+        Delete::create(self.shared(), DocumentId::new(id))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Deletes a document; returned by [`OutlierRepository::delete`].
     pub struct Delete<'a> {
         shared: &'a Shared,

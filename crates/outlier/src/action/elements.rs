@@ -1,16 +1,9 @@
-use std::marker::PhantomData;
-use std::pin::Pin;
-
 use futures::stream::{iter, once};
-use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, IntoId, Result};
-use serde::de::DeserializeOwned;
 
+use super::prelude::*;
 use crate::form::document::decode_elements;
 use crate::read::elements::{Range, Start, start};
-use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// Reads the elements of a list, in order: those of the array, then those of the overflow documents. Awaited it
@@ -33,10 +26,8 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when
-    /// elements are not an array.
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`, [`Decode`], and
+    /// [`Corrupt`] when elements are not an array.
     pub fn elements(&self, id: impl IntoId) -> Elements<'_, E> {
         Elements {
             shared: self.shared(),
@@ -48,7 +39,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads elements; returned by [`OutlierRepository::elements`].
     pub struct Elements<'a, E> {
         shared: &'a Shared,

@@ -1,6 +1,6 @@
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Creates the missing [indexes](Self::indexes) of the overflow documents. Idempotent: it drops and changes
@@ -28,26 +28,18 @@ impl<D, E> OutlierRepository<D, E> {
     /// again.
     ///
     /// # Errors
-    /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when another index
-    /// conflicts, [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of
-    /// either collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
-    /// one is a view, a time series, capped or clustered, and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when
-    /// stored documents violate an index, as several overflow documents of the manual's form for one main document do:
-    /// call [`migrate_existing`](Self::migrate_existing) first.
+    /// With no index created: [`IndexMismatch`] when another index conflicts, [`UnsupportedCollation`] when the
+    /// collation of either collection is not the simple one, [`Configuration`] when one is a view, a time series,
+    /// capped or clustered, and [`Corrupt`] when stored documents violate an index, as several overflow documents of
+    /// the manual's form for one main document do: call [`migrate_existing`](Self::migrate_existing) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let shared = self.shared();
-        let Shared {
-            main,
-            overflow,
-            has_indexes,
-            ..
-        } = shared;
         EnsureIndexes::new(Ensure {
-            call: self.shared().operation("ensure_indexes"),
+            call: shared.operation("ensure_indexes"),
             plan: shared.index_plan(),
-            collection: overflow,
-            other: Some(main),
-            has_indexes: Some(has_indexes),
+            collection: &shared.overflow,
+            other: Some(&shared.main),
+            has_indexes: Some(&shared.has_indexes),
         })
     }
 }

@@ -1,22 +1,12 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::document::{decode_main, is_flagged};
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::StoredDocument;
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Reads a document with at most the threshold of its elements, and whether there are more. `None` when the
     /// document does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, String>) -> mongo_patterns_core::Result<()> {
     /// if let Some(book) = books.get(2).await? {
     ///     let more = if book.has_extras { "and more" } else { "all of them" };
     ///     println!("{}: {more}", book.document);
@@ -32,19 +22,13 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
-        Get {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-            types: PhantomData,
-        }
+        Get::create(self.shared(), DocumentId::new(id), PhantomData)
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a document; returned by [`OutlierRepository::get`].
     pub struct Get<'a, D> {
         shared: &'a Shared,

@@ -1,13 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use mongodb::options::FindOptions;
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::document::{decode_main, elements_of, is_flagged, whole};
-use crate::query;
-use crate::repository::{OutlierRepository, Shared};
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Reads a document with all its elements in its array, in order. `None` when the document does not exist.
@@ -37,19 +29,13 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements are not an
-    /// array.
+    /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.
     pub fn get_full(&self, id: impl IntoId) -> GetFull<'_, D> {
-        GetFull {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-            types: PhantomData,
-        }
+        GetFull::create(self.shared(), DocumentId::new(id), PhantomData)
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a document with all its elements; returned by [`OutlierRepository::get_full`].
     pub struct GetFull<'a, D> {
         shared: &'a Shared,

@@ -1,10 +1,5 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::session::Session;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::split::Split;
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::Inserted;
 use crate::write::insert::insert;
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
@@ -23,8 +18,8 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// On a replica set or a sharded cluster it stores all elements or nothing, in one transaction. On a standalone it
-    /// stores the main document first. If a later command fails there, the error has the
-    /// [number of stored elements](mongo_patterns_core::Error::stored_count): a prefix, which reads correctly.
+    /// stores the main document first. If a later command fails there, the error has the [number of stored
+    /// elements](Error::stored_count): a prefix, which reads correctly.
     ///
     /// # Cost
     /// One round trip. For a document with overflow documents about four, and more for more than 100 of them.
@@ -40,26 +35,19 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing stored: [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when a document with its
-    /// `_id` exists, [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) when a unique index of your own
-    /// refuses it, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when its array field is not an
-    /// array, its `_id` is invalid, an element is undefined, or an element is an array or a duplicate where elements
-    /// are [unique](crate::OutlierRepositoryBuilder::unique_elements),
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge),
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) for a document with overflow documents before
-    /// [`ensure_indexes`](Self::ensure_indexes), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when its
-    /// `_id` has orphaned overflow documents: [`repair`](Self::repair) them.
+    /// With nothing stored: [`AlreadyExists`] when a document with its `_id` exists, [`DuplicateKey`] when a unique
+    /// index of your own refuses it, [`InvalidArgument`] when its array field is not an array, its `_id` is invalid, an
+    /// element is undefined, or an element is an array or a duplicate where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a
+    /// document with overflow documents before [`ensure_indexes`](Self::ensure_indexes), and [`Corrupt`] when its `_id`
+    /// has orphaned overflow documents: [`repair`](Self::repair) them.
     pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared = self.shared();
-        Insert {
-            shared,
-            split: Split::of(&shared.settings, document),
-            session: None,
-        }
+        Insert::create(shared, Split::of(&shared.settings, document))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Inserts a document; returned by [`OutlierRepository::insert`].
     pub struct Insert<'a> {
         shared: &'a Shared,

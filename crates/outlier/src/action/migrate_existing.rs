@@ -1,9 +1,5 @@
-use futures::TryStreamExt;
-use mongo_patterns_core::{Error, Result};
-
-use crate::migrate::existing::{CommandStream, Migration};
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::MigratedExisting;
+use super::prelude::*;
+use crate::migrate::{self, CommandStream};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are
@@ -35,9 +31,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, with nothing changed,
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases, and
-    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention). After all other documents are rewritten, the error of
+    /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
+    /// databases, and [`Contention`]. After all other documents are rewritten, the error of
     /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting {
@@ -49,7 +44,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates existing documents; returned by [`OutlierRepository::migrate_existing`].
     pub struct MigrateExisting<'a> {
         shared: &'a Shared,
@@ -60,20 +55,18 @@ mongo_patterns_core::action! {
     "migrate_existing" => MigratedExisting
 }
 
-impl<'a> MigrateExisting<'a> {
+mongo_patterns_core::setters! {
+    for MigrateExisting<'a>:
+
     /// Sets how many documents are rewritten concurrently; 4 by default. They are in memory with their overflow
     /// documents.
-    pub fn concurrency(mut self, documents: usize) -> Self {
-        self.concurrency = documents;
-        self
-    }
+    concurrency(documents: usize) => concurrency = documents;
 
     /// Counts the documents that a migration would rewrite, and writes nothing. Works on a standalone too.
-    pub fn dry_run(mut self) -> Self {
-        self.dry_run = true;
-        self
-    }
+    dry_run() => dry_run = true;
+}
 
+impl<'a> MigrateExisting<'a> {
     /// Lists every command of a migration, one document after another, in the server's order. Writes nothing, and works
     /// on a standalone too. It cannot list the retries of transactions that conflict with other writers.
     ///
@@ -96,24 +89,15 @@ impl<'a> MigrateExisting<'a> {
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     ///
     /// # Errors
-    /// Those of the driver, as the last item of the stream, and
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases.
+    /// Those of the driver, as the last item of the stream, and [`Configuration`] when the two collections are in two
+    /// databases.
     pub fn plan(self) -> CommandStream<'a> {
         let operation = self.shared.operation("migrate_existing");
-        let commands = self.migration().plan();
+        let commands = migrate::plan(self.shared);
         Box::pin(commands.map_err(move |error: Error| operation.name(error)))
     }
 
-    async fn execute(mut self) -> Result<MigratedExisting> {
-        let on_progress = self.on_progress.take();
-        self.migration().run(on_progress).await
-    }
-
-    fn migration(self) -> Migration<'a> {
-        Migration {
-            shared: self.shared,
-            concurrency: self.concurrency,
-            dry_run: self.dry_run,
-        }
+    async fn execute(self) -> Result<MigratedExisting> {
+        migrate::run(self.shared, self.dry_run, self.concurrency, self.on_progress).await
     }
 }

@@ -1,12 +1,4 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::Pushed;
+use super::prelude::*;
 use crate::write::push::{push_one, refuse_unique};
 
 impl<D, E> OutlierRepository<D, E> {
@@ -25,9 +17,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate
-    /// sees it. After an error it is not stored, unless
-    /// [`is_outcome_unknown`](mongo_patterns_core::Error::is_outcome_unknown). A process that dies during a push can
-    /// leave a flag without overflow documents, and never an element that no reader sees.
+    /// sees it. After an error it is not stored, unless [`is_outcome_unknown`](Error::is_outcome_unknown). A process
+    /// that dies during a push can leave a flag without overflow documents, and never an element that no reader sees.
     ///
     /// Safe for concurrent writers: the array never exceeds the threshold, and an overflow document never exceeds its
     /// bound.
@@ -48,30 +39,21 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id` or element,
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode), [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) for
-    /// an element that does not fit, alone or with those of the array,
-    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when the array field is not an array,
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing) for an outlier before
-    /// [`ensure_indexes`](Self::ensure_indexes), and [`Configuration`](mongo_patterns_core::ErrorKind::Configuration)
-    /// where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements): call
-    /// [`push_unique`](Self::push_unique).
+    /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
+    /// element, [`Encode`], [`TooLarge`] for an element that does not fit, alone or with those of the array,
+    /// [`Corrupt`] when the array field is not an array, [`IndexMissing`] for an outlier before
+    /// [`ensure_indexes`](Self::ensure_indexes), and [`Configuration`] where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique).
     pub fn push<Q>(&self, id: impl IntoId, element: &Q) -> Push<'_>
     where
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        Push {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        Push::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Pushes an element; returned by [`OutlierRepository::push`].
     pub struct Push<'a> {
         shared: &'a Shared,

@@ -1,10 +1,4 @@
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::PushedMany;
+use super::prelude::*;
 use crate::write::push::{check_elements, push_many, refuse_unique};
 
 impl<D, E: Serialize> OutlierRepository<D, E> {
@@ -20,7 +14,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, every element is stored once. After an error, a prefix of the elements is stored, and the error
-    /// has [their number](mongo_patterns_core::Error::stored_count). Elements of other writers can be between them.
+    /// has [their number](Error::stored_count). Elements of other writers can be between them.
     ///
     /// # Cost
     /// One round trip if the array has room for all, two if the newest overflow document has room for the rest. Else
@@ -34,16 +28,11 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # Errors
     /// Those of [`push`](Self::push).
     pub fn push_many(&self, id: impl IntoId, elements: &[E]) -> PushMany<'_> {
-        PushMany {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            elements: Encoded::all(elements.iter()),
-            session: None,
-        }
+        PushMany::create(self.shared(), DocumentId::new(id), Encoded::all(elements.iter()))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Pushes elements; returned by [`OutlierRepository::push_many`].
     pub struct PushMany<'a> {
         shared: &'a Shared,

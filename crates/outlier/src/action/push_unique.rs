@@ -1,13 +1,4 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::settings::configuration;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::Serialize;
-
-use crate::repository::{OutlierRepository, Shared};
-use crate::results::Pushed;
+use super::prelude::*;
 use crate::write::push::push_one;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -26,11 +17,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent:
-    /// call it again after an [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown). Elements are equal as
-    /// MongoDB compares values: 1 and 1.0 are, and documents with their fields in another order are not.
+    /// call it again after an [unknown outcome](Error::is_outcome_unknown). Elements are equal as MongoDB compares
+    /// values: 1 and 1.0 are, and documents with their fields in another order are not.
     ///
-    /// If an error has a [number of stored elements](mongo_patterns_core::Error::stored_count), the last check failed:
-    /// whether a rebalance moved an equal element concurrently. Then call it again, too.
+    /// If an error has a [number of stored elements](Error::stored_count), the last check failed: whether a rebalance
+    /// moved an equal element concurrently. Then call it again, too.
     ///
     /// # Cost
     /// That of [`push`](Self::push), and one round trip more for an element in an overflow document.
@@ -42,24 +33,18 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push). [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) where elements
-    /// are not unique, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an element that is
-    /// an array: the server would index its values one by one.
+    /// Those of [`push`](Self::push). [`Configuration`] where elements are not unique, and [`InvalidArgument`] for an
+    /// element that is an array: the server would index its values one by one.
     pub fn push_unique<Q>(&self, id: impl IntoId, element: &Q) -> PushUnique<'_>
     where
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        PushUnique {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        PushUnique::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Pushes an element once; returned by [`OutlierRepository::push_unique`].
     pub struct PushUnique<'a> {
         shared: &'a Shared,

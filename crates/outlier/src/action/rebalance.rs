@@ -1,8 +1,5 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-
+use super::prelude::*;
 use crate::repair::rewrite::rewrite;
-use crate::repository::{OutlierRepository, Shared};
 use crate::results::{Rebalanced, not_found};
 
 impl<D, E> OutlierRepository<D, E> {
@@ -36,22 +33,15 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported) on a standalone, and when it would delete an
-    /// overflow document with fields of your own, [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when elements
-    /// are not an array, [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge), and
-    /// [`Contention`](mongo_patterns_core::ErrorKind::Contention).
+    /// With nothing changed: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`,
+    /// [`Unsupported`] on a standalone, and when it would delete an overflow document with fields of your own,
+    /// [`Corrupt`] when elements are not an array, [`TooLarge`], and [`Contention`].
     pub fn rebalance(&self, id: impl IntoId) -> Rebalance<'_> {
-        Rebalance {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            session: None,
-        }
+        Rebalance::create(self.shared(), DocumentId::new(id))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Closes the gaps in a list; returned by [`OutlierRepository::rebalance`].
     pub struct Rebalance<'a> {
         shared: &'a Shared,

@@ -1,12 +1,5 @@
-use std::borrow::Borrow;
-
-use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Removed, Result};
-use serde::Serialize;
-
-use crate::read::contains::check_compared;
-use crate::repository::{OutlierRepository, Shared};
+use super::prelude::*;
+use crate::read::check_compared;
 use crate::write::remove::remove;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -37,24 +30,18 @@ impl<D, E> OutlierRepository<D, E> {
     /// the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the document does not exist,
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id` and for undefined, and
-    /// [`Encode`](mongo_patterns_core::ErrorKind::Encode).
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
+    /// [`Encode`].
     pub fn remove<Q>(&self, id: impl IntoId, element: &Q) -> Remove<'_>
     where
         E: Borrow<Q>,
         Q: Serialize + ?Sized,
     {
-        Remove {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            element: Encoded::one(element),
-            session: None,
-        }
+        Remove::create(self.shared(), DocumentId::new(id), Encoded::one(element))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Removes an element; returned by [`OutlierRepository::remove`].
     pub struct Remove<'a> {
         shared: &'a Shared,

@@ -1,19 +1,13 @@
-use std::pin::Pin;
-
 use futures::future::ready;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::rounds::in_rounds;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Progress, Result};
-use mongodb::bson::Bson;
 
+use super::prelude::*;
 use crate::repair::check::{Summary, confirmed};
 use crate::repair::finding::Repaired;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{dry_run, rewrite};
 use crate::repair::scan::{confirm, suspects, until_error};
 use crate::repair::standalone;
-use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E> OutlierRepository<D, E> {
     /// Repairs what [`verify`](Self::verify) finds, list by list, without loss of an element. The stream returns the
@@ -59,18 +53,14 @@ impl<D, E> OutlierRepository<D, E> {
     /// repairs the rest.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Configuration`](ErrorKind::Configuration) when the two collections are in two databases,
-    /// [`Contention`](ErrorKind::Contention), and those of the driver, as the last item of the stream. Then each list is
-    /// repaired or unchanged.
+    /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases,
+    /// [`Contention`], and those of the driver, as the last item of the stream. Then each list is repaired or
+    /// unchanged.
     pub fn repair(&self) -> Repair<'_> {
         Repair {
             shared: self.shared(),
             id: Ok(None),
-            options: Options {
-                dry_run: false,
-                delete_orphans: false,
-            },
+            options: Options::default(),
             concurrency: 4,
             on_progress: None,
         }
@@ -89,7 +79,7 @@ pub struct Repair<'a> {
 
 mongo_patterns_core::redacted_debug!(Repair<'_>);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Options {
     dry_run: bool,
     delete_orphans: bool,
@@ -98,38 +88,27 @@ struct Options {
 /// A stream of repaired lists; returned by [`Repair::stream`].
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
-impl<'a> Repair<'a> {
+mongo_patterns_core::setters! {
+    for Repair<'a>:
+
     /// Repairs only the document with this `_id`, and its overflow documents.
-    pub fn document(mut self, id: impl IntoId) -> Self {
-        self.id = DocumentId::new(id).map(Some);
-        self
-    }
+    document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
 
     /// Returns what a repair would do, and writes nothing. On a standalone, it returns what it would do on a replica
     /// set.
-    pub fn dry_run(mut self) -> Self {
-        self.options.dry_run = true;
-        self
-    }
+    dry_run() => options.dry_run = true;
 
     /// Deletes orphaned overflow documents, with their elements.
-    pub fn delete_orphans(mut self) -> Self {
-        self.options.delete_orphans = true;
-        self
-    }
+    delete_orphans() => options.delete_orphans = true;
 
     /// Sets how many lists are repaired concurrently; 4 by default. They are in memory with their overflow documents.
-    pub fn concurrency(mut self, documents: usize) -> Self {
-        self.concurrency = documents;
-        self
-    }
+    concurrency(documents: usize) => concurrency = documents;
 
     /// Sets a progress callback, as [`Verify::on_progress`](super::Verify::on_progress) does.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Repair<'a> {
     /// Returns the stream, in no order. It does nothing before it is polled. While the caller has an item, it locks no
     /// document and runs no transaction.
     ///

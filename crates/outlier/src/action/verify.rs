@@ -1,14 +1,9 @@
-use std::pin::Pin;
-
 use futures::stream::iter;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
 use mongo_patterns_core::rounds::in_rounds;
-use mongo_patterns_core::{DocumentId, Error, IntoId, Progress, Result};
 
+use super::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::{confirm, suspects};
-use crate::repository::{OutlierRepository, Shared};
 
 /// The number of lists that are read again concurrently.
 const CONCURRENCY: usize = 16;
@@ -45,9 +40,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`,
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the two collections are in two databases,
-    /// and those of the driver, as the last item of the stream.
+    /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases, and
+    /// those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_> {
         Verify {
             shared: self.shared(),
@@ -70,20 +64,18 @@ mongo_patterns_core::redacted_debug!(Verify<'_>);
 /// A stream of findings; returned by [`Verify::stream`].
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
-impl<'a> Verify<'a> {
+mongo_patterns_core::setters! {
+    for Verify<'a>:
+
     /// Verifies only the document with this `_id`, and its overflow documents.
-    pub fn document(mut self, id: impl IntoId) -> Self {
-        self.id = DocumentId::new(id).map(Some);
-        self
-    }
+    document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
 
     /// Sets a progress callback for a verify of all lists. It counts the lists with overflow documents, a flag or a
     /// long array. Costs one more round trip, in which the server reads the main documents to count them.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Verify<'a> {
     /// Returns the stream. It sends nothing before it is polled. While the caller has an item, it locks no document.
     ///
     /// # Cancel safety

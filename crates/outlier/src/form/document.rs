@@ -1,18 +1,10 @@
 //! Reads stored documents: their fields, their elements, and the types of the repository.
 
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use serde::de::DeserializeOwned;
+pub(crate) use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::stored::{self, not_decoded};
+use mongodb::bson::raw::RawArrayBuf;
 
-use crate::settings::Settings;
-
-/// Returns the `_id` of a document.
-pub(crate) fn id_of(document: &RawDocument) -> Bson {
-    let id = document.get("_id").ok().flatten();
-    id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null)
-}
+use crate::prelude::*;
 
 /// Returns whether a field is `true`.
 pub(crate) fn is_true(document: &RawDocument, field: &str) -> bool {
@@ -59,33 +51,18 @@ pub(crate) fn elements_of<'d>(
 
 /// Decodes a main document as the document type of the repository.
 pub(crate) fn decode_main<D: DeserializeOwned>(settings: &Settings, main: &RawDocument) -> Result<D> {
-    let array = settings.array.as_str();
-    let field = match main.get(array) {
-        Ok(None | Some(RawBsonRef::Array(_))) => "",
-        _ => array,
-    };
-    bson::deserialize_from_slice(main.as_bytes()).map_err(|error| {
-        Error::from_driver(
-            ErrorKind::Decode,
-            "a stored document cannot be read as the repository's document type: change the type, or correct the document",
-            error.into(),
-        )
-        .at(id_of(main), field)
-    })
+    let text =
+        "a stored document cannot be read as the repository's document type: change the type, or correct the document";
+    stored::decode(main, settings.array.as_str(), text)
 }
 
 /// Decodes the elements of a stored document, without the first ones.
 pub(crate) fn decode_elements<E: DeserializeOwned>(document: &RawDocument, field: &str, skip: usize) -> Result<Vec<E>> {
+    let text =
+        "a stored element cannot be read as the repository's element type: change the type, or correct the element";
     let elements = elements_of(document, field)?.enumerate().skip(skip);
     let decoded = elements.map(|(index, element)| {
-        decode(element).map_err(|error| {
-            Error::from_driver(
-                ErrorKind::Decode,
-                "a stored element cannot be read as the repository's element type: change the type, or correct the element",
-                error.into(),
-            )
-            .at(id_of(document), format!("{field}.{index}"))
-        })
+        decode(element).map_err(|error| not_decoded(error, text, document, format!("{field}.{index}")))
     });
     decoded.collect()
 }

@@ -1,9 +1,8 @@
 //! Equality of elements, as MongoDB compares values.
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Decimal128, RawBsonRef, RawDocument};
+use mongodb::bson::Decimal128;
 
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Returns bytes that are the same for equal elements, and for no others. Numbers are equal by value, whatever their
 /// type. The fields of documents are compared in their order.
@@ -206,8 +205,6 @@ impl Number {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::{Bson, RawDocumentBuf, doc};
-
     use super::*;
 
     fn of(value: impl Into<Bson>) -> Vec<u8> {

@@ -1,14 +1,11 @@
 //! Overflow documents: new ones, and rewritten ones.
 
-use mongo_patterns_core::array::{Encoded, append_array};
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, Result};
+use mongo_patterns_core::array::append_array;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::{CString, RawArrayBuf};
-use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use mongodb::bson::raw::RawArrayBuf;
 
 use crate::form::layout::DOCUMENT_BYTES;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 type BsonResult<T> = mongodb::error::Result<T>;
 

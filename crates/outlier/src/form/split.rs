@@ -1,16 +1,11 @@
 //! Divides a new document into the stored main document and the elements beyond the threshold.
 
-use mongo_patterns_core::array::{self, Encoded};
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size};
+use mongo_patterns_core::{array, size};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::CString;
-use mongodb::bson::{self, Bson, RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use mongodb::error::Error as DriverError;
-use serde::Serialize;
 
 use crate::form::document::elements_of;
 use crate::form::equality;
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// A new document.
 pub(crate) struct Split {

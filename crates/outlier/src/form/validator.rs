@@ -1,8 +1,6 @@
 //! The validators of the two collections.
 
-use mongodb::bson::{Document, doc};
-
-use crate::settings::Settings;
+use crate::prelude::*;
 
 pub(crate) fn main(settings: &Settings) -> Document {
     doc! {

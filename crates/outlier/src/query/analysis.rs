@@ -7,10 +7,8 @@
 //! All other documents go straight to the group of their length. So the server keeps a group for each outlier, and not
 //! for each document.
 
-use mongodb::bson::{Bson, Document, doc};
-
 use super::elements::{is_flagged, size_of};
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// The length of an array field that is not an array.
 pub(crate) const NOT_AN_ARRAY: i64 = -1;

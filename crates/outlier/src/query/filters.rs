@@ -6,10 +6,7 @@
 //!
 //! An `_id` or an element may be a document with operators, such as `{ $gt: "" }`. Under `$eq` it is a value.
 
-use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::FindOneOptions;
-
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Matches the main document.
 pub(crate) fn by_id(id: &Bson) -> Document {
@@ -35,9 +32,7 @@ pub(crate) fn with_null(settings: &Settings, id: &Bson) -> Document {
 
 /// Matches the main document, if its array has an element.
 pub(crate) fn with_element(settings: &Settings, id: &Bson, element: &Bson) -> Document {
-    let mut filter = by_id(id);
-    filter.insert(settings.array.as_str(), has(element));
-    filter
+    doc! { "_id": { "$eq": id }, settings.array.as_str(): has(element) }
 }
 
 /// Matches the overflow documents of a main document.
@@ -53,23 +48,17 @@ pub(crate) fn true_overflow_of(settings: &Settings, id: &Bson) -> Document {
 
 /// Matches one overflow document of a main document.
 pub(crate) fn overflow_one(settings: &Settings, id: &Bson, document_id: &Bson) -> Document {
-    let mut filter = overflow_of(settings, id);
-    filter.insert("_id", doc! { "$eq": document_id });
-    filter
+    doc! { settings.parent.as_str(): { "$eq": id }, "_id": { "$eq": document_id } }
 }
 
 /// Matches some of the overflow documents of a main document.
 pub(crate) fn overflow_some(settings: &Settings, id: &Bson, document_ids: &[Bson]) -> Document {
-    let mut filter = overflow_of(settings, id);
-    filter.insert("_id", doc! { "$in": document_ids });
-    filter
+    doc! { settings.parent.as_str(): { "$eq": id }, "_id": { "$in": document_ids } }
 }
 
 /// Matches the overflow document that claims a position.
 pub(crate) fn claimed(settings: &Settings, id: &Bson, claim: Bson) -> Document {
-    let mut filter = overflow_of(settings, id);
-    filter.insert("_id", claim);
-    filter
+    doc! { settings.parent.as_str(): { "$eq": id }, "_id": claim }
 }
 
 /// Matches an overflow document, if it has exactly these elements.

@@ -1,9 +1,7 @@
 //! The summaries of lists: sizes and ids, and no elements.
 
-use mongodb::bson::{Bson, Document, doc};
-
 use super::filters::{by_id, is_null, true_overflow_of};
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// The names of the two collections.
 #[derive(Clone, Copy)]
@@ -46,18 +44,9 @@ pub(super) fn flag_or_null(settings: &Settings) -> Document {
     doc! { "$cond": [{ "$eq": [{ "$type": &path }, "bool"] }, &path, if_missing] }
 }
 
-/// Summarizes all lists that [may need a repair](may_need_repair) or have overflow documents. A list that has only
-/// overflow documents has no `main`, whether or not the main document exists.
-pub(crate) fn summaries(settings: &Settings, names: Names<'_>) -> Vec<Document> {
-    pipeline(settings, names, None)
-}
-
-/// Summarizes one list.
-pub(crate) fn summary_of(settings: &Settings, names: Names<'_>, id: &Bson) -> Vec<Document> {
-    pipeline(settings, names, Some(id))
-}
-
-fn pipeline(settings: &Settings, names: Names<'_>, id: Option<&Bson>) -> Vec<Document> {
+/// Summarizes one list, or all lists that [may need a repair](may_need_repair) or have overflow documents. Among
+/// all, a list that has only overflow documents has no `main`, whether or not the main document exists.
+pub(crate) fn summaries(settings: &Settings, names: Names<'_>, id: Option<&Bson>) -> Vec<Document> {
     let mut overflow = overflow_summary(settings);
     overflow.insert("_id", "$_id");
     let overflow = doc! { "$project": { "_id": format!("${}", settings.parent), "extras": overflow } };
@@ -145,7 +134,7 @@ mod tests {
             main: "sales",
             overflow: "extra_sales",
         };
-        let pipeline = summaries(&Settings::example(), names);
+        let pipeline = summaries(&Settings::example(), names, None);
         let array = "$customers_purchased";
         let extras = "$customers_purchased_extra";
         let size = |path: &str| {
@@ -197,7 +186,7 @@ mod tests {
             main: "sales",
             overflow: "extra_sales",
         };
-        let stages = summary_of(&settings, names, &Bson::from(doc! { "$gt": 1 }));
+        let stages = summaries(&settings, names, Some(&doc! { "$gt": 1 }.into()));
         let by_id = doc! { "$match": { "_id": { "$eq": { "$gt": 1 } } } };
         let of_parent = doc! { "$match": { "book_id": { "$eq": { "$gt": 1 }, "$not": { "$type": "array" } } } };
         let array = |path: &str| doc! { "$cond": [{ "$isArray": path }, path, []] };

@@ -1,13 +1,8 @@
 //! Reads that decide about a write, or about a finding. They read from the primary.
 
-use mongo_patterns_core::migration::{Step, Steps};
-use mongo_patterns_core::send::{self, primary};
-use mongo_patterns_core::session::Session;
-use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::Result;
-use mongodb::options::{FindOneOptions, FindOptions, ReadConcern};
 
+use crate::prelude::*;
 use crate::query;
 
 /// Returns whether a document matches.

@@ -2,12 +2,9 @@
 
 use std::mem::discriminant;
 
-use mongo_patterns_core::key::stored_integer;
-use mongodb::bson::{Bson, RawBsonRef, RawDocument};
-
-use crate::form::document::{id_of, is_true};
+use crate::form::document::is_true;
+use crate::prelude::*;
 use crate::repair::finding::{Finding, FoundIn, Problem};
-use crate::settings::Settings;
 
 /// The checked properties of a main document and its overflow documents.
 pub(crate) struct Summary {

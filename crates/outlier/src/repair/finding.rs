@@ -156,20 +156,6 @@ pub struct Repaired {
     pub unrepaired: Option<Unrepaired>,
 }
 
-impl Repaired {
-    /// Creates the repair of a list of which nothing is repaired yet.
-    pub(crate) fn nothing(id: Bson) -> Self {
-        Self {
-            id,
-            findings: Vec::new(),
-            main_modified: false,
-            written: 0,
-            removed: 0,
-            unrepaired: None,
-        }
-    }
-}
-
 /// Why a repair left something unchanged. Its text says what to do, and has no user values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -21,21 +21,15 @@
 //! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write
 //! its newest overflow document, and not its main document. So a second attempt locks both.
 
-use mongo_patterns_core::migration::{Step, Steps};
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::transaction::lock_documents;
-use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result, send, transaction};
-use mongodb::bson::{Bson, RawBson, doc};
-use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, ReadConcern};
+use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::transaction::{self, lock_documents};
 
-use crate::form::document::id_of;
 use crate::form::overflow::new_empty;
-use crate::query;
 use crate::read::primary::find;
 use crate::repair::check::check;
 use crate::repair::fix::{Fix, Stored, fix};
 use crate::repair::scan::summary_in;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The rewrite of one list.
 struct Rewrite<'a> {

@@ -13,25 +13,16 @@
 //! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
 //! last, and a verify takes that one first.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures::future::ready;
 use futures::stream::once;
-use futures::{Stream, StreamExt, TryStreamExt};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::settings::configuration;
-use mongo_patterns_core::{DocumentId, Error, Result};
-use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
-use mongodb::options::ReadConcern;
 
-use crate::query::{self, Names};
+use crate::query::Names;
 use crate::read::primary::find;
 use crate::repair::check::{Summary, check, confirmed};
 use crate::repair::finding::Finding;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The time that a writer of another process normally needs between two of its commands.
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
@@ -43,7 +34,7 @@ pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Sen
 pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
         check_databases(shared)?;
-        let pipeline = query::summaries(&shared.settings, names(shared));
+        let pipeline = query::summaries(&shared.settings, names(shared), None);
         let rows = shared.main.aggregate(pipeline).allow_disk_use(true);
         let rows = rows.with_type::<RawDocumentBuf>().await?;
         Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
@@ -82,7 +73,7 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
     }
     let rows = shared
         .main
-        .aggregate(query::summary_of(&shared.settings, names(shared), id))
+        .aggregate(query::summaries(&shared.settings, names(shared), Some(id)))
         .allow_disk_use(true)
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())

@@ -1,15 +1,8 @@
 //! Repairs a list without a transaction, by single commands each of which is safe on its own.
 
-use mongo_patterns_core::Result;
-use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::migration::Steps;
-use mongodb::bson::{Bson, Document};
-use mongodb::error::Error as DriverError;
-
-use crate::query;
 use crate::repair::finding::{Finding, Problem, Repaired, Unrepaired};
 use crate::repair::rewrite::flag_if_overflow;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// The repair of one list.
 struct Repairs<'a> {
@@ -28,12 +21,20 @@ pub(crate) async fn repair(
     // A push that has seen the flag unlocks the document before it opens overflow documents. Without the flag, elements
     // that other pushes add to those would be acknowledged before a reader of the flag sees them.
     let _locked = shared.lock_after_pushes(&id).await;
+    let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
+    let repaired = Repaired {
+        id,
+        findings: Vec::new(),
+        main_modified: false,
+        written: 0,
+        removed: 0,
+        unrepaired: None,
+    };
     let mut repairs = Repairs {
         shared,
         delete_orphans,
-        repaired: Repaired::nothing(id),
+        repaired,
     };
-    let is_orphaned = findings.iter().any(|finding| finding.problem == Problem::Orphaned);
     for finding in &findings {
         if is_orphaned && finding.problem != Problem::Orphaned {
             continue;

@@ -1,8 +1,6 @@
 //! The distribution of the lengths of lists.
 
-use mongo_patterns_core::key::stored_integer;
-use mongodb::bson::{Bson, RawDocument};
-
+use crate::prelude::*;
 use crate::query::NOT_AN_ARRAY;
 
 /// The percentiles of [`Analysis::percentiles`], in percent.
@@ -109,8 +107,7 @@ impl Analysis {
         self.bytes += number("bytes");
         self.element_bytes += number("element_bytes");
         self.lengths.push(ListLength { length, documents });
-        let id = row.get("id").ok().flatten();
-        if let Some(id) = id.and_then(|id| Bson::try_from(id).ok()).filter(|_| length > 0) {
+        if let Some(id) = value(row, "id").filter(|_| length > 0) {
             self.longest = Some(Longest { id, length });
         }
     }

@@ -1,14 +1,9 @@
 //! Inserts a new document: as it is, or divided, in a transaction.
 
-use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send, transaction};
-
 use crate::form::overflow::new_documents;
 use crate::form::split::Split;
-use crate::query;
 use crate::read::primary::exists;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::write::push::PushWrite;
 
 pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {

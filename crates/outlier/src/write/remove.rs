@@ -1,16 +1,8 @@
 //! Removes an element from a list.
 
-use mongo_patterns_core::key_locks::LockedKeys;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{ErrorKind, Result, send, transaction};
-use mongodb::bson::Bson;
-use mongodb::error::Error as DriverError;
-use mongodb::options::FindOneAndUpdateOptions;
-
 use crate::form::document::is_true;
-use crate::query;
-use crate::read::contains::contains;
-use crate::repository::Shared;
+use crate::read::contains;
+use crate::repository::prelude::*;
 use crate::results::not_found;
 use crate::write::retried::{projected, unknown_outcome};
 

@@ -1,22 +1,13 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::child::decode;
-use crate::query::{self, options};
 use crate::read::hinted;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not
     /// exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// if let Some(review) = products.child(1, 786).await? {
     ///     println!("{review}");
     /// }
@@ -32,21 +23,18 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id,
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> FindChild<'_, C> {
-        FindChild {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: DocumentId::new(child_id),
-            types: PhantomData,
-            session: None,
-        }
+        FindChild::create(
+            self.shared(),
+            DocumentId::new(parent),
+            DocumentId::new(child_id),
+            PhantomData,
+        )
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a child; returned by [`SubsetRepository::child`].
     pub struct FindChild<'a, C> {
         shared: &'a Shared,

@@ -1,13 +1,6 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::token::{ChildToken, PageStart};
 use crate::read::page::page;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::ChildPage;
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// Reads a page of the children of a parent, in their order: the first ones, or those [after](Children::after) or
@@ -38,9 +31,8 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, a limit of 0, and a
-    /// token of another order, [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid id, a limit of 0, and a token of another order, [`IndexMissing`], and
+    /// [`Decode`].
     pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
         Children {
             shared: self.shared(),
@@ -53,7 +45,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a page of children; returned by [`SubsetRepository::children`].
     pub struct Children<'a, C> {
         shared: &'a Shared,
@@ -66,24 +58,17 @@ mongo_patterns_core::action! {
     "children" => ChildPage<C> where C: DeserializeOwned + 'a
 }
 
-impl<C> Children<'_, C> {
+mongo_patterns_core::setters! {
+    for Children<'a, C>:
+
     /// Sets the maximum number of children; 100 by default.
-    pub fn limit(mut self, children: u32) -> Self {
-        self.limit = children;
-        self
-    }
+    limit(children: u32) => limit = children;
 
     /// Reads the children after a position. `None` means from the start.
-    pub fn after(mut self, token: impl Into<Option<ChildToken>>) -> Self {
-        self.start = token.into().map_or(PageStart::First, PageStart::After);
-        self
-    }
+    after(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::After);
 
     /// Reads the last children before a position, in their order. `None` means from the start.
-    pub fn before(mut self, token: impl Into<Option<ChildToken>>) -> Self {
-        self.start = token.into().map_or(PageStart::First, PageStart::Before);
-        self
-    }
+    before(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::Before);
 }
 
 impl<C: DeserializeOwned> Children<'_, C> {

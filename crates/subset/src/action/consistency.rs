@@ -1,6 +1,4 @@
-use mongo_patterns_core::Result;
-
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 use crate::settings::Consistency;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -9,8 +7,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Consistency, SubsetRepository};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// if products.consistency().await? == Consistency::Eventual {
     ///     println!("a product may show its previous reviews for a moment");
     /// }
@@ -31,7 +28,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Finds out the consistency; returned by [`SubsetRepository::consistency`].
     pub struct FindConsistency<'a> {
         shared: &'a Shared,

@@ -1,16 +1,10 @@
-use mongo_patterns_core::{DocumentId, IntoId, Removed, Result};
-
-use crate::repository::{Shared, SubsetRepository};
-use crate::write;
-use crate::write::change::{Change, Write};
+use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a child, and writes its parent: if the child was in the subset, the next one enters it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let deleted = products.delete(1, 786).await?;
     /// if !deleted.found {
     ///     println!("the product has no such review");
@@ -21,7 +15,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is deleted and the write of its
-    ///   parent fails, [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1.
+    ///   parent fails, [`stored_count`](Error::stored_count) of the error is 1.
     ///
     /// It is idempotent: it writes the parent even if the child does not exist.
     ///
@@ -36,22 +30,15 @@ impl<P, C> SubsetRepository<P, C> {
     /// Call it again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With no effect: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist,
-    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for
-    /// an invalid id, and [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown,
-    /// call it again.
+    /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are
+    /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
+    /// outcome is unknown, call it again.
     pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Delete<'_> {
-        Delete {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            child: DocumentId::new(child_id),
-            session: None,
-        }
+        Delete::create(self.shared(), DocumentId::new(parent), DocumentId::new(child_id))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Deletes a child; returned by [`SubsetRepository::delete`].
     pub struct Delete<'a> {
         shared: &'a Shared,

@@ -1,17 +1,10 @@
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::DeletedParent;
-use crate::write;
+use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent and all its children. Also deletes children whose parent does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let deleted = products.delete_parent(1).await?;
     /// if deleted.found {
     ///     println!("deleted the product and {} reviews", deleted.children);
@@ -42,20 +35,15 @@ impl<P, C> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// With nothing deleted: [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when the parent embeds
-    /// children that are [not migrated](Self::migrate_from_embedded),
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, and
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it again.
+    /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
+    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
+    /// outcome is unknown, call it again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
-        DeleteParent {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            session: None,
-        }
+        DeleteParent::create(self.shared(), DocumentId::new(parent))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Deletes a parent and its children; returned by [`SubsetRepository::delete_parent`].
     pub struct DeleteParent<'a> {
         shared: &'a Shared,

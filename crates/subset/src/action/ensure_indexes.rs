@@ -1,15 +1,13 @@
 use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 
-use crate::repository::{Shared, SubsetRepository};
+use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Creates the missing [indexes](Self::indexes) of the children. It drops and changes nothing. Services can call it
     /// at every start, concurrently.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let ensured = products.ensure_indexes().await?; // once, at the start of the service
     /// for name in ensured.created {
     ///     println!("created the index {name}");
@@ -29,11 +27,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// again.
     ///
     /// # Errors
-    /// With no index created: [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when an index conflicts,
-    /// [`UnsupportedCollation`](mongo_patterns_core::ErrorKind::UnsupportedCollation) when the collation of a
-    /// collection is not the simple one, [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a
-    /// collection is a view, a time series, capped or clustered, and
-    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) when two stored children of one parent have the same id.
+    /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
+    /// a collection is not the simple one, [`Configuration`] when a collection is a view, a time series, capped or
+    /// clustered, and [`Corrupt`] when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         let Shared { parents, children, .. } = self.shared();
         EnsureIndexes::new(Ensure {

@@ -1,12 +1,8 @@
 use std::future::Future;
-use std::time::Duration;
 
-use mongo_patterns_core::Result;
-
+use super::prelude::*;
 use crate::follow::follower::{Follower, OnFollowed, Options};
 use crate::follow::until::Until;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::Followed;
 
 /// The default retry time of a follower that runs until it is current.
 const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(30);
@@ -67,15 +63,13 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
-    /// - [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported): a standalone, or older than MongoDB 6.0.
-    /// - [`PreImagesDisabled`](mongo_patterns_core::ErrorKind::PreImagesDisabled), and
-    ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): a follower of this name has other
-    ///   collections or fields.
-    /// - [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost): the server no longer has all changes, with
-    ///   [`disable_rebuild`](Follow::disable_rebuild), or directly after a rebuild of all subsets.
-    /// - [`CollectionDropped`](mongo_patterns_core::ErrorKind::CollectionDropped): the collection of the children was
-    ///   dropped or renamed. The next follower of the name starts from the beginning.
+    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`PreImagesDisabled`], and [`IndexMissing`].
+    /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
+    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_rebuild`](Follow::disable_rebuild), or
+    ///   directly after a rebuild of all subsets.
+    /// - [`CollectionDropped`]: the collection of the children was dropped or renamed. The next follower of the name
+    ///   starts from the beginning.
     /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
     ///   number and the time of the attempts.
     ///
@@ -87,10 +81,8 @@ impl<P, C> SubsetRepository<P, C> {
             shared: self.shared(),
             name: name.into(),
             options: Options {
-                enable_pre_images: false,
                 rebuild: true,
-                run_until_current: false,
-                max_retry_time: None,
+                ..Options::default()
             },
             until: Until::never(),
             on_progress: None,
@@ -98,7 +90,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Follows the changes of other programs; returned by [`SubsetRepository::follow`].
     pub struct Follow<'a> {
         shared: &'a Shared,
@@ -110,51 +102,37 @@ mongo_patterns_core::action! {
     "follow" => Followed
 }
 
-impl<'a> Follow<'a> {
+mongo_patterns_core::setters! {
+    for Follow<'a>:
+
     /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
     /// stores its position first. It does not wait for further changes or a retry.
-    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'a) -> Self {
-        self.until = Until::new(end);
-        self
-    }
+    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
 
     /// Ends the follower when the subsets include all changes that were acknowledged before this call was awaited: for
     /// a periodic job, or a test.
-    pub fn run_until_current(mut self) -> Self {
-        self.options.run_until_current = true;
-        self
-    }
+    run_until_current() => options.run_until_current = true;
 
     /// Enables pre-images of the children's collection if they are disabled. The server then keeps the previous version
     /// of each changed or deleted child for as long as its oplog reaches back, or as its cluster parameter
     /// `changeStreamOptions` says. The user must be allowed to run `collMod`.
-    pub fn enable_pre_images(mut self) -> Self {
-        self.options.enable_pre_images = true;
-        self
-    }
+    enable_pre_images() => options.enable_pre_images = true;
 
     /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes.
-    /// When changes are lost it ends with [`HistoryLost`](mongo_patterns_core::ErrorKind::HistoryLost). Use it if
-    /// [`rebuild_all`](SubsetRepository::rebuild_all) takes too long to run automatically.
-    pub fn disable_rebuild(mut self) -> Self {
-        self.options.rebuild = false;
-        self
-    }
+    /// When changes are lost it ends with [`HistoryLost`]. Use it if [`rebuild_all`](SubsetRepository::rebuild_all)
+    /// takes too long to run automatically.
+    disable_rebuild() => options.rebuild = false;
 
     /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 30
     /// seconds with [`run_until_current`](Self::run_until_current). The timeouts of the driver, such as
     /// `serverSelectionTimeoutMS`, come first.
-    pub fn max_retry_time(mut self, time: Duration) -> Self {
-        self.options.max_retry_time = Some(time);
-        self
-    }
+    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
 
     /// Sets a progress callback, which is called after each batch, and about once a second without changes.
-    pub fn on_progress(mut self, call: impl FnMut(Followed) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Follow<'a> {
     async fn execute(self) -> Result<Followed> {
         let mut options = self.options;
         let default = options.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);

@@ -1,12 +1,5 @@
-use std::marker::PhantomData;
-
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, IntoId, Result, send};
-use serde::de::DeserializeOwned;
-
+use super::prelude::*;
 use crate::form::child::decode;
-use crate::query;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// Reads a parent with the first of its children. `None` if it does not exist.
@@ -35,19 +28,13 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid `_id`, and
-    /// [`Decode`](mongo_patterns_core::ErrorKind::Decode).
+    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, parent: impl IntoId) -> Get<'_, P> {
-        Get {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            types: PhantomData,
-            session: None,
-        }
+        Get::create(self.shared(), DocumentId::new(parent), PhantomData)
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Reads a parent; returned by [`SubsetRepository::get`].
     pub struct Get<'a, P> {
         shared: &'a Shared,

@@ -1,11 +1,5 @@
-use mongo_patterns_core::Result;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::child::Child;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::Inserted;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts a child, and writes its parent if the child belongs to its subset.
@@ -25,8 +19,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. A child outside the subset writes nothing to a
     ///   parent whose subset is correct. If the child is stored and the write of its parent fails,
-    ///   [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1. If the parent was deleted since
-    ///   the last write of this repository, the child is stored for a moment, and then deleted.
+    ///   [`stored_count`](Error::stored_count) of the error is 1. If the parent was deleted since the last write of
+    ///   this repository, the child is stored for a moment, and then deleted.
     ///
     /// # Cost
     /// Without a transaction, from the third write to a parent on, three round trips if no other process writes to it,
@@ -49,33 +43,27 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # Errors
     /// With nothing stored:
     ///
-    /// - [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist.
-    /// - [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when the parent embeds children that are [not
-    ///   migrated](Self::migrate_from_embedded).
-    /// - [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists) when the parent has a child with this id.
-    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey) of a unique index of the application.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the child has no parent, its parent,
-    ///   id or `_id` is invalid, such as `Timestamp(0, 0)`, or a field of the order is an array.
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId) when the child has no id.
-    /// - [`Encode`](mongo_patterns_core::ErrorKind::Encode), and
-    ///   [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge) when the child exceeds 16 MiB.
-    /// - [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing).
+    /// - [`NotFound`] when the parent does not exist.
+    /// - [`NotMigrated`] when the parent embeds children that are [not migrated](Self::migrate_from_embedded).
+    /// - [`AlreadyExists`] when the parent has a child with this id.
+    /// - [`DuplicateKey`] of a unique index of the application.
+    /// - [`InvalidArgument`] when the child has no parent, its parent, id or `_id` is invalid, such as `Timestamp(0,
+    ///   0)`, or a field of the order is an array.
+    /// - [`InvalidItemId`] when the child has no id.
+    /// - [`Encode`], and [`TooLarge`] when the child exceeds 16 MiB.
+    /// - [`IndexMissing`].
     ///
     /// `TooLarge` when the parent would exceed 16 MiB with its new subset: a transaction stores nothing. An eventual
-    /// write has stored the child, and its [`stored_count`](mongo_patterns_core::Error::stored_count) is 1.
+    /// write has stored the child, and its [`stored_count`](Error::stored_count) is 1.
     ///
     /// If the outcome is unknown, call it again.
     pub fn insert(&self, child: &C) -> Insert<'_> {
         let shared = self.shared();
-        Insert {
-            shared,
-            child: Child::of(&shared.settings, child),
-            session: None,
-        }
+        Insert::create(shared, Child::of(&shared.settings, child))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Inserts a child; returned by [`SubsetRepository::insert`].
     pub struct Insert<'a> {
         shared: &'a Shared,

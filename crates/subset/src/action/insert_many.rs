@@ -1,14 +1,7 @@
 use std::collections::HashSet;
 
-use mongo_patterns_core::{Result, document_id};
-use mongodb::bson::Bson;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::child::Child;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::InsertedMany;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts children of one parent or of several, and writes each parent once.
@@ -29,8 +22,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`Transactional`](crate::Consistency::Transactional): all or none, in one transaction. The server ends it
     ///   after 60 seconds: insert thousands of children in several calls.
     /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. If one is refused, those
-    ///   before it are stored, their parents are written, and the error has their
-    ///   [number](mongo_patterns_core::Error::stored_count).
+    ///   before it are stored, their parents are written, and the error has their [number](Error::stored_count).
     ///
     /// # Cost
     /// One round trip for the children, or more beyond 48 MB, and three for each parent. In a transaction one more.
@@ -49,15 +41,11 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     pub fn insert_many(&self, children: &[C]) -> InsertMany<'_> {
         let shared = self.shared();
         let children = children.iter().map(|child| Child::of(&shared.settings, child));
-        InsertMany {
-            shared,
-            children: children.collect(),
-            session: None,
-        }
+        InsertMany::create(shared, children.collect())
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Inserts children; returned by [`SubsetRepository::insert_many`].
     pub struct InsertMany<'a> {
         shared: &'a Shared,

@@ -1,19 +1,12 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-
-use crate::migrate::existing::migrate;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::{MigratedExisting, MigrationPlan};
+use super::prelude::*;
+use crate::migrate;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates two collections without subsets, or with subsets that were maintained by hand: creates the indexes,
     /// rebuilds all subsets, and counts the children without a parent.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// for planned in &products.migrate_existing().plan().await?.commands {
     ///     println!("{}: {}", planned.purpose, planned.command);
     /// }
@@ -51,7 +44,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates two existing collections; returned by [`SubsetRepository::migrate_existing`].
     pub struct MigrateExisting<'a> {
         shared: &'a Shared,
@@ -82,7 +75,8 @@ impl<'a> MigrateExisting<'a> {
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_existing"), move |_| async move {
             let mut steps = Steps::plan();
-            let migrated = migrate(self.shared, self.discard_embedded, &mut steps, Reporter::default()).await?;
+            let migrated =
+                migrate::existing(self.shared, self.discard_embedded, &mut steps, Reporter::default()).await?;
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: 0,
@@ -93,6 +87,6 @@ impl<'a> MigrateExisting<'a> {
 
     async fn execute(self) -> Result<MigratedExisting> {
         let reporter = Reporter::new(self.on_progress);
-        migrate(self.shared, self.discard_embedded, &mut Steps::run(), reporter).await
+        migrate::existing(self.shared, self.discard_embedded, &mut Steps::run(), reporter).await
     }
 }

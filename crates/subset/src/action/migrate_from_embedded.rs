@@ -1,12 +1,6 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-
+use super::prelude::*;
 use crate::migrate::CHUNK;
 use crate::migrate::from_embedded::FromEmbedded;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::{Migrated, MigrationPlan};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates children that are all embedded in their parents, in the field of the subset, into the collection of the
@@ -15,8 +9,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// The server does the work: only the ids of the parents pass through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let plan = products.migrate_from_embedded().plan().await?;
     /// println!("{} children of {} parents, by {} commands", plan.children, plan.parents, plan.commands.len());
     /// let migration = products.migrate_from_embedded().chunk_children(10_000);
@@ -34,10 +27,10 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Concurrent writers
     /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not
-    /// migrated yet, or to its children, fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with
-    /// nothing stored: retry it later. Smaller [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one
-    /// parent takes. [`get`](Self::get) returns all embedded children before a parent is migrated, and the first of
-    /// them afterwards. [`children`](Self::children) and [`child`](Self::child) find them afterwards.
+    /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. Smaller
+    /// [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one parent takes. [`get`](Self::get) returns
+    /// all embedded children before a parent is migrated, and the first of them afterwards.
+    /// [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
     /// # Interruptions
     /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded
@@ -56,26 +49,22 @@ impl<P, C> SubsetRepository<P, C> {
     /// Call it again: it resumes, and returns `Contention` while the server still executes the dropped call.
     ///
     /// # Errors
-    /// With nothing written, and with the [id](mongo_patterns_core::Error::document_id) of one of the parents:
+    /// With nothing written, and with the [id](Error::document_id) of one of the parents:
     ///
-    /// - [`InvalidItemId`](mongo_patterns_core::ErrorKind::InvalidItemId): parents embed children without a valid id,
-    ///   or two with the same one; or several embedded children share an `_id`.
-    /// - [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt): the field of the subset is not an array of documents, or
-    ///   two stored children have the same parent and id.
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): embedded children have another value in
-    ///   the parent field, or an array in a field of the order; an unfinished migration has other names; or the chunk
-    ///   size is 0.
-    /// - [`TargetNotEmpty`](mongo_patterns_core::ErrorKind::TargetNotEmpty): see
-    ///   [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
+    /// - [`InvalidItemId`]: parents embed children without a valid id, or two with the same one; or several embedded
+    ///   children share an `_id`.
+    /// - [`Corrupt`]: the field of the subset is not an array of documents, or two stored children have the same parent
+    ///   and id.
+    /// - [`InvalidArgument`]: embedded children have another value in the parent field, or an array in a field of the
+    ///   order; an unfinished migration has other names; or the chunk size is 0.
+    /// - [`TargetNotEmpty`]: see [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`](mongo_patterns_core::ErrorKind::CountMismatch): another program embedded children
-    ///   concurrently.
-    /// - [`DuplicateKey`](mongo_patterns_core::ErrorKind::DuplicateKey): a unique index refused a child.
-    /// - [`Contention`](mongo_patterns_core::ErrorKind::Contention): another call has taken the migration over, or the
-    ///   server still executes an earlier one.
+    /// - [`CountMismatch`]: another program embedded children concurrently.
+    /// - [`DuplicateKey`]: a unique index refused a child.
+    /// - [`Contention`]: another call has taken the migration over, or the server still executes an earlier one.
     /// - Those of the driver.
     pub fn migrate_from_embedded(&self) -> MigrateFromEmbedded<'_> {
         MigrateFromEmbedded {
@@ -87,7 +76,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates embedded children into their collection; returned by [`SubsetRepository::migrate_from_embedded`].
     pub struct MigrateFromEmbedded<'a> {
         shared: &'a Shared,
@@ -98,20 +87,18 @@ mongo_patterns_core::action! {
     "migrate_from_embedded" => Migrated
 }
 
-impl<'a> MigrateFromEmbedded<'a> {
+mongo_patterns_core::setters! {
+    for MigrateFromEmbedded<'a>:
+
     /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
     /// embedded one must have the same content. Otherwise nothing is migrated.
-    pub fn allow_non_empty_target(mut self) -> Self {
-        self.allow_non_empty_target = true;
-        self
-    }
+    allow_non_empty_target() => allow_non_empty_target = true;
 
     /// Sets the approximate number of children in a chunk, which has at least one parent; 100,000 by default.
-    pub fn chunk_children(mut self, children: u64) -> Self {
-        self.chunk_children = children;
-        self
-    }
+    chunk_children(children: u64) => chunk_children = children;
+}
 
+impl<'a> MigrateFromEmbedded<'a> {
     /// Returns what it would do, and every command that it would send. Runs the checks, and writes nothing.
     ///
     /// # Cost

@@ -1,11 +1,5 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::action::{ActionFuture, run};
-use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::progress::Reporter;
-
-use crate::migrate::layout::migrate;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::{MigratedLayout, MigrationPlan};
+use super::prelude::*;
+use crate::migrate;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates live collections from the [order](crate::SubsetRepositoryBuilder::order_by), the
@@ -27,11 +21,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly
-    ///   the expected definition. From then on, writes and pages by the old order fail with
-    ///   [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing): replace these clients. A transactional write
-    ///   has then stored nothing. An eventual one may have [stored](mongo_patterns_core::Error::stored_count) its
-    ///   child, whose parent the migration writes. It writes every parent, so that no slower write can store an old
-    ///   subset.
+    ///   the expected definition. From then on, writes and pages by the old order fail with [`IndexMissing`]: replace
+    ///   these clients. A transactional write has then stored nothing. An eventual one may have
+    ///   [stored](Error::stored_count) its child, whose parent the migration writes. It writes every parent, so that no
+    ///   slower write can store an old subset.
     /// - **Another size or other fields** with the same order: nothing can refuse writers with the old settings. Each
     ///   write stores the subset by its own settings, so replace these writers first. If one was still running, call
     ///   this once more. The same holds for an old order by the child's id alone, ascending, whose index is the unique
@@ -50,21 +43,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// old layout or of the new one, and the old index may be dropped. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the repositories differ in their
-    /// collections, or in the names of subset, version, parent or child id, with nothing changed.
-    /// [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch) when the index of the old order has another
+    /// [`InvalidArgument`] when the repositories differ in their collections, or in the names of subset, version,
+    /// parent or child id, with nothing changed. [`IndexMismatch`] when the index of the old order has another
     /// definition, with only the new index created. Those of [`ensure_indexes`](Self::ensure_indexes) and
     /// [`rebuild_all`](Self::rebuild_all).
     pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
-        MigrateLayoutFrom {
-            shared: self.shared(),
-            old: old.shared(),
-            on_progress: None,
-        }
+        MigrateLayoutFrom::create(self.shared(), old.shared())
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Migrates from another order, size or other embedded fields; returned by
     /// [`SubsetRepository::migrate_layout_from`].
     pub struct MigrateLayoutFrom<'a> {
@@ -85,12 +73,11 @@ impl<'a> MigrateLayoutFrom<'a> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) and
-    /// [`IndexMismatch`](mongo_patterns_core::ErrorKind::IndexMismatch), as the migration.
+    /// [`InvalidArgument`] and [`IndexMismatch`], as the migration.
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_layout_from"), move |_| async move {
             let mut steps = Steps::plan();
-            let migrated = migrate(self.shared, self.old, &mut steps, Reporter::default()).await?;
+            let migrated = migrate::layout(self.shared, self.old, &mut steps, Reporter::default()).await?;
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: 0,
@@ -101,6 +88,6 @@ impl<'a> MigrateLayoutFrom<'a> {
 
     async fn execute(self) -> Result<MigratedLayout> {
         let reporter = Reporter::new(self.on_progress);
-        migrate(self.shared, self.old, &mut Steps::run(), reporter).await
+        migrate::layout(self.shared, self.old, &mut Steps::run(), reporter).await
     }
 }

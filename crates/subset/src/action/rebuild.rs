@@ -1,8 +1,4 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::Rebuilt;
-use crate::write;
+use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subset of a parent from its children: after another program wrote them, or after an interrupted
@@ -31,11 +27,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist,
-    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are stored nowhere
-    /// else (see [`discard_embedded`](Rebuild::discard_embedded)),
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid id, and
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it again.
+    /// [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are stored nowhere
+    /// else (see [`discard_embedded`](Rebuild::discard_embedded)), [`InvalidArgument`] for an invalid id, and
+    /// [`IndexMissing`]. If the outcome is unknown, call it again.
     pub fn rebuild(&self, parent: impl IntoId) -> Rebuild<'_> {
         Rebuild {
             shared: self.shared(),
@@ -46,7 +40,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Rebuilds a subset; returned by [`SubsetRepository::rebuild`].
     pub struct Rebuild<'a> {
         shared: &'a Shared,

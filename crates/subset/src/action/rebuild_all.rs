@@ -1,9 +1,5 @@
-use mongo_patterns_core::Result;
-use mongo_patterns_core::migration::Steps;
-
+use super::prelude::*;
 use crate::repair::rebuild;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::RebuiltAll;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subsets of all parents from their children, on the server. Parents without children get an empty
@@ -38,9 +34,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// rebuilds the rest.
     ///
     /// # Errors
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, with some parents
-    /// rebuilt. [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) at the end, with all other parents
-    /// rebuilt, when a parent embeds children that are stored nowhere else (see
+    /// [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
+    /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
     /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {
@@ -50,7 +45,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Rebuilds all subsets; returned by [`SubsetRepository::rebuild_all`].
     pub struct RebuildAll<'a> {
         shared: &'a Shared,

@@ -1,14 +1,9 @@
-use std::pin::Pin;
-
 use futures::stream::try_unfold;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{Error, Progress, Result};
 
+use super::prelude::*;
+use crate::repair;
 use crate::repair::finding::Repaired;
-use crate::repair::fix;
 use crate::repair::scan::Scan;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.
@@ -18,8 +13,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut parents = products.repair().dry_run().stream();
     /// while let Some(repaired) = parents.try_next().await? {
     ///     println!("{}: {}", repaired.finding.parent_id, repaired.finding.problem);
@@ -63,20 +57,18 @@ mongo_patterns_core::redacted_debug!(Repair<'_>);
 /// A stream of repairs; returned by [`Repair::stream`].
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
-impl<'a> Repair<'a> {
+mongo_patterns_core::setters! {
+    for Repair<'a>:
+
     /// Returns what it would repair, and writes nothing. One or two round trips for each stale parent.
-    pub fn dry_run(mut self) -> Self {
-        self.dry_run = true;
-        self
-    }
+    dry_run() => dry_run = true;
 
     /// Sets a progress callback, which is called with the number of scanned parents, as by
     /// [`Verify::on_progress`](super::Verify::on_progress).
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
+    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+}
 
+impl<'a> Repair<'a> {
     /// Returns the stream. It does nothing before it is polled.
     ///
     /// # Cancel safety
@@ -86,7 +78,7 @@ impl<'a> Repair<'a> {
         let Self { shared, dry_run, .. } = self;
         let operation = shared.operation("repair");
         let repaired = try_unfold(Scan::new(shared, self.on_progress), move |mut scan| async move {
-            let repaired = fix::next(shared, &mut scan, dry_run).await?;
+            let repaired = repair::next(shared, &mut scan, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
         Box::pin(repaired.map_err(move |error: Error| operation.name(error)))

@@ -1,14 +1,5 @@
-use mongo_patterns_core::Result;
-use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
-use serde::Serialize;
-
+use super::prelude::*;
 use crate::form::child::Child;
-use crate::query;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::UpdatedChild;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The
@@ -33,21 +24,15 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// As [`update`](Self::update). It is idempotent: call it again.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert) and [`update`](Self::update).
-    /// [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) for a child whose parent differs from the
-    /// stored one, and [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for one whose `_id`
-    /// differs.
+    /// Those of [`insert`](Self::insert) and [`update`](Self::update). [`ChildNotFound`] for a child whose parent
+    /// differs from the stored one, and [`InvalidArgument`] for one whose `_id` differs.
     pub fn replace(&self, child: &C) -> Replace<'_> {
         let shared = self.shared();
-        Replace {
-            shared,
-            child: Child::of(&shared.settings, child),
-            session: None,
-        }
+        Replace::create(shared, Child::of(&shared.settings, child))
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Replaces a child; returned by [`SubsetRepository::replace`].
     pub struct Replace<'a> {
         shared: &'a Shared,

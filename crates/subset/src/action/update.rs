@@ -1,20 +1,13 @@
-use mongo_patterns_core::{DocumentId, IntoId, Result};
-use mongodb::bson::Document;
-
+use super::prelude::*;
 use crate::form::child::checked_update;
-use crate::repository::{Shared, SubsetRepository};
-use crate::results::UpdatedChild;
-use crate::write;
-use crate::write::change::{Change, Write};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Sets fields of a child, and writes its parent. If a field of the order changes, the child may enter or leave the
     /// subset.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
     /// # use mongodb::bson::doc;
-    /// # async fn f(products: SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
     /// products.update(1, 786, doc! { "review_text": "Still amazing." }).unset(["draft"]).await?;
     /// # Ok(())
     /// # }
@@ -25,7 +18,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
     /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is written and the write of its
-    ///   parent fails, [`stored_count`](mongo_patterns_core::Error::stored_count) of the error is 1.
+    ///   parent fails, [`stored_count`](Error::stored_count) of the error is 1.
     ///
     /// # Cost
     /// Four round trips, and up to seven more while other processes write to the parent. In a transaction five. Each
@@ -41,12 +34,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing stored: [`NotFound`](mongo_patterns_core::ErrorKind::NotFound) when the parent does not exist,
-    /// [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated) when it embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`ChildNotFound`](mongo_patterns_core::ErrorKind::ChildNotFound) when it
-    /// has no such child, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when there is nothing to
-    /// change, a field cannot be changed or is named twice, a field of the order would become an array, or an id is
-    /// invalid, and [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). If the outcome is unknown, call it
+    /// With nothing stored: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that
+    /// are [not migrated](Self::migrate_from_embedded), [`ChildNotFound`] when it has no such child,
+    /// [`InvalidArgument`] when there is nothing to change, a field cannot be changed or is named twice, a field of the
+    /// order would become an array, or an id is invalid, and [`IndexMissing`]. If the outcome is unknown, call it
     /// again.
     pub fn update(&self, parent: impl IntoId, child_id: impl IntoId, set: Document) -> Update<'_> {
         Update {
@@ -60,7 +51,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 }
 
-mongo_patterns_core::action! {
+action! {
     /// Sets fields of a child; returned by [`SubsetRepository::update`].
     pub struct Update<'a> {
         shared: &'a Shared,

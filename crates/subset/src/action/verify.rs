@@ -1,13 +1,8 @@
-use std::pin::Pin;
-
 use futures::stream::try_unfold;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::progress::OnProgress;
-use mongo_patterns_core::{Error, Progress, Result};
 
+use super::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::Scan;
-use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Scans both collections for problems, and returns them as a stream of [findings](Finding): first the stale
@@ -15,8 +10,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut findings = products.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.parent_id, finding.problem);
@@ -37,8 +31,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and those of the driver, as the last item of the
-    /// stream. A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    /// [`IndexMissing`], and those of the driver, as the last item of the stream. A sharded cluster requires MongoDB
+    /// 5.1, for `$lookup`.
     pub fn verify(&self) -> Verify<'_> {
         Verify {
             shared: self.shared(),

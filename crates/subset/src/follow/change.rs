@@ -6,19 +6,12 @@
 //!
 //! The parent of the child is then unknown, so the follower rebuilds all subsets.
 
-use std::time::Duration;
-
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, error};
-use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::error::Error as DriverError;
-use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConcern};
+use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType};
 
 use crate::query::follow;
-use crate::repository::Shared;
-use crate::settings::Settings;
+use crate::repository::prelude::*;
 
 /// The maximum number of changes in a batch of the server: enough to group them by parent, and few enough for memory.
 const BATCH: u32 = 10_000;
@@ -52,12 +45,9 @@ impl Effect {
             let Ok(child) = event.get_document(image) else {
                 return Self::Unknown;
             };
-            let parent = child.get(settings.parent.as_str()).ok().flatten();
             // A value that cannot be an id belongs to no parent.
-            let parent = parent.and_then(|parent: RawBsonRef<'_>| Bson::try_from(parent).ok());
-            let parent = parent
-                .and_then(|parent| DocumentId::new(parent).ok())
-                .map(DocumentId::into_bson);
+            let parent = value(child, &settings.parent).and_then(|parent| DocumentId::new(parent).ok());
+            let parent = parent.map(DocumentId::into_bson);
             parents.extend(parent.filter(|parent| !parents.contains(parent)));
         }
         Self::Stale(parents)

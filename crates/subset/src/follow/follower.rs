@@ -2,22 +2,19 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::poll_immediate;
-use futures::{StreamExt, TryStreamExt, stream};
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Timestamp, doc};
+use futures::stream;
 use mongodb::change_stream::event::ResumeToken;
 
 use super::backoff::Backoff;
 use super::change::{self, Effect};
-use super::position;
 use super::record::Record;
-use super::setup;
 use super::until::Until;
+use super::{position, setup};
 use crate::repair::rebuild::rebuild_all;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::Followed;
 use crate::write::refresh::{Refreshed, refresh};
 
@@ -32,7 +29,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) enable_pre_images: bool,
     /// Whether it rebuilds all subsets if changes may be missing.

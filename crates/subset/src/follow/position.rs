@@ -1,11 +1,9 @@
 //! The cluster times of resume tokens.
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{self, Bson, Timestamp};
 use mongodb::change_stream::event::ResumeToken;
 
 use crate::query::follow;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Returns the cluster time of a token. `None` for a token of another form, from another server.
 ///
@@ -54,7 +52,6 @@ pub(super) async fn last_write(shared: &Shared) -> Result<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mongodb::bson::doc;
 
     fn token(data: &str) -> ResumeToken {
         bson::deserialize_from_bson(Bson::Document(doc! { "_data": data })).unwrap()

@@ -1,14 +1,11 @@
 //! The stored position of followers: one small document for each name, in the database of the children.
 
-use mongo_patterns_core::send::primary;
-use mongo_patterns_core::{Error, ErrorKind, Result, error};
-use mongodb::Collection;
-use mongodb::bson::{self, Bson, Document};
+use mongodb::bson;
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
+use mongodb::options::{CollectionOptions, WriteConcern};
 
 use crate::query::follow;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 const COLLECTION: &str = "mongo_patterns_followers";
 

@@ -1,8 +1,6 @@
 //! The requirements of a follower.
 
-use futures::TryStreamExt;
-use mongo_patterns_core::{Error, ErrorKind, Result};
-
+use crate::prelude::*;
 use crate::query::follow;
 use crate::repository::{Shared, is_replicated};
 

@@ -1,12 +1,9 @@
 //! A child, encoded and decoded.
 
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldChange, FieldName, Result, size};
-use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use mongo_patterns_core::stored::not_decoded;
+use mongo_patterns_core::{FieldChange, size};
 
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// A child, checked and encoded.
 #[derive(Clone, Debug)]
@@ -118,22 +115,14 @@ pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
 /// # Errors
 /// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
-        let id = document.get("_id").ok().flatten();
-        let id = id.and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
-        Error::from_driver(
-            ErrorKind::Decode,
-            "a stored document cannot be decoded as the type of the repository: change the type, or repair the document",
-            error.into(),
-        )
-        .at(id, "")
-    })
+    let text =
+        "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mongodb::bson::doc;
 
     #[test]
     fn invalid_children_are_refused() {

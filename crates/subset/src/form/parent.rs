@@ -1,8 +1,6 @@
 //! A stored parent, as a write sees it.
 
-use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// The subset and the version of a parent.
 ///
@@ -77,7 +75,7 @@ impl ParentState {
             Ok(Some(RawBsonRef::Array(stored))) => {
                 let mut stored = stored.into_iter();
                 let is_same = |child: &RawDocumentBuf| {
-                    let stored = stored.next().and_then(Result::ok);
+                    let stored = stored.next().and_then(std::result::Result::ok);
                     let stored = stored.and_then(RawBsonRef::as_document);
                     stored.map(RawDocument::as_bytes) == Some(child.as_bytes())
                 };

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::settings::{Direction, Settings};
+use crate::prelude::*;
+use crate::settings::Direction;
 
 /// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores. The values
 /// of the order are a part of one child, and the other fields of a token need less space than its id and parent.
@@ -31,19 +30,10 @@ pub struct ChildToken {
 
 impl ChildToken {
     pub(crate) fn of(settings: &Settings, child: &RawDocument) -> Self {
-        let value = |field: &str| {
-            child
-                .get(field)
-                .ok()
-                .flatten()
-                .and_then(|value| Bson::try_from(value).ok())
-        };
-        let values = settings.order.iter();
+        // A missing field is ordered as null.
+        let value = |(field, _): &(FieldName, Direction)| value(child, field).unwrap_or(Bson::Null);
         Self {
-            // A missing field is ordered as null.
-            values: values
-                .map(|(field, _)| value(field.as_str()).unwrap_or(Bson::Null))
-                .collect(),
+            values: settings.order.iter().map(value).collect(),
         }
     }
 

@@ -1,11 +1,9 @@
 //! The checks of the migration from embedded children. They precede all writes.
 
-use mongo_patterns_core::migration::{Step, Steps, number, refuse};
-use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::bson::Document;
+use mongo_patterns_core::migration::{number, refuse};
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Checks all embedded children. Returns their numbers.
 pub(super) async fn check_embedded(

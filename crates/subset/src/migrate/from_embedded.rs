@@ -1,17 +1,13 @@
 //! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale
 //! parents.
 
-use mongo_patterns_core::migration::{Chunk, Last, Record, Step, Steps, check_chunk_size, number};
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy, error};
-use mongodb::bson::Bson;
-use mongodb::error::Error as DriverError;
+use mongo_patterns_core::migration::{Chunk, Last, Record, check_chunk_size, number};
 
 use super::check::{check_embedded, check_stored};
 use crate::query::from_embedded::{EmbeddedChildren, running_copy};
 use crate::query::whole::RebuildScope;
 use crate::repair::rebuild::{rebuild, rebuild_stale};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::Migrated;
 
 pub(crate) struct FromEmbedded<'a> {

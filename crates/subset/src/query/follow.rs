@@ -6,9 +6,7 @@
 //!
 //! A refresh needs nothing else of a change, and children can be large.
 
-use mongodb::bson::{Bson, Document, doc};
-
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Projects the events of the change stream to the parent of a child before and after its change. If an image is
 /// missing, so is its whole document.

@@ -13,11 +13,10 @@
 //! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a
 //! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
 
-use mongo_patterns_core::migration::{COLLECTION, Walk, is_inserted};
-use mongodb::bson::{Bson, Document, Timestamp, doc};
+use mongo_patterns_core::migration::{COLLECTION, is_inserted};
 
+use crate::prelude::*;
 use crate::query::{self, whole};
-use crate::settings::Settings;
 
 pub(crate) struct EmbeddedChildren<'a> {
     pub(crate) settings: &'a Settings,

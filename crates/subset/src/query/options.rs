@@ -1,14 +1,13 @@
 //! Options of the driver's calls.
 
 use mongo_patterns_core::action::batch_size;
-use mongo_patterns_core::send::primary;
 use mongodb::options::{
-    AggregateOptions, CountOptions, DeleteOptions, FindOneOptions, FindOptions, Hint, ReadConcern, ReplaceOptions,
+    AggregateOptions, CountOptions, DeleteOptions, FindOneOptions, FindOptions, Hint, ReplaceOptions,
     SelectionCriteria, UpdateOptions,
 };
 
 use super::{embedded, state};
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Returns where a read that decides about a write reads: the snapshot of its transaction, or the latest data of the
 /// primary.

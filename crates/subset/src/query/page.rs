@@ -6,19 +6,18 @@
 //!
 //! A comparison in a filter matches values of one type only. The index orders values of all types.
 
-use mongo_patterns_core::Result;
-use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOptions;
 
 use super::{children_of, options};
 use crate::form::bound::adjacent;
 use crate::form::token::{PageStart, edge_values};
-use crate::settings::{Direction, Settings};
+use crate::prelude::*;
+use crate::settings::Direction;
 
 /// Returns the filter and the options of the find of a page.
 ///
 /// # Errors
-/// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for a token of another order.
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a token of another order.
 pub(crate) fn find_page(
     settings: &Settings,
     parent: &Bson,

@@ -7,10 +7,8 @@
 //! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after
 //! the rebuild if the version were still the same.
 
-use mongodb::bson::{Bson, Document, doc};
-
 use super::{by_id, children_of, embedded, embedded_ids, is_unmanaged_at, is_version, next_version};
-use crate::settings::Settings;
+use crate::prelude::*;
 
 /// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
 /// its children. They add `version`, `truth` and, for a total, `counted`. A missing version is `null`.

@@ -1,18 +1,13 @@
 //! The pages of children.
 
 use mongo_patterns_core::send::find_all;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Result};
-use mongodb::bson::RawDocumentBuf;
-use serde::de::DeserializeOwned;
 
 use super::hinted;
 use crate::form::child::{decode, invalid_argument};
 use crate::form::token::{ChildToken, PageStart};
 use crate::query::page::find_page;
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::ChildPage;
-use crate::settings::Settings;
 
 pub(crate) async fn page<C: DeserializeOwned>(
     shared: &Shared,

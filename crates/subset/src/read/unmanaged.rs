@@ -9,14 +9,9 @@
 //! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
 //! copies.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
-use mongodb::bson::{Bson, Document};
-
 use super::{find_state, hinted_in_write, is_in_transaction};
 use crate::form::parent::ParentState;
-use crate::query::{self, options};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Checks that all children that an unmanaged parent embeds are stored. One round trip for an unmanaged parent with
 /// embedded children, none for all others.

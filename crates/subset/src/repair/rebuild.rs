@@ -1,15 +1,9 @@
 //! The rebuild of many subsets on the server.
 
-use mongo_patterns_core::migration::{Step, Steps, Walk};
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::bson::Document;
-
 use super::finding::Problem;
 use super::scan::Scan;
-use crate::query;
 use crate::query::whole::{self, RebuildScope};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::RebuiltAll;
 use crate::write::refresh::{Refreshed, refresh};
 

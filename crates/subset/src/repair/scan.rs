@@ -1,15 +1,10 @@
 //! The scan for stale parents, and for children without a parent.
 
-use futures::TryStreamExt;
-use mongo_patterns_core::Result;
-use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::progress::{OnProgress, Reporter};
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::{Collection, Cursor};
+use mongodb::Cursor;
 
 use super::finding::{Finding, Problem};
-use crate::query::{options, whole};
-use crate::repository::Shared;
+use crate::query::whole;
+use crate::repository::prelude::*;
 
 /// The maximum number of reads of a parent that other clients keep writing.
 const MAX_READS: usize = 10;
@@ -73,10 +68,10 @@ impl<'a> Scan<'a> {
                     continue;
                 }
             }
-            let parent_id = value(&row, "_id");
+            let parent_id = id_of(&row);
             let problem = match self.is_at_children {
                 true => orphans(self.shared, &parent_id).await?,
-                false => stale(self.shared, &parent_id, value(&row, "version")).await?,
+                false => stale(self.shared, &parent_id, version_of(&row)).await?,
             };
             if let Some(problem) = problem {
                 return Ok(Some(Finding { parent_id, problem }));
@@ -124,7 +119,7 @@ async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Op
         let Some(row) = aggregate(&shared.parents, stale, None).await?.try_next().await? else {
             return Ok(None);
         };
-        let read = value(&row, "version");
+        let read = version_of(&row);
         if read == version {
             return Ok(Some(Problem::Stale));
         }
@@ -153,7 +148,6 @@ async fn aggregate(
     Ok(aggregate.with_type::<RawDocumentBuf>().await?)
 }
 
-fn value(row: &RawDocument, field: &str) -> Bson {
-    let value: Option<RawBsonRef<'_>> = row.get(field).ok().flatten();
-    value.and_then(|value| Bson::try_from(value).ok()).unwrap_or(Bson::Null)
+fn version_of(row: &RawDocument) -> Bson {
+    value(row, "version").unwrap_or(Bson::Null)
 }

@@ -1,18 +1,11 @@
 //! Changes of children.
 
-use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint, refused_document};
-use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, document_id, send};
-use mongodb::bson::{Bson, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
+use mongo_patterns_core::error::{code, duplicate_key, refused_document};
 use mongodb::options::UpdateModifications;
 
-use crate::query::{self, options};
-use crate::read::children::includes;
-use crate::repository::Shared;
+use crate::read::includes;
+use crate::repository::prelude::*;
 use crate::results::UpdatedChild;
-use crate::settings::Settings;
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -228,8 +221,4 @@ impl Failure {
             Some(stored) => self.error.with_stored(stored as u64),
         }
     }
-}
-
-pub(super) fn value(child: &RawDocumentBuf, field: &FieldName) -> Option<Bson> {
-    child.get(field.as_str()).ok()?.map(Bson::try_from)?.ok()
 }

@@ -12,15 +12,8 @@
 //!
 //! A migration that is running would insert its children again, as children without a parent.
 
-use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, Result, send, transaction};
-use mongodb::bson::{Bson, Document};
-
-use crate::query::{self, options};
 use crate::read::{is_in_transaction, unmanaged};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 use crate::results::DeletedParent;
 use crate::settings::Consistency;
 

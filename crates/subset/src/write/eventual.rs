@@ -1,14 +1,11 @@
 //! Writes without a transaction: the children first, then their parents.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{ErrorKind, Result, send};
-use mongodb::bson::{Bson, RawDocumentBuf};
-
-use super::change::{Change, Failure, Write, Written, value};
+use super::change::{Change, Failure, Write, Written};
 use super::error::{no_parent, with_stored};
 use super::refresh::{Refreshed, refresh};
 use super::unmanaged::ensure_managed;
 use crate::form::parent::ParentState;
+use crate::prelude::*;
 use crate::query::{self, options};
 use crate::read::find_state;
 

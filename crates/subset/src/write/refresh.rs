@@ -1,15 +1,10 @@
 //! The refresh of a subset, by compare-and-set.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::{Bson, RawDocumentBuf};
-
 use super::error::of_parent;
 use crate::form::parent::ParentState;
-use crate::query::{self, Derived};
-use crate::read::children::{elements, first_children, includes, total};
-use crate::read::{find_state, unmanaged};
-use crate::repository::Shared;
+use crate::query::Derived;
+use crate::read::{elements, find_state, first_children, includes, total, unmanaged};
+use crate::repository::prelude::*;
 
 /// The maximum number of attempts. Three suffice, unless the parent is deleted and inserted again in between.
 const MAX_ATTEMPTS: usize = 16;

@@ -1,15 +1,11 @@
 //! Writes in a transaction.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Result, send};
-use mongodb::bson::Bson;
-
 use super::change::{Write, Written};
 use super::error::of_parent;
 use super::unmanaged::increment_first_version;
-use crate::query::{self, Derived};
-use crate::read::children::{elements, first_children, total};
-use crate::repository::Shared;
+use crate::query::Derived;
+use crate::read::{elements, first_children, total};
+use crate::repository::prelude::*;
 
 pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;

@@ -1,15 +1,10 @@
 //! The first write to unmanaged parents.
 
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
-use mongodb::bson::Bson;
-
 use super::error::no_parent;
 use super::refresh::refresh;
 use crate::form::parent::ParentState;
-use crate::query;
 use crate::read::{find_state, unmanaged};
-use crate::repository::Shared;
+use crate::repository::prelude::*;
 
 /// Writes a parent if it is unmanaged and embeds children. Returns its state afterwards.
 pub(super) async fn ensure_managed(

@@ -1,4 +1,3 @@
-use mongodb::bson::{self, Bson, doc};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,24 @@
+//! The names that most modules use.
+
+pub(crate) use std::marker::PhantomData;
+pub(crate) use std::pin::Pin;
+
+pub(crate) use futures::{Stream, TryStreamExt};
+pub(crate) use mongo_patterns_core::error::duplicate_key;
+pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, check_chunk_size, count_if, number, refuse};
+pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
+pub(crate) use mongo_patterns_core::send::primary;
+pub(crate) use mongo_patterns_core::session::Session;
+pub(crate) use mongo_patterns_core::stored::id_of;
+pub(crate) use mongo_patterns_core::{
+    DocumentId, Error, ErrorKind, FieldChange, FieldName, IntoId, Progress, Result, RetryPolicy, Updated, action, send,
+};
+pub(crate) use mongodb::Collection;
+pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+pub(crate) use mongodb::error::Error as DriverError;
+pub(crate) use mongodb::options::{Collation, FindOneOptions, ReadConcern};
+pub(crate) use serde::Serialize;
+pub(crate) use serde::de::DeserializeOwned;
+pub(crate) use tracing::Span;
+
+pub(crate) use crate::settings::Settings;

@@ -1,0 +1,30 @@
+//! The names that most modules use.
+
+pub(crate) use std::borrow::Borrow;
+pub(crate) use std::marker::PhantomData;
+pub(crate) use std::pin::Pin;
+
+pub(crate) use futures::{Stream, StreamExt, TryStreamExt};
+pub(crate) use mongo_patterns_core::array::Encoded;
+pub(crate) use mongo_patterns_core::error::duplicate_key;
+pub(crate) use mongo_patterns_core::key::stored_integer;
+pub(crate) use mongo_patterns_core::key_locks::LockedKeys;
+pub(crate) use mongo_patterns_core::migration::{Step, Steps};
+pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
+pub(crate) use mongo_patterns_core::send::primary;
+pub(crate) use mongo_patterns_core::session::Session;
+pub(crate) use mongo_patterns_core::settings::configuration;
+pub(crate) use mongo_patterns_core::stored::{id_of, value};
+pub(crate) use mongo_patterns_core::{
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, send,
+    transaction,
+};
+pub(crate) use mongodb::Collection;
+pub(crate) use mongodb::bson::raw::CString;
+pub(crate) use mongodb::bson::{self, Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
+pub(crate) use mongodb::error::Error as DriverError;
+pub(crate) use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, FindOptions, ReadConcern};
+pub(crate) use serde::Serialize;
+pub(crate) use serde::de::DeserializeOwned;
+
+pub(crate) use crate::settings::Settings;
