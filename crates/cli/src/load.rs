@@ -64,6 +64,8 @@ use crate::progress::Progress;
 /// The greatest size of the buffered rows. A larger buffer needs fewer commands, but delays the first stored rows and
 /// their progress.
 const BUFFER_BYTES: usize = 16 * 1024 * 1024;
+/// What a failure of the reading says.
+const BEFORE: &str = "the rows before it were stored";
 /// The batches that are stored concurrently.
 const CONCURRENCY: usize = 8;
 
@@ -96,6 +98,10 @@ pub(crate) async fn run<S: Store>(
         progress: Progress::new(context.output, "load", "items", checked.as_ref().map(|rows| rows.items)),
     };
     let failure = load.run(source.start()).await.err();
+    if failure.is_none() {
+        load.progress.set_total(load.position());
+        load.progress.at(load.position());
+    }
     load.progress.end();
     let Load {
         tally, rows, rejects, ..
@@ -229,17 +235,24 @@ impl<S: Store> Load<'_, S> {
                     Some(_) => None,
                 }
             };
-            let (stored, next) = futures::join!(self.store(items), next);
-            stored?;
-            for bad in &buffer.bad {
-                reject(&mut self.rejects, bad).map_err(|failure| failure.advise("the rows before it were stored"))?;
+            if skips {
+                self.reject_all(&buffer.bad)?;
+            }
+            // A failure does not wait for more input.
+            let ((), next) = futures::try_join!(self.store(items), async { Ok(next.await) })?;
+            if !skips {
+                self.reject_all(&buffer.bad).map_err(|failure| failure.advise(BEFORE))?;
             }
             match (buffer.end.take(), next) {
-                (Some(Some(failure)), _) => return Err(failure.advise("the rows before it were stored")),
+                (Some(Some(failure)), _) => return Err(failure.advise(BEFORE)),
                 (None, Some(next)) => buffer = next,
                 _ => return Ok(()),
             }
         }
+    }
+
+    fn reject_all(&mut self, bad: &[BadRow]) -> Result<(), Failure> {
+        bad.iter().try_for_each(|bad| reject(&mut self.rejects, bad))
     }
 
     /// Stores the rows, several batches concurrently. After an error, the batches that have begun end, and no other
@@ -257,10 +270,15 @@ impl<S: Store> Load<'_, S> {
                 ended.set(true);
                 failure.get_or_insert(error);
             }
-            let rejected = self.rejects.as_ref().map_or(0, Rejects::total);
-            self.progress.at(self.tally.items + self.tally.stored_before + rejected);
+            self.progress.at(self.position());
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Returns the number of rows that are stored or rejected.
+    fn position(&self) -> u64 {
+        let rejected = self.rejects.as_ref().map_or(0, Rejects::total);
+        self.tally.items + self.tally.stored_before + rejected
     }
 
     /// Counts a batch, and rejects the rows that the server refused.
@@ -288,7 +306,7 @@ impl<S: Store> Load<'_, S> {
             return failure.advise("run the command again: stored items are not stored twice");
         }
         failure.advise(&format!(
-            "some items may be stored, and running the command again would store them twice: {} to make a load safe to retry",
+            "some items may be stored, and running the command again would store them twice; to make a load safe to retry, {}",
             self.store.advice()
         ))
     }

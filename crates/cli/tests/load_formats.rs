@@ -79,7 +79,7 @@ async fn each_format_is_read_by_its_extension_or_option() {
             ("a.tsv.zst", zstd(tsv), &[]),
             ("dump", zstd(lines), &["--format", "ndjson"]),
         ] {
-            let stored: Vec<Document> = loaded(db, name, Vec::<u8>::from(content), options).await;
+            let stored: Vec<Document> = loaded(db, name, content, options).await;
             assert_eq!(stored, expected, "{name}");
         }
     })
@@ -179,7 +179,7 @@ async fn an_invalid_row_is_reported_with_its_line_and_nothing_is_stored() {
                 csv(&late[..]),
                 &["line 4003:", "`a`", "inferred as int", "--types 'a:string'"][..],
             ),
-            (csv("a,b\r\n1,2\r\n\r\n3\r\n"), &["line 4:", "1 columns"]),
+            (csv("a,b\r\n1,2\r\n\r\n3\r\n"), &["line 4:", "columns is 1"]),
             (csv("a,b\r\n1,\"secret\r\n2,3\r\n"), &["line 2:", "quotation mark"]),
             (csv(&oversized), &["line 3:", "16 MiB"]),
             (json("{\"a\": 1}\r\n{\"a\": secret}\r\n"), &["line 2:", "JSON"]),

@@ -214,13 +214,20 @@ async fn a_bucket_that_is_refused_rejects_only_its_rows() {
 async fn the_file_of_rejected_rows_is_not_overwritten_and_not_left_empty() {
     testkit::run(async |db| {
         let (valid, rejected) = load(db, &[], ("a.csv", "a\n1\n"), &["--collection", "rows"]);
-        assert_eq!((valid.code, &valid.summary()["rejected"]), (Some(0), &0.into()), "{valid:?}");
+        assert_eq!(
+            (valid.code, &valid.summary()["rejected"]),
+            (Some(0), &0.into()),
+            "{valid:?}"
+        );
         assert_eq!(rejected, Vec::<Value>::new());
         let folder = tempfile::tempdir().unwrap();
         let file = write(folder.path(), "a.csv", "a\n1\n");
         let arguments = ["load", "--collection", "other", &file, "--reject-file", &file];
         let refused = ran(on(db).args(arguments));
-        assert!(refused.code == Some(2) && refused.err.contains("has content"), "{refused:?}");
+        assert!(
+            refused.code == Some(2) && refused.err.contains("has content"),
+            "{refused:?}"
+        );
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\n1\n");
         assert!(all(db, "other").await.is_empty());
     })

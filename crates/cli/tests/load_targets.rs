@@ -62,6 +62,15 @@ async fn rows_are_documents_of_a_flat_collection() {
             (Some("load"), [2, 0, 0])
         );
         assert_warning(&first, None);
+        let progress: Vec<_> = first.err.lines().collect();
+        assert!(
+            progress.iter().any(|line| line.starts_with("check: 2 items")),
+            "{progress:?}"
+        );
+        assert!(
+            progress.iter().any(|line| line.starts_with("load: 2 of 2 items")),
+            "{progress:?}"
+        );
         let stored = [doc! { "_id": 1, "sku": "x" }, doc! { "_id": 2, "sku": "y" }];
         assert_eq!(all(db, "items").await, stored);
         assert_eq!(counts(&flat(&["--id", "n"]).1), [0, 2, 0]);
@@ -94,7 +103,7 @@ async fn rows_are_items_of_buckets() {
         let date = DateTime::from_millis(SECOND * 1000);
         let mut history = vec![doc! { "date": date, "qty": 5 }, doc! { "date": date, "qty": 6 }];
         let bucket = doc! { "_id": format!("7_{SECOND}"), "count": 2, "customerId": 7, "history": &history };
-        assert_eq!(all(db, "trades").await, [bucket.clone()]);
+        assert_eq!(all(db, "trades").await, std::slice::from_ref(&bucket));
         assert_eq!(counts(&load(db, &pattern, file, &[]).1), [2, 0, 2]);
         history.extend(history.clone());
         let doubled = all(db, "trades").await.remove(0);

@@ -78,7 +78,7 @@ impl Columns {
         if cells != columns {
             return Err(Problem::new(
                 Reason::Columns,
-                format!("it has {cells} columns, and the header has {columns}"),
+                format!("the number of its columns is {cells}, and that of the header is {columns}"),
             ));
         }
         let filled = self.columns.iter().zip(record.cells());

@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_error_for_an_invalid_cell_names_line_and_column_and_not_the_value() {
         refused("a,b\n1,x\nsecret,y\n", &options(&["a:int"]), &["line 3", "`a`"]);
-        refused("a,b\n1\n", &CellOptions::default(), &["line 2", "1 columns"]);
+        refused("a,b\n1\n", &CellOptions::default(), &["line 2", "columns is 1"]);
         assert_eq!(read("a\n1\n", &options(&["z:int"])).unwrap_err().exit, Exit::Usage);
     }
 

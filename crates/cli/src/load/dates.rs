@@ -85,12 +85,11 @@ pub(super) fn iso(text: &str) -> Option<DateTime> {
 pub(super) fn advice(column: &str, text: &str) -> String {
     let digits = text.trim().trim_start_matches('-');
     if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        let format = if digits.len() == 8 {
-            "%Y%m%d"
-        } else {
-            "%s for Unix seconds"
+        return match digits.len() {
+            8 => format!("pass --date-format '{column}=%Y%m%d'"),
+            ..12 => format!("pass --date-format '{column}=%s', if it is in Unix seconds"),
+            _ => "convert it to ISO 8601, or to Unix seconds if it is in a fraction of them".to_owned(),
         };
-        return format!("pass --date-format '{column}={format}', if it has this form");
     }
     let formats: Vec<String> = COMMON
         .iter()
@@ -168,6 +167,7 @@ mod tests {
         let both = advice("d", "01/02/2023");
         assert!(both.contains("%m/%d/%Y") && both.contains("%d/%m/%Y"), "{both}");
         assert!(advice("d", "1698335223").contains("%s"));
+        assert!(advice("d", "1698335223000").contains("fraction"));
         assert!(advice("d", "20231026").contains("%Y%m%d"));
         assert!(!advice("d", "secret").contains("secret"));
     }

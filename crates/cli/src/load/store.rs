@@ -111,14 +111,14 @@ pub(super) async fn one_by_one(
     Ok(tally)
 }
 
-/// Stores a batch. If the server refuses one of its rows, the rows after the stored ones are stored one by one: all of
-/// them, or up to the first refused one.
+/// Stores a batch. If the server refuses one of its rows, the rows after the stored ones are stored in smaller parts, down
+/// to one row: all of them, or up to the first refused one.
 pub(super) async fn store_batch<S: Store>(store: &S, items: Vec<Item>, skips: bool) -> Stored {
     let (mut tally, mut error) = (Tally::default(), None);
     let (mut from, mut size) = (0, items.len());
     while from < items.len() && (skips || tally.refused.is_empty()) {
-        let batch = &items[from..items.len().min(from.saturating_add(size))];
-        match store.store(batch).await {
+        let part = &items[from..items.len().min(from.saturating_add(size))];
+        match store.store(part).await {
             Ok(stored) => {
                 let refused = stored.refused.iter().cloned();
                 tally
@@ -126,9 +126,10 @@ pub(super) async fn store_batch<S: Store>(store: &S, items: Vec<Item>, skips: bo
                     .extend(refused.map(|(position, problem)| (from + position, problem)));
                 tally.add(&stored);
                 from += usize::try_from(stored.rows()).unwrap_or(usize::MAX).max(1);
+                size = size.saturating_mul(2);
             }
             Err(failed) => {
-                let is_one = batch.len() == 1;
+                let is_one = part.len() == 1;
                 let stored = failed.stored_count().filter(|_| !is_one).unwrap_or(0);
                 tally.items += stored;
                 from += usize::try_from(stored).unwrap_or(usize::MAX);
@@ -141,7 +142,7 @@ pub(super) async fn store_batch<S: Store>(store: &S, items: Vec<Item>, skips: bo
                         tally.refused.push((from, problem));
                         from += 1;
                     }
-                    Some(_) => size = 1,
+                    Some(_) => size = part.len() / 2,
                 }
             }
         }
