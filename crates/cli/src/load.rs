@@ -84,7 +84,10 @@ pub(crate) async fn run<S: Store>(
         let rows = check(context.output, &source, &mut rejects).await?;
         warn_of_rows_without_id(store, rows.without_id);
         if options.dry_run {
-            let summary = Summary::new(dry_run, store.namespace()).row("items", rows.items);
+            let mut summary = Summary::new(dry_run, store.namespace()).row("items", rows.items);
+            if let Some(types) = rows.types {
+                summary = summary.row("types", types);
+            }
             return end(context.output, summary, rows.without_id, rejects, None);
         }
         checked = Some(rows);
@@ -98,7 +101,7 @@ pub(crate) async fn run<S: Store>(
         progress: Progress::new(context.output, "load", "items", checked.as_ref().map(|rows| rows.items)),
     };
     let failure = load.run(source.start()).await.err();
-    if failure.is_none() {
+    if failure.is_none() && checked.is_none() {
         load.progress.set_total(load.position());
         load.progress.at(load.position());
     }
@@ -158,6 +161,8 @@ fn warn_of_rows_without_id<S: Store>(store: &S, without_id: u64) {
 struct Rows {
     items: u64,
     without_id: u64,
+    /// The types of the columns, as --types takes them.
+    types: Option<String>,
 }
 
 impl Rows {
@@ -175,6 +180,7 @@ async fn check(output: Output, source: &Source, rejects: &mut Option<Rejects>) -
     while let Some(chunk) = chunks.recv().await {
         for message in chunk {
             match message {
+                Message::Types(types) => rows.types = Some(types),
                 Message::Item(item) => rows.add(&item),
                 Message::Bad(bad) => reject(rejects, &bad)?,
                 Message::End(None) => {
@@ -324,6 +330,7 @@ async fn fill(chunks: &mut mpsc::Receiver<Vec<Message>>, skips: bool) -> Buffer 
         for message in chunk {
             bytes += message.bytes();
             match message {
+                Message::Types(_) => {}
                 Message::Item(item) => buffer.items.push(item),
                 Message::Bad(bad) => {
                     buffer.bad.push(bad);

@@ -77,6 +77,7 @@ async fn rows_are_documents_of_a_flat_collection() {
         assert_eq!(all(db, "items").await, stored);
         let (dry_run, summary) = flat(&["--dry-run"]);
         assert_eq!((summary["items"].as_u64(), all(db, "items").await.len()), (Some(2), 2));
+        assert_eq!(summary["types"], "n:int,sku:string");
         assert_warning(&dry_run, Some("--id"));
         let (again, summary) = flat(&[]);
         assert_eq!(counts(&summary), [2, 0, 2]);

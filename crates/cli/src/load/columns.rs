@@ -72,6 +72,15 @@ impl Columns {
         })
     }
 
+    /// Returns the types of the columns, as --types takes them.
+    pub(super) fn types(&self) -> String {
+        let types = self.columns.iter();
+        let types: Vec<_> = types
+            .map(|column| format!("{}:{}", column.name, column.of.name()))
+            .collect();
+        types.join(",")
+    }
+
     /// Returns the document of a record. Empty cells are omitted.
     pub(super) fn document(&self, record: &Record) -> Result<Document, Problem> {
         let (cells, columns) = (record.cells().len(), self.columns.len());

@@ -12,13 +12,14 @@ use crate::failure::{Exit, Failure};
 const SAMPLE_ROWS: usize = 1000;
 const SAMPLE_BYTES: usize = 16 * 1024 * 1024;
 
+/// Returns the rows, and the types of the columns.
 pub(super) fn rows(
     input: impl BufRead + Send + 'static,
     delimiter: u8,
     options: &CellOptions,
     roles: &[Role],
     keep_raw: bool,
-) -> Result<Rows, Failure> {
+) -> Result<(Rows, String), Failure> {
     let mut records = Records::new(input, delimiter, keep_raw);
     let header = match records.next() {
         Some(Ok(header)) => header,
@@ -44,6 +45,7 @@ pub(super) fn rows(
         options,
         roles,
     )?;
+    let types = columns.types();
     let rows = sample.into_iter().chain(records).map(move |record| {
         let record = record?;
         match columns.document(&record) {
@@ -59,7 +61,7 @@ pub(super) fn rows(
             })),
         }
     });
-    Ok(Box::new(rows))
+    Ok((Box::new(rows), types))
 }
 
 #[cfg(test)]
@@ -77,7 +79,7 @@ mod tests {
     }
 
     fn read(text: &'static str, options: &CellOptions) -> Result<Vec<Document>, Failure> {
-        let rows = rows(text.as_bytes(), b',', options, &[], true)?;
+        let (rows, _) = rows(text.as_bytes(), b',', options, &[], true)?;
         rows.map(|row| match row {
             Ok(row) => Ok(row.document),
             Err(Stop::Row(bad)) => Err(bad.problem.at(bad.line)),

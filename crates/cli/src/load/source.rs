@@ -20,6 +20,8 @@ const AHEAD: usize = 4;
 /// What the thread sends.
 #[derive(Debug)]
 pub(super) enum Message {
+    /// The types of the columns of CSV and TSV.
+    Types(String),
     Item(Item),
     Bad(BadRow),
     /// The end of the file, or the failure that ended the reading. Nothing follows.
@@ -60,7 +62,9 @@ impl Source {
     fn send(&self, sender: &mpsc::Sender<Vec<Message>>) -> Result<(), Failure> {
         let (mut chunk, mut bytes) = (Vec::new(), 0);
         let mut end = Ok(());
-        for row in self.rows()? {
+        let (rows, types) = self.rows()?;
+        chunk.extend(types.map(Message::Types));
+        for row in rows {
             let message = match row.and_then(|row| self.item(row)) {
                 Ok(item) => Message::Item(item),
                 Err(Stop::Row(bad)) => Message::Bad(bad),
@@ -87,13 +91,15 @@ impl Source {
         item(&*self.shape, row).map_err(|(problem, raw)| Stop::Row(BadRow { line, problem, raw }))
     }
 
-    fn rows(&self) -> Result<Rows, Failure> {
+    /// Returns the rows, and the types of their columns if they have any.
+    fn rows(&self) -> Result<(Rows, Option<String>), Failure> {
         let input = input::open(&self.file)?;
         match &self.format {
             Format::Cells { delimiter, options } => {
-                csv_rows::rows(input, *delimiter, options, &self.shape.roles(), self.keep_raw)
+                let (rows, types) = csv_rows::rows(input, *delimiter, options, &self.shape.roles(), self.keep_raw)?;
+                Ok((rows, Some(types)))
             }
-            Format::Json => json_rows::rows(input, self.keep_raw),
+            Format::Json => Ok((json_rows::rows(input, self.keep_raw)?, None)),
         }
     }
 }
@@ -104,7 +110,7 @@ impl Message {
         match self {
             Self::Item(item) => item.bytes(),
             Self::Bad(bad) => bad.problem.text.len() + bad.raw.as_ref().map_or(0, String::len),
-            Self::End(_) => 0,
+            Self::Types(_) | Self::End(_) => 0,
         }
     }
 }
