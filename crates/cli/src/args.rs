@@ -13,8 +13,8 @@ use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetS
 /// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
-/// stopped by Ctrl-C. A stopped migration or repair resumes when the command is run again, and so does a load with
-/// --item-id.
+/// stopped by Ctrl-C. A stopped migration or repair resumes when the command is run again, and so does a load of
+/// items with ids.
 #[derive(Debug, Parser)]
 #[command(name = "mongo-patterns", version, max_term_width = 80, args_override_self = true)]
 pub(crate) struct Args {

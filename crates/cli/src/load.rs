@@ -92,6 +92,13 @@ pub(crate) async fn run<S: Store>(
         }
         checked = Some(rows);
     }
+    let mut chunks = source.start();
+    let skips = rejects.is_some();
+    // A header that is refused creates no index. Standard input can wait for its first row.
+    let first = match options.is_file() {
+        true => Some(fill(&mut chunks, skips).await.with_rows()?),
+        false => None,
+    };
     store.begin().await?;
     let mut load = Load {
         store,
@@ -100,7 +107,7 @@ pub(crate) async fn run<S: Store>(
         rejects,
         progress: Progress::new(context.output, "load", "items", checked.as_ref().map(|rows| rows.items)),
     };
-    let failure = load.run(source.start()).await.err();
+    let failure = load.run(first, chunks).await.err();
     if failure.is_none() && checked.is_none() {
         load.progress.set_total(load.position());
         load.progress.at(load.position());
@@ -136,7 +143,6 @@ fn end(
         .map_or(Exit::of_findings(rejected), |failure| failure.exit);
     if let Some(rejects) = rejects {
         summary = rejects.summary(summary);
-        rejects.end();
     }
     output.summary(&summary, exit)?;
     failure.map_or(Ok(exit), Err)
@@ -227,11 +233,24 @@ struct Buffer {
     end: Option<Option<Failure>>,
 }
 
+impl Buffer {
+    /// Returns the failure if there is nothing else.
+    fn with_rows(mut self) -> Result<Self, Failure> {
+        match self.end.take() {
+            Some(Some(failure)) if self.items.is_empty() && self.bad.is_empty() => Err(failure),
+            end => Ok(Self { end, ..self }),
+        }
+    }
+}
+
 impl<S: Store> Load<'_, S> {
     /// Stores a buffer while the next one is read.
-    async fn run(&mut self, mut chunks: mpsc::Receiver<Vec<Message>>) -> Result<(), Failure> {
+    async fn run(&mut self, first: Option<Buffer>, mut chunks: mpsc::Receiver<Vec<Message>>) -> Result<(), Failure> {
         let skips = self.rejects.is_some();
-        let mut buffer = fill(&mut chunks, skips).await;
+        let mut buffer = match first {
+            Some(first) => first,
+            None => fill(&mut chunks, skips).await,
+        };
         loop {
             buffer.items.iter().for_each(|item| self.rows.add(item));
             let items = std::mem::take(&mut buffer.items);

@@ -219,7 +219,18 @@ async fn an_invalid_header_or_option_is_refused() {
             refused(db, folder.path(), ("a.csv", &text), &[], 1, &parts);
             refused(db, folder.path(), ("a.csv", &text), &reject, 1, &parts);
         }
+        assert!(!rejects.exists());
+        let file = write(folder.path(), "a.csv", "customerId,date,date\n");
+        let buckets = bucket(db, &["load", &file, reject[0], reject[1]]);
+        assert!(
+            buckets.code == Some(1) && buckets.err.contains("column 3"),
+            "{buckets:?}"
+        );
+        let collections = db.database().list_collection_names().await.unwrap();
+        assert_eq!(collections, Vec::<String>::new());
         refused(db, folder.path(), ("a.csv", ""), &[], 1, &["empty"]);
+        let twice = ["--types", "a:int,a:string"];
+        refused(db, folder.path(), ("a.csv", "a\n1\n"), &twice, 2, &["`a`", "twice"]);
         refused(
             db,
             folder.path(),

@@ -222,6 +222,9 @@ async fn the_file_of_rejected_rows_is_not_overwritten_and_not_left_empty() {
         assert_eq!(rejected, Vec::<Value>::new());
         let folder = tempfile::tempdir().unwrap();
         let file = write(folder.path(), "a.csv", "a\n1\n");
+        let existing = write(folder.path(), "empty", "");
+        let empty = ran(on(db).args(["load", "--collection", "rows", &file, "--reject-file", &existing]));
+        assert!(empty.code == Some(0) && Path::new(&existing).exists(), "{empty:?}");
         let arguments = ["load", "--collection", "other", &file, "--reject-file", &file];
         let refused = ran(on(db).args(arguments));
         assert!(

@@ -135,6 +135,12 @@ fn find<T: Clone>(named: &[(String, T)], name: &str) -> Option<T> {
         .map(|(_, value)| value.clone())
 }
 
+fn twice<T>(named: &[(String, T)]) -> Option<&str> {
+    let is_earlier = |position: usize| named[..position].iter().any(|(name, _)| *name == named[position].0);
+    let position = (0..named.len()).find(|&position| is_earlier(position))?;
+    Some(&named[position].0)
+}
+
 /// Refuses names that cannot be fields. Names are no values, but the header of a file without one is its first row, so
 /// errors have the number of the column.
 fn check_names(line: u64, names: &[String]) -> Result<(), Failure> {
@@ -159,6 +165,11 @@ fn check_options(names: &[String], options: &CellOptions) -> Result<(), Failure>
     if let Some((option, column)) = types.chain(formats).find(|(_, name)| !names.contains(name)) {
         return Err(Failure::usage(format!(
             "{option} names the column `{column}`, which the file does not have"
+        )));
+    }
+    if let Some(column) = twice(&options.types).or_else(|| twice(&options.formats)) {
+        return Err(Failure::usage(format!(
+            "--types or --date-format names the column `{column}` twice: pass it once"
         )));
     }
     for (column, _) in &options.formats {

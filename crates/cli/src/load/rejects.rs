@@ -16,6 +16,8 @@ use crate::output::Summary;
 pub(super) struct Rejects {
     path: PathBuf,
     file: File,
+    /// Whether it did not exist. Only such a file is removed: another one can be a device.
+    is_new: bool,
     counts: BTreeMap<Reason, u64>,
 }
 
@@ -29,8 +31,10 @@ impl Rejects {
                 path.display()
             )));
         }
+        let is_new = !path.exists();
         Ok(Self {
             path: path.to_owned(),
+            is_new,
             file: File::options().create(true).append(true).open(path).map_err(failed)?,
             counts: BTreeMap::new(),
         })
@@ -58,12 +62,14 @@ impl Rejects {
             .iter()
             .fold(summary, |summary, (reason, count)| summary.row(reason.row(), *count))
     }
+}
 
-    /// Removes the file if it has no rows.
-    pub(super) fn end(self) {
-        if self.counts.is_empty() {
+/// Removes a file without rows.
+impl Drop for Rejects {
+    fn drop(&mut self) {
+        if self.is_new && self.counts.is_empty() {
             // An empty file is as good as none.
-            let _ = fs::remove_file(self.path);
+            let _ = fs::remove_file(&self.path);
         }
     }
 }

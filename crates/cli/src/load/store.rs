@@ -149,3 +149,120 @@ pub(super) async fn store_batch<S: Store>(store: &S, items: Vec<Item>, skips: bo
     }
     Stored { items, tally, error }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use mongodb::bson::{Bson, RawBson};
+
+    use super::*;
+
+    /// A target that refuses some lines.
+    struct Picky {
+        refused: Vec<u64>,
+        stores_prefix: bool,
+        stored: Mutex<Vec<u64>>,
+        calls: Mutex<usize>,
+    }
+
+    impl Store for Picky {
+        const COMMANDS: [&'static str; 2] = ["load", "load --dry-run"];
+
+        fn namespace(&self) -> String {
+            String::new()
+        }
+
+        fn advice(&self) -> &'static str {
+            ""
+        }
+
+        async fn begin(&self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        async fn store(&self, items: &[Item]) -> Result<Tally, Error> {
+            *self.calls.lock().unwrap() += 1;
+            let refused = items.iter().position(|item| self.refused.contains(&item.line));
+            let prefix = if self.stores_prefix { refused.unwrap_or(0) } else { 0 };
+            let stored = if refused.is_some() { prefix } else { items.len() };
+            let lines = items[..stored].iter().map(|item| item.line);
+            self.stored.lock().unwrap().extend(lines);
+            match refused {
+                Some(_) => Err(Error::new(ErrorKind::NotFound, "refused").with_stored(prefix as u64)),
+                None => Ok(Tally {
+                    items: stored as u64,
+                    ..Tally::default()
+                }),
+            }
+        }
+    }
+
+    fn items(lines: u64) -> Vec<Item> {
+        let item = |line| Item {
+            line,
+            owner: Bson::Null,
+            body: RawBson::Null,
+            has_id: false,
+            raw: None,
+        };
+        (0..lines).map(item).collect()
+    }
+
+    #[tokio::test]
+    async fn refused_rows_are_found_and_all_others_stored_once() {
+        for refused in [vec![], vec![0], vec![99], vec![5, 6, 50], (0..100).collect()] {
+            for stores_prefix in [false, true] {
+                let store = Picky {
+                    refused: refused.clone(),
+                    stores_prefix,
+                    stored: Mutex::default(),
+                    calls: Mutex::default(),
+                };
+                let stored = store_batch(&store, items(100), true).await;
+                let positions: Vec<u64> = stored.tally.refused.iter().map(|(at, _)| *at as u64).collect();
+                assert_eq!(positions, refused);
+                let others: Vec<u64> = (0..100).filter(|line| !refused.contains(line)).collect();
+                assert_eq!(*store.stored.lock().unwrap(), others);
+                assert_eq!(
+                    (stored.tally.items, stored.error.is_none()),
+                    (others.len() as u64, true)
+                );
+                let calls = *store.calls.lock().unwrap();
+                assert!(
+                    calls <= 1 + 14 * refused.len(),
+                    "{calls} calls for {} rows",
+                    refused.len()
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_refused_row_ends_a_batch_that_skips_none() {
+        let store = Picky {
+            refused: vec![7, 9],
+            stores_prefix: false,
+            stored: Mutex::default(),
+            calls: Mutex::default(),
+        };
+        let stored = store_batch(&store, items(100), false).await;
+        assert_eq!(stored.tally.refused.len(), 1);
+        assert_eq!(stored.tally.refused[0].0, 7);
+        assert_eq!(*store.stored.lock().unwrap(), [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn rows_of_an_owner_are_together_in_order() {
+        let mut rows = items(6);
+        let owners = [1, 2, 1, 3, 2, 1];
+        rows.iter_mut()
+            .zip(owners)
+            .for_each(|(row, owner)| row.owner = owner.into());
+        let groups: Vec<Vec<u64>> = by_owner(rows)
+            .iter()
+            .map(|group| group.iter().map(|item| item.line).collect())
+            .collect();
+        assert_eq!(groups, [vec![0, 2, 5], vec![1, 4], vec![3]]);
+    }
+}
