@@ -1,6 +1,7 @@
 //! Tests of the targets of loaded files: the stored documents, and a second run.
 
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
+use mongodb::Client;
 use mongodb::bson::{DateTime, Document, doc};
 use serde_json::Value;
 
@@ -259,4 +260,40 @@ async fn a_target_without_its_documents_is_an_error() {
         );
     })
     .await;
+}
+
+/// Without transactions, a prefix of a refused batch is stored.
+#[tokio::test]
+async fn children_are_loaded_on_a_standalone() {
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
+    let parents = database.collection::<Document>("product");
+    parents.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let header = "product_id,review_id,date\n";
+    let row = |n: u32| format!("1,{n},2023-10-26T15:47:{n:02}Z\n");
+    let load = |name: &str, rows: &[u32]| {
+        let rows: String = rows.iter().map(|n| row(*n)).collect();
+        let file = write(folder.path(), name, &format!("{header}{rows}"));
+        let mut load = program();
+        load.args(["--uri", mongod.uri(), "--db", "shop", "subset"])
+            .args(REVIEWS);
+        let ran = ran(load.args(["load", &file, "--json"]));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.summary()
+    };
+    assert_eq!(counts(&load("a.csv", &[3, 1])), [2, 0, 0]);
+    assert_eq!(counts(&load("b.csv", &[0, 1, 2, 3, 4, 4])), [3, 3, 0]);
+    let stored = database
+        .collection::<Document>("review")
+        .count_documents(doc! {})
+        .await
+        .unwrap();
+    assert_eq!(stored, 5);
+    let mut verify = program();
+    verify
+        .args(["--uri", mongod.uri(), "--db", "shop", "subset"])
+        .args(REVIEWS);
+    let verified = ran(verify.arg("verify"));
+    assert_eq!(verified.code, Some(0), "{verified:?}");
 }

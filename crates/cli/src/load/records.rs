@@ -219,6 +219,37 @@ mod tests {
     }
 
     #[test]
+    fn any_cells_are_returned_with_their_lines() {
+        let ends = ["\n", "\r\n", "\r"];
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let end = ends[random.usize(..3)];
+            let (mut text, mut line, mut expected) = (String::new(), 1, Vec::new());
+            for _ in 0..random.usize(..20) {
+                // A line end of a cell is that of the file, except a lone carriage return, which is no line end there.
+                let parts = ["a", "é", ",", "\"", "", if end == "\r" { "\n" } else { end }];
+                let cell = |random: &mut fastrand::Rng| -> String {
+                    (0..random.usize(..4)).map(|_| parts[random.usize(..6)]).collect()
+                };
+                let cells: Vec<String> = (0..random.usize(2..5)).map(|_| cell(&mut random)).collect();
+                let quoted: Vec<_> = cells
+                    .iter()
+                    .map(|cell| format!("\"{}\"", cell.replace('"', "\"\"")))
+                    .collect();
+                let blank = random.usize(..3);
+                text.push_str(&end.repeat(blank));
+                line += blank as u64;
+                text.push_str(&quoted.join(","));
+                text.push_str(end);
+                let inner = cells.iter().map(|cell| cell.matches('\n').count() as u64).sum::<u64>();
+                expected.push((line, cells));
+                line += inner + 1;
+            }
+            assert_eq!(read(text.as_bytes()), expected, "seed {seed}: {text:?}");
+        }
+    }
+
+    #[test]
     fn a_row_that_is_not_utf_8_is_skipped() {
         let mut records = Records::new(&b"a\n\xff,b\nc\n"[..], b',', true);
         assert!(records.next().unwrap().is_ok());

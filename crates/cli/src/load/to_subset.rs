@@ -1,5 +1,7 @@
 //! Loads children of the subset pattern.
 
+use std::collections::HashSet;
+
 use futures::{StreamExt, TryStreamExt, stream};
 use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_subset::SubsetRepository;
@@ -124,8 +126,10 @@ impl Store for Children {
         });
         let items = &items[..fits.count()];
         let is_known = |error: &Error| error.kind() == ErrorKind::AlreadyExists;
+        // Without transactions, the rows before the refused one are stored.
+        let stored_count = |error: &Error| usize::try_from(error.stored_count().unwrap_or(0)).unwrap_or(usize::MAX);
         let before = match self.insert(items).await {
-            Err(error) if is_known(&error) => error.stored_count().unwrap_or(0),
+            Err(error) if is_known(&error) => stored_count(&error),
             ended => return ended,
         };
         if items.len() == 1 {
@@ -139,15 +143,26 @@ impl Store for Children {
             .filter(|(_, stored)| !**stored)
             .map(|(item, _)| item)
             .collect();
-        match self.insert(missing.iter().copied()).await {
-            Ok(tally) => Ok(Tally {
-                items: tally.items + before,
-                stored_before: (items.len() - missing.len()) as u64 - before,
-                ..tally
-            }),
-            Err(error) if !is_known(&error) && Problem::of_row(&error).is_none() => Err(error.with_stored(0)),
-            // A child is in the file twice, or was stored concurrently, or has another problem.
-            Err(_) => one_by_one(items, async |item| self.insert([item]).await).await,
+        let error = match self.insert(missing.iter().copied()).await {
+            Ok(tally) => {
+                return Ok(Tally {
+                    items: tally.items + before as u64,
+                    stored_before: (items.len() - missing.len() - before) as u64,
+                    ..tally
+                });
+            }
+            Err(error) => error,
+        };
+        if !is_known(&error) && Problem::of_row(&error).is_none() {
+            return Err(error.with_stored(0));
         }
+        // A child is in the file twice, or was stored concurrently, or has another problem.
+        let missing = missing.into_iter().take(stored_count(&error));
+        let new: HashSet<u64> = items.iter().take(before).chain(missing).map(|item| item.line).collect();
+        one_by_one(items, async |item| match new.contains(&item.line) {
+            true => Ok(Tally::of_row(true)),
+            false => self.insert([item]).await,
+        })
+        .await
     }
 }
