@@ -13,8 +13,8 @@ use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetS
 /// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
-/// stopped by Ctrl-C. A stopped migration or repair resumes when the command is run again, and so does a load with
-/// --item-id.
+/// stopped by Ctrl-C. A stopped migration or repair resumes when the command is run again, and so does a load of
+/// items with ids.
 #[derive(Debug, Parser)]
 #[command(name = "mongo-patterns", version, max_term_width = 80, args_override_self = true)]
 pub(crate) struct Args {
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Subset(Subset),
     /// A few children in the document of their parent
     Embedded(Embedded),
+    /// Inserts documents from a file into a flat collection
+    Load(FlatLoad),
     /// Writes a profile from a sample of a collection
     Init(InitOptions),
     /// Writes shell completions to standard output
@@ -88,8 +90,21 @@ pub(crate) enum BucketVerb {
     Repair(DryRun),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
-    /// Appends items from a CSV file or newline-delimited JSON
+    /// Appends items from a file: CSV, TSV or JSON
     Load(LoadOptions),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FlatLoad {
+    /// The collection.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) collection: String,
+    /// The field that identifies a document. Its value is stored as the _id, which prevents duplicates when the command
+    /// is run again. Documents that have an _id need no such field.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: LoadOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -133,6 +148,22 @@ pub(crate) enum OutlierVerb {
     },
     /// Shows the indexes that the pattern needs
     Indexes(Create),
+    /// Inserts documents with their arrays from a file, or pushes elements
+    Load(OutlierLoad),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutlierLoad {
+    /// Each row is an element of the document whose _id is in this field, and the document exists. By default each row
+    /// is a document with its array.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) elements_of: Option<String>,
+    /// With --elements-of: the field whose value is the element. By default the element is the row without the field of
+    /// --elements-of.
+    #[arg(long, value_name = "FIELD", requires = "elements_of")]
+    pub(crate) element: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: LoadOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -162,6 +193,8 @@ pub(crate) enum SubsetVerb {
     Repair(DryRun),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
+    /// Inserts children of existing parents from a file: CSV, TSV or JSON
+    Load(LoadOptions),
 }
 
 #[derive(Debug, clap::Args)]
@@ -243,6 +276,18 @@ pub(crate) enum EmbeddedVerb {
     Repair(DryRun),
     /// Shows the indexes that the pattern needs: none
     Indexes(Create),
+    /// Inserts parents with their children from a file, or adds children
+    Load(EmbeddedLoad),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmbeddedLoad {
+    /// Each row is a child of the parent whose _id is in this field, and the parent exists. By default each row is a
+    /// parent with its children.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) children_of: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: LoadOptions,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -283,6 +328,17 @@ impl Command {
             }) if !options.is_dry_run() => {
                 "some items may be stored: run the command again only with --item-id, which prevents duplicates"
             }
+            Self::Load(_)
+            | Self::Outlier(Outlier {
+                verb: OutlierVerb::Load(_),
+                ..
+            })
+            | Self::Embedded(Embedded {
+                verb: EmbeddedVerb::Load(_),
+                ..
+            }) if self.writes() => {
+                "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
+            }
             _ if self.writes() => "completed work is kept: run the command again to resume",
             _ => "nothing was changed",
         }
@@ -301,21 +357,25 @@ impl Command {
             Self::Outlier(Outlier { verb, .. }) => match verb {
                 OutlierVerb::Migrate(dry_run) | OutlierVerb::Repair { dry_run, .. } => is_live(dry_run),
                 OutlierVerb::Indexes(create) => create.create,
+                OutlierVerb::Load(load) => !load.options.is_dry_run(),
                 OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
                 SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => is_live(dry_run),
                 SubsetVerb::Indexes(create) => create.create,
+                SubsetVerb::Load(options) => !options.is_dry_run(),
                 SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
             },
             Self::Embedded(Embedded { verb, .. }) => match verb {
                 EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
+                EmbeddedVerb::Load(load) => !load.options.is_dry_run(),
                 EmbeddedVerb::Analyze(_)
                 | EmbeddedVerb::Plan(_)
                 | EmbeddedVerb::Verify
                 | EmbeddedVerb::Repair(_)
                 | EmbeddedVerb::Indexes(_) => false,
             },
+            Self::Load(load) => !load.options.is_dry_run(),
             Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
         }
     }

@@ -3,19 +3,21 @@
 mod check;
 mod migrate;
 
+use std::sync::Arc;
+
 use futures::TryStreamExt;
 use mongo_patterns_bucket::BucketRepository;
 use mongo_patterns_core::Key;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Bson, Document, Uuid, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid, doc};
 use mongodb::{Collection, Database};
 
 use crate::Context;
 use crate::analyze::{self, Source};
 use crate::args::{Bucket, BucketVerb};
 use crate::failure::{Failure, Outcome};
-use crate::load::{self, FromText};
+use crate::load::{self, BucketShape, FromText, LoadOptions};
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
 use crate::{indexes, plan};
@@ -51,24 +53,10 @@ struct Work<'a, K> {
 
 impl<'a, K: Key + FromText> Work<'a, K> {
     fn new(context: &'a Context, settings: &'a BucketSettings) -> Result<Self, Failure> {
-        let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-        let mut builder = Buckets::<K>::builder(context.database.collection::<Document>(collection))
-            .key_field(need(settings.key.as_ref(), PATTERN, "key")?)
-            .items_field(need(settings.items.as_ref(), PATTERN, "items")?)
-            .page_size(settings.page_size.unwrap_or(10));
-        if let Some(field) = &settings.count {
-            builder = builder.count_field(field);
-        }
-        if let Some(field) = &settings.time {
-            builder = builder.time_field(field);
-        }
-        if let Some(field) = &settings.item_id {
-            builder = builder.item_id_field(field);
-        }
         Ok(Self {
             context,
             settings,
-            buckets: builder.build()?,
+            buckets: repository(context, settings)?,
         })
     }
 
@@ -92,9 +80,21 @@ impl<'a, K: Key + FromText> Work<'a, K> {
                 let (plan, collection) = (self.buckets.indexes(), self.buckets.collection());
                 indexes::show(output, "bucket indexes", &plan, collection).await
             }
-            BucketVerb::Load(options) => load::run(self.context, &self.buckets, self.settings, options).await,
+            BucketVerb::Load(options) => self.load(options).await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
+    }
+
+    /// Items are encoded once, when they are read.
+    async fn load(&self, options: &LoadOptions) -> Outcome {
+        let settings = self.settings;
+        let shape = BucketShape::<K>::new(
+            need(settings.key.as_ref(), PATTERN, "key")?,
+            need(settings.time.as_ref(), PATTERN, "time")?,
+            settings.item_id.as_deref(),
+        );
+        let buckets: BucketRepository<K, RawDocumentBuf> = repository(self.context, settings)?;
+        load::run(self.context, &buckets, Arc::new(shape), options).await
     }
 
     /// Checks that the collections that the command reads exist.
@@ -118,6 +118,24 @@ impl<'a, K: Key + FromText> Work<'a, K> {
         let name = need(self.settings.flat.as_ref(), PATTERN, "flat")?;
         Ok(self.context.database.collection(name))
     }
+}
+
+fn repository<K: Key, T>(context: &Context, settings: &BucketSettings) -> Result<BucketRepository<K, T>, Failure> {
+    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let mut builder = BucketRepository::builder(context.database.collection::<Document>(collection))
+        .key_field(need(settings.key.as_ref(), PATTERN, "key")?)
+        .items_field(need(settings.items.as_ref(), PATTERN, "items")?)
+        .page_size(settings.page_size.unwrap_or(10));
+    if let Some(field) = &settings.count {
+        builder = builder.count_field(field);
+    }
+    if let Some(field) = &settings.time {
+        builder = builder.time_field(field);
+    }
+    if let Some(field) = &settings.item_id {
+        builder = builder.item_id_field(field);
+    }
+    Ok(builder.build()?)
 }
 
 fn check(settings: &BucketSettings) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! The commands of the embedded pattern.
 
+use std::sync::Arc;
+
 use futures::TryStreamExt;
 use mongo_patterns_core::Error;
 use mongo_patterns_embedded::EmbeddedRepository;
@@ -9,8 +11,9 @@ use mongodb::bson::Document;
 use serde_json::json;
 
 use crate::analyze::{self, Source};
-use crate::args::{Embedded, EmbeddedVerb};
+use crate::args::{Embedded, EmbeddedLoad, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::load::{self, DocumentShape, EmbeddedChildren, EmbeddedParents, EmbeddedShape};
 use crate::output::{Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
@@ -30,6 +33,9 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         };
         return analyze::run(context, PATTERN, &source, *sample).await;
     }
+    if let EmbeddedVerb::Load(options) = &pattern.verb {
+        return load(context, &settings, options).await;
+    }
     let work = Work {
         context,
         settings: &settings,
@@ -42,14 +48,14 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Migrate { options, .. } => work.migrate(options.back).await,
         EmbeddedVerb::Verify => work.verify("embedded verify").await,
         EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
-        EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) => {
+        EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) | EmbeddedVerb::Load(_) => {
             let (plan, collection) = (work.parents.indexes(), work.parents.collection());
             indexes::show(context.output, "embedded indexes", &plan, collection).await
         }
     }
 }
 
-fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
+fn repository<P, C>(context: &Context, settings: &EmbeddedSettings) -> Result<EmbeddedRepository<P, C>, Failure> {
     let fields = [
         ("--children", &settings.children),
         ("--child-id", &settings.child_id),
@@ -65,13 +71,25 @@ fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents,
     if let Some(source) = &settings.source {
         check_different(["--collection", "--source"], [collection, source])?;
     }
-    let mut builder = Parents::builder(context.database.collection::<Document>(collection))
+    let mut builder = EmbeddedRepository::builder(context.database.collection::<Document>(collection))
         .children_field(need(settings.children.as_ref(), PATTERN, "children")?)
         .max_children(settings.max_children.unwrap_or(100));
     if let Some(field) = &settings.child_id {
         builder = builder.child_id_field(field);
     }
     Ok(builder.build()?)
+}
+
+async fn load(context: &Context, settings: &EmbeddedSettings, load: &EmbeddedLoad) -> Outcome {
+    check_fields(load.children_of.iter().map(|name| ("--children-of", name)))?;
+    let parents = repository(context, settings)?;
+    let Some(owner) = &load.children_of else {
+        let shape = DocumentShape::new(None);
+        return load::run(context, &EmbeddedParents(parents), Arc::new(shape), &load.options).await;
+    };
+    context.must_exist(parents.collection().name()).await?;
+    let shape = EmbeddedShape::new(owner, settings.child_id.as_deref().unwrap_or("_id"));
+    load::run(context, &EmbeddedChildren(parents), Arc::new(shape), &load.options).await
 }
 
 struct Work<'a> {

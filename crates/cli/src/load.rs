@@ -1,321 +1,366 @@
-//! Loads items from a file or standard input into buckets.
+//! Loads rows from a file or standard input into a target: buckets, documents with overflow documents, children, or a
+//! flat collection.
+//!
+//! # Design
+//!
+//! ## Why is a file read twice?
+//!
+//! So that a file with an invalid row stores nothing. With a file of rejected rows, an invalid row does not end the load,
+//! and one pass suffices. Standard input can be read only once.
+//!
+//! ## How much memory does a load need?
+//!
+//! Two buffers of encoded rows, of which one is stored while the other is filled, and a few chunks that are read ahead.
+//! Files are never in memory as a whole, arrays of JSON neither.
 
+mod columns;
 mod csv_rows;
+mod dates;
+mod input;
+mod item;
 mod json_rows;
+mod options;
+mod problem;
+mod records;
+mod rejects;
+mod row;
+mod source;
+mod store;
+mod to_bucket;
+mod to_embedded;
+mod to_flat;
+mod to_outlier;
+mod to_subset;
+mod types;
 
-use std::fs::File;
-use std::io::{BufReader, Read, stdin};
-use std::path::{Path, PathBuf};
-use std::thread;
+use std::cell::Cell;
+use std::io::{Write, stderr};
+use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
-use futures::{Stream, stream};
-use mongo_patterns_bucket::BucketRepository;
-use mongo_patterns_core::{ErrorKind, Key};
-use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, RawBson, Uuid};
-use tokio::sync::{mpsc, oneshot};
+use console::style;
+use futures::{StreamExt, stream};
+use mongo_patterns_core::ErrorKind;
+use tokio::sync::mpsc;
 
+pub(crate) use self::item::Shape;
+pub(crate) use self::options::LoadOptions;
+pub(crate) use self::store::Store;
+pub(crate) use self::to_bucket::{BucketShape, FromText};
+pub(crate) use self::to_embedded::{EmbeddedChildren, EmbeddedParents, EmbeddedShape};
+pub(crate) use self::to_flat::{DocumentShape, FlatDocuments};
+pub(crate) use self::to_outlier::{ElementShape, ListDocuments, ListElements, ListShape};
+pub(crate) use self::to_subset::{ChildShape, Children};
+
+use self::item::Item;
+use self::rejects::Rejects;
+use self::row::BadRow;
+use self::source::{Message, Source};
+use self::store::{Stored, Tally, store_batch};
 use crate::Context;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::Summary;
+use crate::output::{Output, Summary, grouped};
 use crate::progress::Progress;
-use crate::settings::{BucketSettings, need};
 
-/// The greatest size of the buffered items. A larger buffer needs fewer commands, but delays the first stored items and
+/// The greatest size of the buffered rows. A larger buffer needs fewer commands, but delays the first stored rows and
 /// their progress.
 const BUFFER_BYTES: usize = 16 * 1024 * 1024;
+/// What a failure of the reading says.
+const BEFORE: &str = "the rows before it were stored";
+/// The batches that are stored concurrently.
+const CONCURRENCY: usize = 8;
 
-/// The file to load, and its format.
-#[derive(Args, Debug)]
-pub(crate) struct LoadOptions {
-    /// The file; - is standard input.
-    file: PathBuf,
-    /// The format. By default from the file's extension: .csv, or .json, .ndjson, .jsonl.
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// The types of CSV columns, as COLUMN=TYPE, separated by commas: string, int, double, bool, date or objectid. The
-    /// key and the time have their types, all other columns are strings by default.
-    #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = csv_rows::column_type)]
-    types: Vec<(String, csv_rows::Type)>,
-    /// Reads and checks all items, and stores nothing.
-    #[arg(long)]
-    dry_run: bool,
-}
-
-impl LoadOptions {
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// Comma-separated values, with the column names in the first line. Empty cells are omitted.
-    Csv,
-    /// One document per line, as MongoDB extended JSON.
-    Ndjson,
-}
-
-/// A document, with the line at which it begins.
-struct Row {
-    line: u64,
-    document: Document,
-}
-
-type Rows = Box<dyn Iterator<Item = Result<Row, Failure>> + Send>;
-
-/// A key that is parsed from text.
-pub(crate) trait FromText: Sized {
-    fn from_text(text: &str) -> Option<Self>;
-}
-
-impl FromText for i64 {
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse().ok()
-    }
-}
-
-impl FromText for String {
-    fn from_text(text: &str) -> Option<Self> {
-        Some(text.to_owned())
-    }
-}
-
-impl FromText for ObjectId {
-    fn from_text(text: &str) -> Option<Self> {
-        Self::parse_str(text).ok()
-    }
-}
-
-impl FromText for Uuid {
-    fn from_text(text: &str) -> Option<Self> {
-        Self::parse_str(text).ok()
-    }
-}
-
-pub(crate) async fn run<K: Key + FromText>(
+/// Loads the rows of a file into a target.
+pub(crate) async fn run<S: Store>(
     context: &Context,
-    buckets: &BucketRepository<K, Document>,
-    settings: &BucketSettings,
+    store: &S,
+    shape: Arc<dyn Shape>,
     options: &LoadOptions,
 ) -> Outcome {
-    let loading = Loading {
-        file: options.file.clone(),
-        format: format(options)?,
-        types: options.types.clone(),
-        key: need(settings.key.as_ref(), "bucket", "key")?.to_owned(),
-        time: need(settings.time.as_ref(), "bucket", "time")?.to_owned(),
-        item_id: settings.item_id.clone(),
-    };
-    let output = context.output;
-    let namespace = buckets.collection().namespace().to_string();
-    // A file is read twice, so that a file with an invalid line stores nothing.
-    let mut total = None;
-    if loading.is_file() || options.dry_run {
-        let mut progress = Progress::new(output, "check", "items", None);
-        let (mut items, failure) = loading.clone().start::<K>();
-        let mut checked = 0;
-        while items.recv().await.is_some() {
-            checked += 1;
-            progress.at(checked);
-        }
-        progress.end();
-        if let Some(failure) = ended(failure).await {
-            return Err(failure);
-        }
+    let source = Source::new(options, shape)?;
+    let mut rejects = options.reject_file.as_deref().map(Rejects::create).transpose()?;
+    let [command, dry_run] = S::COMMANDS;
+    let mut checked = None;
+    if options.dry_run || options.is_file() && rejects.is_none() {
+        let rows = check(context.output, &source, &mut rejects).await?;
+        warn_of_rows_without_id(store, rows.without_id);
         if options.dry_run {
-            let summary = Summary::new("bucket load --dry-run", namespace).row("items", checked);
-            output.summary(&summary, Exit::Success)?;
-            return Ok(Exit::Success);
+            let mut summary = Summary::new(dry_run, store.namespace()).row("items", rows.items);
+            if let Some(types) = rows.types {
+                summary = summary.row("types", types);
+            }
+            return end(context.output, summary, rows.without_id, rejects, None);
         }
-        total = Some(checked);
+        checked = Some(rows);
     }
-    buckets.ensure_indexes().await?;
-    let mut progress = Progress::new(output, "load", "items", total);
-    let (items, failure) = loading.start::<K>();
-    let appended = buckets
-        .append_stream(streamed(items))
-        .buffer_bytes(BUFFER_BYTES)
-        .on_progress(|at| progress.at(at.stored))
-        .await;
-    progress.end();
-    let appended = appended.map_err(|error| interrupted(error, settings))?;
-    let failure = ended(failure).await;
-    let exit = failure.as_ref().map_or(Exit::Success, |failure| failure.exit);
-    let summary = Summary::new("bucket load", namespace)
-        .row("items", appended.items)
-        .row("stored_before", appended.already_there)
-        .row("buckets_opened", appended.opened);
-    output.summary(&summary, exit)?;
-    match failure {
-        None => Ok(exit),
-        Some(failure) => Err(failure.advise("the lines before it were stored")),
-    }
-}
-
-/// Adds what to do after an interrupted load.
-fn interrupted(error: mongo_patterns_core::Error, settings: &BucketSettings) -> Failure {
-    let nothing = error.is_setup_error() || error.kind() == ErrorKind::ServerSelection;
-    let failure = Failure::from(error);
-    match (&settings.item_id, nothing) {
-        (_, true) => failure,
-        (Some(_), _) => failure.advise("run the command again: stored items are not stored twice"),
-        (None, _) => failure.advise(
-            "some items were stored, and running the command again would store them twice: pass --item-id to make a load safe to retry",
-        ),
-    }
-}
-
-fn format(options: &LoadOptions) -> Result<Format, Failure> {
-    let extension = options.file.extension().and_then(|extension| extension.to_str());
-    match (options.format, extension) {
-        (Some(format), _) => Ok(format),
-        (None, Some("csv")) => Ok(Format::Csv),
-        (None, Some("json" | "ndjson" | "jsonl")) => Ok(Format::Ndjson),
-        _ => Err(Failure::usage(
-            "--format is missing, and the file has no known extension: pass csv or ndjson",
-        )),
-    }
-}
-
-/// Returns the failure that ended the reading, if any.
-async fn ended(failure: oneshot::Receiver<Option<Failure>>) -> Option<Failure> {
-    let unknown = |_| {
-        Some(Failure::usage(
-            "reading ended for an unknown reason: report this as a bug",
-        ))
+    let mut chunks = source.start();
+    let skips = rejects.is_some();
+    // A header that is refused creates no index. Standard input can wait for its first row.
+    let first = match options.is_file() {
+        true => Some(fill(&mut chunks, skips).await.with_rows()?),
+        false => None,
     };
-    failure.await.unwrap_or_else(unknown)
-}
-
-fn streamed<T: Send>(items: mpsc::Receiver<T>) -> impl Stream<Item = T> + Send {
-    stream::unfold(items, async |mut items| Some((items.recv().await?, items)))
-}
-
-/// How the lines of a file become items.
-#[derive(Clone)]
-struct Loading {
-    file: PathBuf,
-    format: Format,
-    types: Vec<(String, csv_rows::Type)>,
-    key: String,
-    time: String,
-    item_id: Option<String>,
-}
-
-impl Loading {
-    fn is_file(&self) -> bool {
-        self.file != Path::new("-")
+    store.begin().await?;
+    let mut load = Load {
+        store,
+        tally: Tally::default(),
+        rows: Rows::default(),
+        rejects,
+        progress: Progress::new(context.output, "load", "items", checked.as_ref().map(|rows| rows.items)),
+    };
+    let failure = load.run(first, chunks).await.err();
+    if failure.is_none() && checked.is_none() {
+        load.progress.set_total(load.position());
+        load.progress.at(load.position());
     }
-
-    /// Reads in a separate thread that is never joined, because reading standard input can block forever. The items end
-    /// at the first invalid line, and the second channel then returns the failure, if any.
-    fn start<K: Key + FromText>(self) -> (mpsc::Receiver<(K, Document)>, oneshot::Receiver<Option<Failure>>) {
-        const AHEAD: usize = 1000;
-        let (items, receiver) = mpsc::channel(AHEAD);
-        let (failure, failed) = oneshot::channel();
-        thread::spawn(move || {
-            // The receiver is dropped only when the program is about to end.
-            let _ = failure.send(self.send(&items).err());
-        });
-        (receiver, failed)
+    load.progress.end();
+    let Load {
+        tally, rows, rejects, ..
+    } = load;
+    if checked.is_none() {
+        warn_of_rows_without_id(store, rows.without_id);
     }
+    let mut summary = Summary::new(command, store.namespace())
+        .row("items", tally.items)
+        .row("stored_before", tally.stored_before);
+    if let Some(name) = S::WRITTEN {
+        summary = summary.row(name, tally.written);
+    }
+    end(context.output, summary, rows.without_id, rejects, failure)
+}
 
-    fn send<K: Key + FromText>(&self, items: &mpsc::Sender<(K, Document)>) -> Result<(), Failure> {
-        for row in self.rows()? {
-            if items.blocking_send(self.item(row?)?).is_err() {
-                break;
+/// Prints the summary.
+fn end(
+    output: Output,
+    mut summary: Summary,
+    without_id: u64,
+    rejects: Option<Rejects>,
+    failure: Option<Failure>,
+) -> Outcome {
+    summary = summary.row("items_without_id", without_id);
+    let rejected = rejects.as_ref().map_or(0, Rejects::total);
+    let exit = failure
+        .as_ref()
+        .map_or(Exit::of_findings(rejected), |failure| failure.exit);
+    if let Some(rejects) = rejects {
+        summary = rejects.summary(summary);
+    }
+    output.summary(&summary, exit)?;
+    failure.map_or(Ok(exit), Err)
+}
+
+fn warn_of_rows_without_id<S: Store>(store: &S, without_id: u64) {
+    if without_id == 0 {
+        return;
+    }
+    let warning = style("warning").yellow().bold().for_stderr();
+    // A failed write to the log is no reason to stop.
+    let _ = writeln!(
+        stderr(),
+        "{warning}: {} items have no id, and running the command again stores them again: {}",
+        grouped(without_id),
+        store.advice()
+    );
+}
+
+/// The rows that were read.
+#[derive(Debug, Default)]
+struct Rows {
+    items: u64,
+    without_id: u64,
+    /// The types of the columns, as --types takes them.
+    types: Option<String>,
+}
+
+impl Rows {
+    fn add(&mut self, item: &Item) {
+        self.items += 1;
+        self.without_id += u64::from(!item.has_id);
+    }
+}
+
+/// Reads all rows, and stores nothing.
+async fn check(output: Output, source: &Source, rejects: &mut Option<Rejects>) -> Result<Rows, Failure> {
+    let mut progress = Progress::new(output, "check", "items", None);
+    let mut rows = Rows::default();
+    let mut chunks = source.start();
+    while let Some(chunk) = chunks.recv().await {
+        for message in chunk {
+            match message {
+                Message::Types(types) => rows.types = Some(types),
+                Message::Item(item) => rows.add(&item),
+                Message::Bad(bad) => reject(rejects, &bad)?,
+                Message::End(None) => {
+                    progress.end();
+                    return Ok(rows);
+                }
+                Message::End(Some(failure)) => return Err(failure),
             }
         }
-        Ok(())
+        progress.at(rows.items);
     }
+    Err(ended_early())
+}
 
-    fn rows(&self) -> Result<Rows, Failure> {
-        let file = &self.file;
-        let input: Box<dyn Read + Send> = if self.is_file() {
-            let opened = File::open(file);
-            Box::new(opened.map_err(|error| Failure::usage(format!("the file {}: {error}", file.display())))?)
-        } else {
-            Box::new(stdin())
+/// Writes the row to the file of rejected rows, or ends the load.
+fn reject(rejects: &mut Option<Rejects>, bad: &BadRow) -> Result<(), Failure> {
+    match rejects {
+        Some(rejects) => rejects.add(bad),
+        None => Err(bad
+            .problem
+            .at(bad.line)
+            .advise("correct the row, or pass --reject-file to store all others")),
+    }
+}
+
+fn ended_early() -> Failure {
+    Failure::usage("reading ended for an unknown reason: report this as a bug")
+}
+
+/// A load that is running.
+struct Load<'a, S> {
+    store: &'a S,
+    tally: Tally,
+    rows: Rows,
+    rejects: Option<Rejects>,
+    progress: Progress,
+}
+
+/// Rows that are stored next.
+#[derive(Default)]
+struct Buffer {
+    items: Vec<Item>,
+    bad: Vec<BadRow>,
+    end: Option<Option<Failure>>,
+}
+
+impl Buffer {
+    /// Returns the failure if there is nothing else.
+    fn with_rows(mut self) -> Result<Self, Failure> {
+        match self.end.take() {
+            Some(Some(failure)) if self.items.is_empty() && self.bad.is_empty() => Err(failure),
+            end => Ok(Self { end, ..self }),
+        }
+    }
+}
+
+impl<S: Store> Load<'_, S> {
+    /// Stores a buffer while the next one is read.
+    async fn run(&mut self, first: Option<Buffer>, mut chunks: mpsc::Receiver<Vec<Message>>) -> Result<(), Failure> {
+        let skips = self.rejects.is_some();
+        let mut buffer = match first {
+            Some(first) => first,
+            None => fill(&mut chunks, skips).await,
         };
-        let input = BufReader::with_capacity(1 << 20, input);
-        match self.format {
-            Format::Csv => csv_rows::rows(input, &self.types),
-            Format::Ndjson => Ok(json_rows::rows(input)),
+        loop {
+            buffer.items.iter().for_each(|item| self.rows.add(item));
+            let items = std::mem::take(&mut buffer.items);
+            let next = async {
+                match buffer.end {
+                    None => Some(fill(&mut chunks, skips).await),
+                    Some(_) => None,
+                }
+            };
+            if skips {
+                self.reject_all(&buffer.bad)?;
+            }
+            // A failure does not wait for more input.
+            let ((), next) = futures::try_join!(self.store(items), async { Ok(next.await) })?;
+            if !skips {
+                self.reject_all(&buffer.bad).map_err(|failure| failure.advise(BEFORE))?;
+            }
+            match (buffer.end.take(), next) {
+                (Some(Some(failure)), _) => return Err(failure.advise(BEFORE)),
+                (None, Some(next)) => buffer = next,
+                _ => return Ok(()),
+            }
         }
     }
 
-    /// Returns the key and the item of a row.
-    fn item<K: Key + FromText>(&self, row: Row) -> Result<(K, Document), Failure> {
-        let Row { line, mut document } = row;
-        let bad = |field: &str, what: &str| bad_line(line, &format!("the field `{field}` {what}"));
-        let key = document
-            .remove(&self.key)
-            .ok_or_else(|| bad(&self.key, "is missing: it is the key"))?;
-        let key: K =
-            key_of(&key).ok_or_else(|| bad(&self.key, "is not a key of the expected type: check --key-type"))?;
-        let time = match document.get(&self.time) {
-            Some(Bson::DateTime(time)) => Some(*time),
-            Some(Bson::String(text)) => time(text),
-            _ => None,
+    fn reject_all(&mut self, bad: &[BadRow]) -> Result<(), Failure> {
+        bad.iter().try_for_each(|bad| reject(&mut self.rejects, bad))
+    }
+
+    /// Stores the rows, several batches concurrently. After an error, the batches that have begun end, and no other
+    /// begins.
+    async fn store(&mut self, items: Vec<Item>) -> Result<(), Failure> {
+        let (store, skips) = (self.store, self.rejects.is_some());
+        let ended = Cell::new(false);
+        let batches = store.batches(items).into_iter().take_while(|_| !ended.get());
+        let mut stored = stream::iter(batches)
+            .map(|batch| store_batch(store, batch, skips))
+            .buffer_unordered(CONCURRENCY);
+        let mut failure = None;
+        while let Some(batch) = stored.next().await {
+            if let Err(error) = self.add(batch) {
+                ended.set(true);
+                failure.get_or_insert(error);
+            }
+            self.progress.at(self.position());
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Returns the number of rows that are stored or rejected.
+    fn position(&self) -> u64 {
+        let rejected = self.rejects.as_ref().map_or(0, Rejects::total);
+        self.tally.items + self.tally.stored_before + rejected
+    }
+
+    /// Counts a batch, and rejects the rows that the server refused.
+    fn add(&mut self, batch: Stored) -> Result<(), Failure> {
+        self.tally.add(&batch.tally);
+        let mut items: Vec<Option<Item>> = batch.items.into_iter().map(Some).collect();
+        for (position, problem) in batch.tally.refused {
+            if let Some(item) = items.get_mut(position).and_then(Option::take) {
+                let (line, raw) = (item.line, item.raw);
+                reject(&mut self.rejects, &BadRow { line, problem, raw })
+                    .map_err(|failure| self.interrupted(failure))?;
+            }
+        }
+        let Some(error) = batch.error else {
+            return Ok(());
         };
-        let time = time.ok_or_else(|| bad(&self.time, "is not a date, such as 2023-10-26T15:47:03Z"))?;
-        document.insert(&self.time, time);
-        if let Some(field) = self.item_id.as_ref().filter(|field| !document.contains_key(field)) {
-            return Err(bad(field, "is missing: it identifies the item"));
+        let is_refused = error.is_setup_error() || error.kind() == ErrorKind::ServerSelection;
+        let failure = Failure::from(error);
+        Err(if is_refused { failure } else { self.interrupted(failure) })
+    }
+
+    /// Adds what to do after an interrupted load.
+    fn interrupted(&self, failure: Failure) -> Failure {
+        if self.rows.without_id == 0 {
+            return failure.advise("run the command again: stored items are not stored twice");
         }
-        Ok((key, document))
+        failure.advise(&format!(
+            "some items may be stored, and running the command again would store them twice; to make a load safe to retry, {}",
+            self.store.advice()
+        ))
     }
 }
 
-fn key_of<K: Key + FromText>(value: &Bson) -> Option<K> {
-    if let Ok(raw) = RawBson::try_from(value.clone())
-        && let Some(key) = K::from_stored(raw.as_raw_bson_ref())
-    {
-        return Some(key);
-    }
-    value.as_str().and_then(K::from_text)
-}
-
-fn bad_line(line: u64, what: &str) -> Failure {
-    Failure::new(Exit::Findings, format!("line {line}: {what}"))
-}
-
-/// Parses RFC 3339, a date, or a date and a time in UTC.
-fn time(text: &str) -> Option<DateTime> {
-    let text = text.trim();
-    let full = match text.len() {
-        10 => format!("{text}T00:00:00Z"),
-        19 => format!("{}Z", text.replacen(' ', "T", 1)),
-        _ => text.to_owned(),
-    };
-    DateTime::parse_rfc3339_str(full).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_parsed_in_several_formats() {
-        let second = DateTime::from_millis(1_698_335_223_000);
-        for text in [
-            "2023-10-26T15:47:03Z",
-            "2023-10-26 15:47:03",
-            "2023-10-26T17:47:03+02:00",
-        ] {
-            assert_eq!(time(text), Some(second), "{text}");
+/// Reads rows until the buffer is full, the file ends, or a row is invalid and ends the load.
+async fn fill(chunks: &mut mpsc::Receiver<Vec<Message>>, skips: bool) -> Buffer {
+    let mut buffer = Buffer::default();
+    let mut bytes = 0;
+    while bytes < BUFFER_BYTES && buffer.end.is_none() {
+        let Some(chunk) = chunks.recv().await else {
+            buffer.end = Some(Some(ended_early()));
+            break;
+        };
+        for message in chunk {
+            bytes += message.bytes();
+            match message {
+                Message::Types(_) => {}
+                Message::Item(item) => buffer.items.push(item),
+                Message::Bad(bad) => {
+                    buffer.bad.push(bad);
+                    if !skips {
+                        buffer.end = Some(None);
+                        break;
+                    }
+                }
+                Message::End(end) => buffer.end = Some(end),
+            }
         }
-        assert_eq!(time("2023-10-26"), Some(DateTime::from_millis(1_698_278_400_000)));
-        assert_eq!(time("yesterday"), None);
     }
-
-    #[test]
-    fn a_key_is_parsed_from_text_and_from_values() {
-        assert_eq!(key_of::<i64>(&"12".into()), Some(12));
-        assert_eq!(key_of::<i64>(&Bson::Double(12.0)), Some(12));
-        assert_eq!(key_of::<i64>(&"twelve".into()), None);
-        assert_eq!(key_of::<String>(&"a_b".into()), Some("a_b".to_owned()));
-    }
+    buffer
 }

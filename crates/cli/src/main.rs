@@ -10,6 +10,7 @@ mod bucket;
 mod connection;
 mod embedded;
 mod failure;
+mod flat;
 mod generate;
 mod indexes;
 mod init;
@@ -115,6 +116,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Outlier(pattern) => outlier::run(context, pattern).await,
         Command::Subset(pattern) => subset::run(context, pattern).await,
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
+        Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
     }

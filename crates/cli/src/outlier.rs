@@ -1,5 +1,7 @@
 //! The commands of the outlier pattern.
 
+use std::sync::Arc;
+
 use futures::TryStreamExt;
 use mongo_patterns_core::migration::Steps;
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
@@ -7,8 +9,9 @@ use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
 use crate::analyze::{self, Source};
-use crate::args::{Outlier, OutlierVerb};
+use crate::args::{Outlier, OutlierLoad, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::load::{self, ElementShape, ListDocuments, ListElements, ListShape};
 use crate::output::{Output, Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
@@ -21,7 +24,10 @@ type Lists = OutlierRepository<Document, Bson>;
 
 pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     let settings = overlay(context.profile.outlier.as_ref(), &pattern.settings)?;
-    let lists = repository(context, &settings)?;
+    if let OutlierVerb::Load(options) = &pattern.verb {
+        return load(context, &settings, options).await;
+    }
+    let lists: Lists = repository(context, &settings)?;
     let output = context.output;
     if !matches!(pattern.verb, OutlierVerb::Indexes(_)) {
         context.must_exist(lists.collection().name()).await?;
@@ -40,14 +46,14 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             let namespace = lists.extras_collection().namespace().to_string();
             indexes::created(output, "outlier indexes", namespace, &ensured)
         }
-        OutlierVerb::Indexes(_) => {
+        OutlierVerb::Indexes(_) | OutlierVerb::Load(_) => {
             let (plan, collection) = (lists.indexes(), lists.extras_collection());
             indexes::show(output, "outlier indexes", &plan, collection).await
         }
     }
 }
 
-fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Failure> {
+fn repository<D, E>(context: &Context, settings: &OutlierSettings) -> Result<OutlierRepository<D, E>, Failure> {
     let fields = [
         ("--array", &settings.array),
         ("--parent", &settings.parent),
@@ -68,7 +74,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         .unwrap_or_else(|| format!("{collection}_extras"));
     check_different(["--collection", "--extras-collection"], [collection, &extras])?;
     let main = context.database.collection::<Document>(collection);
-    let mut builder = Lists::builder(main, context.database.collection::<Document>(&extras))
+    let mut builder = OutlierRepository::builder(main, context.database.collection::<Document>(&extras))
         .array_field(need(settings.array.as_ref(), PATTERN, "array")?)
         .parent_field(settings.parent.as_deref().unwrap_or("parent_id"))
         .threshold(settings.threshold.unwrap_or(50))
@@ -89,6 +95,29 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         builder = builder.unique_elements();
     }
     Ok(builder.build()?)
+}
+
+async fn load(context: &Context, settings: &OutlierSettings, load: &OutlierLoad) -> Outcome {
+    let named = [("--elements-of", &load.elements_of), ("--element", &load.element)];
+    check_fields(
+        named
+            .into_iter()
+            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
+    )?;
+    let lists = repository(context, settings)?;
+    let Some(owner) = &load.elements_of else {
+        return load::run(context, &ListDocuments(lists), Arc::new(ListShape), &load.options).await;
+    };
+    context.must_exist(lists.collection().name()).await?;
+    let is_unique = settings.unique == Some(true);
+    let shape = ElementShape::new(owner, load.element.as_deref(), is_unique);
+    load::run(
+        context,
+        &ListElements { lists, is_unique },
+        Arc::new(shape),
+        &load.options,
+    )
+    .await
 }
 
 /// Prints one document at a time, so that only one is in memory.

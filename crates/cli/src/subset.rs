@@ -3,12 +3,15 @@
 mod check;
 mod migrate;
 
+use std::sync::Arc;
+
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::Document;
 
 use crate::analyze::subset as analysis;
 use crate::args::{Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
+use crate::load::{self, ChildShape, Children, LoadOptions};
 use crate::profile::overlay;
 use crate::settings::{SubsetSettings, check_different, check_fields, need};
 use crate::{Context, indexes, plan};
@@ -21,6 +24,9 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     let settings = overlay(context.profile.subset.as_ref(), &pattern.settings)?;
     if let SubsetVerb::Analyze(sample) = &pattern.verb {
         return analysis::run(context, &settings, *sample).await;
+    }
+    if let SubsetVerb::Load(options) = &pattern.verb {
+        return load(context, &settings, options).await;
     }
     let work = Work {
         context,
@@ -43,7 +49,7 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
             let namespace = work.parents.children_collection().namespace().to_string();
             indexes::created(output, "subset indexes", namespace, &ensured)
         }
-        SubsetVerb::Indexes(_) | SubsetVerb::Analyze(_) => {
+        SubsetVerb::Indexes(_) | SubsetVerb::Analyze(_) | SubsetVerb::Load(_) => {
             let (plan, collection) = (work.parents.indexes(), work.parents.children_collection());
             indexes::show(output, "subset indexes", &plan, collection).await
         }
@@ -79,14 +85,14 @@ impl Work<'_> {
     }
 }
 
-fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, Failure> {
+fn repository<P, C>(context: &Context, settings: &SubsetSettings) -> Result<SubsetRepository<P, C>, Failure> {
     check(settings)?;
     let database = &context.database;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let children = need(settings.children_collection.as_ref(), PATTERN, "children_collection")?;
     check_different(["--collection", "--children-collection"], [collection, children])?;
     let parents = database.collection::<Document>(collection);
-    let mut builder = Parents::builder(parents, database.collection::<Document>(children))
+    let mut builder = SubsetRepository::builder(parents, database.collection::<Document>(children))
         .subset_field(need(settings.subset.as_ref(), PATTERN, "subset")?)
         .parent_field(need(settings.parent.as_ref(), PATTERN, "parent")?)
         .child_id_field(need(settings.child_id.as_ref(), PATTERN, "child_id")?)
@@ -111,6 +117,18 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
         builder = builder.total_field(field);
     }
     Ok(builder.build()?)
+}
+
+async fn load(context: &Context, settings: &SubsetSettings, options: &LoadOptions) -> Outcome {
+    let parents: SubsetRepository<Document, _> = repository(context, settings)?;
+    context.must_exist(parents.collection().name()).await?;
+    let child_id = need(settings.child_id.as_ref(), PATTERN, "child_id")?;
+    let shape = ChildShape::new(need(settings.parent.as_ref(), PATTERN, "parent")?, child_id);
+    let children = Children {
+        parents,
+        child_id: child_id.to_owned(),
+    };
+    load::run(context, &children, Arc::new(shape), options).await
 }
 
 fn check(settings: &SubsetSettings) -> Result<(), Failure> {

@@ -232,3 +232,51 @@ async fn an_outlier_migration_stops_at_ctrl_c_and_resumes() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn killed_loads_resume_with_the_same_result() {
+    testkit::run(async |db| {
+        let folder = tempfile::tempdir().unwrap();
+        let rows: String = (0..4000)
+            .map(|n| format!("{},{n},2023-10-26T15:47:{:02}Z\n", n % 40, n % 60))
+            .collect();
+        let file = write(folder.path(), "rows.csv", &format!("customerId,n,date\n{rows}"));
+        let items = ["bucket"]
+            .into_iter()
+            .chain(BUCKETS)
+            .chain(["--item-id", "n", "load", &file]);
+        let items: Vec<&str> = items.collect();
+        kill(db, &items).await;
+        let loaded = ran(on(db).args(&items).arg("--json"));
+        let summary = loaded.summary();
+        assert_eq!(loaded.code, Some(0), "{loaded:?}");
+        assert_eq!(
+            summary["items"].as_u64().unwrap() + summary["stored_before"].as_u64().unwrap(),
+            4000
+        );
+        let stored: Vec<Document> = all(db, "trades").await;
+        let items = stored.iter().map(|bucket| bucket.get_array("history").unwrap().len());
+        assert_eq!(items.sum::<usize>(), 4000);
+        assert_eq!(bucket(db, &["verify", "--item-id", "n"]).code, Some(0));
+
+        let products: Vec<Document> = (0..40).map(|id| doc! { "_id": id }).collect();
+        db.plain_collection::<Document>("product")
+            .insert_many(products)
+            .await
+            .unwrap();
+        let file = write(
+            folder.path(),
+            "reviews.csv",
+            &format!("product_id,review_id,date\n{rows}"),
+        );
+        let reviews = ["subset"].into_iter().chain(REVIEWS).chain(["load", &file]);
+        let reviews: Vec<&str> = reviews.collect();
+        kill(db, &reviews).await;
+        let loaded = ran(on(db).args(&reviews).arg("--json"));
+        assert_eq!(loaded.code, Some(0), "{loaded:?}");
+        assert_eq!(all(db, "review").await.len(), 4000);
+        let verified = ran(on(db).arg("subset").args(REVIEWS).arg("verify"));
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    })
+    .await;
+}
