@@ -40,6 +40,12 @@ pub(crate) static NOT_FOUND: Kind = Kind {
     title: "Not found",
     advice: "It does not exist, or it was removed.",
 };
+pub(crate) static CROSS_ORIGIN: Kind = Kind {
+    name: "cross-origin",
+    status: StatusCode::FORBIDDEN,
+    title: "The request is from another site",
+    advice: "Nothing was changed. Open the page on this site, and send the form from there.",
+};
 static NOT_ALLOWED: Kind = Kind {
     name: "not-allowed",
     status: StatusCode::METHOD_NOT_ALLOWED,
@@ -63,6 +69,12 @@ pub(crate) static TOO_LARGE: Kind = Kind {
     status: StatusCode::PAYLOAD_TOO_LARGE,
     title: "The data is too large",
     advice: "Nothing was stored. Send less.",
+};
+pub(crate) static SLOW: Kind = Kind {
+    name: "slow",
+    status: StatusCode::REQUEST_TIMEOUT,
+    title: "The request was received too slowly",
+    advice: "Nothing was stored. Send the whole request at once.",
 };
 pub(crate) static MEDIA_TYPE: Kind = Kind {
     name: "media-type",
@@ -95,13 +107,15 @@ static BROKEN: Kind = Kind {
     advice: "The operator finds the cause in the log. Sending the request again does not help.",
 };
 
-static KINDS: [&Kind; 11] = [
+static KINDS: [&Kind; 13] = [
     &INVALID,
     &NOT_FOUND,
+    &CROSS_ORIGIN,
     &NOT_ALLOWED,
     &TAKEN,
     &FULL,
     &TOO_LARGE,
+    &SLOW,
     &MEDIA_TYPE,
     &BUSY,
     &UNAVAILABLE,
