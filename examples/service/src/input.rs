@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, FailedToBufferBody, FormRejection};
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody, FormRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::choose::Section;
 use crate::problem::{self, Problem, Wrong};
 use crate::serve::ReadTimeout;
 
@@ -25,9 +27,21 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ids<T> 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(ids) = Path::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::of(&problem::NOT_FOUND))?;
+            .map_err(|rejection| unknown(&rejection, parts.uri.path()))?;
         Ok(Self(ids))
     }
+}
+
+/// Reports a part that is not an id of its type. Only the first part has another type than text.
+fn unknown(rejection: &PathRejection, path: &str) -> Problem {
+    let is_text = match rejection {
+        PathRejection::FailedToDeserializePathParams(error) => {
+            !matches!(error.kind(), ErrorKind::InvalidUtf8InPathParam { .. })
+        }
+        _ => false,
+    };
+    let section = Section::of(path).filter(|_| is_text);
+    section.map_or_else(|| Problem::of(&problem::NOT_FOUND), Problem::unknown)
 }
 
 /// The query of a path: the position of a page, from a link of this service.

@@ -8,17 +8,22 @@
 //! ```
 //!
 //! `MONGODB_URI` is the connection string, with the database if it names one. Without it, the example starts a MongoDB.
-//! `ADDRESS` is the address to listen on. The modules:
+//! `ADDRESS` is the address to listen on. `READ_TIMEOUT` is the number of seconds that a client has to send the headers
+//! of a request, or its body, and between two requests. README.md lists the pages. The modules:
 //!
 //! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
 //! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`: one pattern each. Everything that is stored has an id that
 //!   the client chooses, so all requests are idempotent.
+//! - `choose.rs`: the lists from which a visitor chooses a customer, a book, a product or a patron.
+//! - `guard.rs`: the checks of every request, among them that no other site sends a write.
+//! - `serve.rs`: connections, with time limits for slow clients and a graceful shutdown.
 //! - `health.rs`: liveness and readiness.
 //!
 //! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
 
 mod books;
+mod choose;
 mod guard;
 mod health;
 mod input;
