@@ -1,5 +1,9 @@
 //! Tests of the example `service`.
 
+pub(crate) mod choices;
+pub(crate) mod connections;
+pub(crate) mod origins;
 pub(crate) mod pages;
 pub(crate) mod process;
+pub(crate) mod removals;
 pub(crate) mod support;

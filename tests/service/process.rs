@@ -179,7 +179,7 @@ async fn stored_once(database: &Database) {
     check_ids("review", &found);
     let product = database
         .collection::<Document>("product")
-        .find_one(doc! {})
+        .find_one(doc! { "_id": 1 })
         .await
         .unwrap()
         .unwrap();

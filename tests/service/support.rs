@@ -44,9 +44,14 @@ impl Answer {
 impl Service {
     /// Starts one on a free port, and waits until it is ready.
     pub async fn start(uri: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_run-service"))
-            .env("MONGODB_URI", uri)
-            .env("ADDRESS", "127.0.0.1:0")
+        let service = Self::spawn(program(uri)).await;
+        service.wait_for("/health/ready", 200).await;
+        service
+    }
+
+    /// Starts one, and waits until it listens.
+    pub async fn spawn(mut program: Command) -> Self {
+        let mut child = program
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true)
@@ -56,9 +61,7 @@ impl Service {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).await.unwrap();
         let address = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
-        let service = Self { child, address };
-        service.wait_for("/health/ready", 200).await;
-        service
+        Self { child, address }
     }
 
     pub fn pid(&self) -> u32 {
@@ -88,6 +91,13 @@ impl Service {
         let answered = tokio::time::timeout(TIMEOUT, answered).await;
         answered.unwrap_or_else(|_| panic!("{path} was never {status}"));
     }
+}
+
+/// Returns the program of a service on a free port.
+pub fn program(uri: &str) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_run-service"));
+    program.env("MONGODB_URI", uri).env("ADDRESS", "127.0.0.1:0");
+    program
 }
 
 pub async fn get(service: SocketAddr, path: &str) -> std::io::Result<Answer> {

@@ -1,17 +1,22 @@
 //! Validates the input of clients. An error names the field, never the value.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, FailedToBufferBody, FormRejection};
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody, FormRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::{Form, RequestExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 
+use crate::choose::Section;
 use crate::problem::{self, Problem, Wrong};
+use crate::serve::ReadTimeout;
 
 /// The variable parts of a path. An invalid part is reported as not found.
 pub(crate) struct Ids<T>(pub(crate) T);
@@ -22,9 +27,21 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ids<T> 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(ids) = Path::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::of(&problem::NOT_FOUND))?;
+            .map_err(|rejection| unknown(&rejection, parts.uri.path()))?;
         Ok(Self(ids))
     }
+}
+
+/// Reports a part that is not an id of its type. Only the first part has another type than text.
+fn unknown(rejection: &PathRejection, path: &str) -> Problem {
+    let is_text = match rejection {
+        PathRejection::FailedToDeserializePathParams(error) => {
+            !matches!(error.kind(), ErrorKind::InvalidUtf8InPathParam { .. })
+        }
+        _ => false,
+    };
+    let section = Section::of(path).filter(|_| is_text);
+    section.map_or_else(|| Problem::of(&problem::NOT_FOUND), Problem::unknown)
 }
 
 /// The query of a path: the position of a page, from a link of this service.
@@ -117,6 +134,9 @@ impl Fields {
     }
 }
 
+/// The longest time to read a body. It is shorter than the longest time for a request.
+const LONGEST_BODY: Duration = Duration::from_secs(10);
+
 impl<S: Send + Sync> FromRequest<S> for Fields {
     type Rejection = Problem;
 
@@ -126,11 +146,21 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|value| value.split(';').next()).unwrap_or_default();
-        let values = match media_type.trim().to_ascii_lowercase().as_str() {
-            "application/json" => of_json(request).await?,
-            "application/x-www-form-urlencoded" => of_form(request).await?,
+        let is_json = match media_type.trim().to_ascii_lowercase().as_str() {
+            "application/json" => true,
+            "application/x-www-form-urlencoded" => false,
             _ => return Err(Problem::of(&problem::MEDIA_TYPE)),
         };
+        let ReadTimeout(time) = request.extensions().get().copied().unwrap_or_default();
+        let read = async {
+            if is_json {
+                of_json(request).await
+            } else {
+                of_form(request).await
+            }
+        };
+        let read = timeout(time.min(LONGEST_BODY), read).await;
+        let values = read.map_err(|_| Problem::of(&problem::SLOW))??;
         Ok(Self { values, wrong: vec![] })
     }
 }

@@ -6,6 +6,8 @@ use maud::{DOCTYPE, Markup, html};
 use mongodb::bson::DateTime;
 use mongodb::bson::oid::ObjectId;
 
+use crate::choose::{BOOKS, CUSTOMERS, PATRONS, PRODUCTS, SECTIONS};
+
 const NAME: &str = "mongo-patterns";
 
 pub(crate) fn document(title: &str, content: &Markup) -> Markup {
@@ -25,10 +27,9 @@ pub(crate) fn document(title: &str, content: &Markup) -> Markup {
                 header {
                     a .name href="/" { (NAME) }
                     nav aria-label="Pages of the service" {
-                        a href="/customers/123/trades" { "Trades" }
-                        a href="/books/2" { "Book" }
-                        a href="/products/1" { "Product" }
-                        a href="/patrons/joe" { "Patron" }
+                        @for section in SECTIONS {
+                            a href=(section.path) { (section.title) }
+                        }
                     }
                 }
                 main #content {
@@ -57,22 +58,22 @@ pub(crate) async fn style() -> impl IntoResponse {
 pub(crate) async fn home() -> Markup {
     let pages = [
         (
-            "/customers/123/trades",
+            &CUSTOMERS,
             "The trades of a customer",
             "Bucket: a history in pages of ten, one document per page.",
         ),
         (
-            "/books/2",
+            &BOOKS,
             "A book and its buyers",
             "Outlier: fifty buyers in the book, the rest of a bestseller's in a second collection.",
         ),
         (
-            "/products/1",
+            &PRODUCTS,
             "A product and its reviews",
             "Subset: the ten newest reviews in the product, all of them in a second collection.",
         ),
         (
-            "/patrons/joe",
+            &PATRONS,
             "A patron and their addresses",
             "Embedded: up to twenty addresses in the patron's document.",
         ),
@@ -80,11 +81,11 @@ pub(crate) async fn home() -> Markup {
     document(
         "Schema design patterns in use",
         &html! {
-            p { "Four pages, each with a pattern of MongoDB's manual. All requests are idempotent: repeat a form, and its data is stored once." }
+            p { "Choose a customer, a book, a product or a patron. Each has a pattern of MongoDB's manual. All requests are idempotent: repeat a form, and its data is stored once." }
             ul .cards {
-                @for (path, title, text) in pages {
+                @for (section, title, text) in pages {
                     li {
-                        a href=(path) { (title) }
+                        a href=(section.path) { (title) }
                         p { (text) }
                     }
                 }
@@ -110,11 +111,19 @@ pub(crate) fn new_id() -> Markup {
     html! { input type="hidden" name="id" value=(ObjectId::new().to_hex()); }
 }
 
-/// Returns a form with one button that removes the row's item.
-pub(crate) fn remove_button(path: &str, what: &str) -> Markup {
+/// Returns a link to the page that asks before it removes an item. The query leads back to the page of the list.
+pub(crate) fn remove_link(path: &str, query: &str, what: &str) -> Markup {
+    html! { a .quiet href=(format!("{path}/remove{query}")) aria-label=(format!("Remove {what}")) { "Remove" } }
+}
+
+/// Returns the content of the page that asks before it removes an item. Only its form removes it.
+pub(crate) fn confirm(path: &str, query: &str, what: &Markup, back: &str) -> Markup {
     html! {
-        form .inline method="post" action=(format!("{path}/remove")) {
-            button .quiet aria-label=(format!("Remove {what}")) { "Remove" }
+        p { strong { (what) } }
+        p { "A removed item cannot be restored." }
+        form .confirm method="post" action=(format!("{path}/remove{query}")) {
+            button { "Remove" }
+            a href=(back) { "Cancel" }
         }
     }
 }

@@ -8,17 +8,22 @@
 //! ```
 //!
 //! `MONGODB_URI` is the connection string, with the database if it names one. Without it, the example starts a MongoDB.
-//! `ADDRESS` is the address to listen on. The modules:
+//! `ADDRESS` is the address to listen on. `READ_TIMEOUT` is the number of seconds that a client has to send the headers
+//! of a request, or its body, and between two requests. README.md lists the pages. The modules:
 //!
 //! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
 //! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`: one pattern each. Everything that is stored has an id that
 //!   the client chooses, so all requests are idempotent.
+//! - `choose.rs`: the lists from which a visitor chooses a customer, a book, a product or a patron.
+//! - `guard.rs`: the checks of every request, among them that no other site sends a write.
+//! - `serve.rs`: connections, with time limits for slow clients and a graceful shutdown.
 //! - `health.rs`: liveness and readiness.
 //!
 //! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
 
 mod books;
+mod choose;
 mod guard;
 mod health;
 mod input;
@@ -28,6 +33,7 @@ mod problem;
 mod products;
 mod reply;
 mod seed;
+mod serve;
 mod store;
 mod trades;
 
@@ -36,33 +42,32 @@ use std::io::stderr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
+use axum::{Extension, Router};
 use mongo_patterns_testkit as testkit;
 use mongodb::Client;
 use mongodb::options::ClientOptions;
+use serve::ReadTimeout;
 use store::Store;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tracing::{Level, info, warn};
+use tracing::Level;
 
 const LARGEST_BODY: usize = 64 * 1024;
-/// The longest time for requests in flight after a stop signal.
-const GRACE: Duration = Duration::from_secs(20);
 /// The longest time that a request waits for a server. The driver's default is 30 seconds.
 const SELECTION: Duration = Duration::from_secs(3);
 
 /// Runs the service until the process gets a signal to stop.
 ///
 /// # Errors
-/// When the server's options are invalid, or the address is in use.
+/// When an environment variable is invalid, or the address is in use.
 pub async fn run() -> Result<()> {
     tracing_subscriber::fmt()
         .with_max_level(Level::INFO)
         .with_writer(stderr)
         .init();
+    let read_timeout = ReadTimeout::from_env()?;
     let client = Client::with_options(client_options().await?)?;
     let store = Store::new(&client)?;
     let address = env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
@@ -73,7 +78,8 @@ pub async fn run() -> Result<()> {
 
     // It serves from the start, and reports that it is not ready until the collections are prepared.
     let preparing = tokio::spawn(store.clone().prepare());
-    let served = serve(listener, router(store)).await;
+    let router = router(store).layer(Extension(read_timeout));
+    let served = serve::until_stopped(listener, router, read_timeout).await;
     preparing.abort();
     served
 }
@@ -110,53 +116,10 @@ fn router(store: Store) -> Router {
         .fallback(problem::no_such_page)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn(guard::same_origin))
         .layer(from_fn(problem::render))
         .layer(from_fn(guard::log))
         .with_state(store);
     // `.json` is removed from the path before routing.
     Router::new().fallback_service(all).layer(from_fn(reply::negotiate))
-}
-
-/// Serves until a stop signal, and then finishes the requests in flight.
-async fn serve(listener: TcpListener, router: Router) -> Result<()> {
-    let terminated = terminated()?;
-    let (stopping, mut stopped) = watch::channel(false);
-    let asked_to_stop = async move {
-        tokio::select! {
-            () = terminated => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-        info!("stopping: requests in flight are answered, new ones are refused");
-        stopping.send_replace(true);
-    };
-    let late = async {
-        // An error means that serving has ended.
-        if stopped.wait_for(|stopped| *stopped).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        tokio::time::sleep(GRACE).await;
-    };
-    tokio::select! {
-        served = axum::serve(listener, router).with_graceful_shutdown(asked_to_stop) => {
-            served?;
-            info!("stopped");
-        }
-        () = late => warn!("stopped with requests in flight, after {GRACE:?}"),
-    }
-    Ok(())
-}
-
-/// Returns a future that completes at SIGTERM. Signals are received from this call on.
-#[cfg(unix)]
-fn terminated() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut signals = signal(SignalKind::terminate())?;
-    Ok(async move {
-        signals.recv().await;
-    })
-}
-
-#[cfg(not(unix))]
-fn terminated() -> std::io::Result<impl Future<Output = ()>> {
-    Ok(std::future::pending())
 }

@@ -2,14 +2,15 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
-use axum::routing::{get, post};
+use axum::response::{Redirect, Response};
+use axum::routing::get;
 use maud::{Markup, html};
 use mongo_patterns::ErrorKind;
 use serde::{Deserialize, Serialize};
 
-use crate::input::{Fields, Ids, check_id};
-use crate::layout::{new_id, remove_button, segment};
+use crate::choose::{self, Choose, PATRONS};
+use crate::input::{Fields, Ids, PageQuery, check_id};
+use crate::layout::{self, new_id, remove_link, segment};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
 use crate::store::Store;
@@ -35,13 +36,17 @@ pub(crate) struct Address {
 
 pub(crate) fn routes() -> Router<Store> {
     Router::new()
+        .route("/patrons", get(choose))
         .route("/patrons/{patron}", get(show).put(create))
-        .route("/patrons/{patron}/addresses", post(add))
+        .route("/patrons/{patron}/addresses", get(to_patron).post(add))
         .route(
             "/patrons/{patron}/addresses/{address}",
             get(show_one).put(replace).delete(remove),
         )
-        .route("/patrons/{patron}/addresses/{address}/remove", post(remove))
+        .route(
+            "/patrons/{patron}/addresses/{address}/remove",
+            get(confirm).post(remove),
+        )
 }
 
 fn path(patron: &str) -> String {
@@ -52,20 +57,37 @@ fn path_of(patron: &str, address: &str) -> String {
     format!("{}/addresses/{}", path(patron), segment(address))
 }
 
+async fn choose(
+    State(store): State<Store>,
+    wants: Wants,
+    PageQuery(query): PageQuery<Choose<String>>,
+) -> Result<Response, Problem> {
+    if let Some(chosen) = query.chosen(wants, &PATRONS) {
+        return chosen;
+    }
+    let found = choose::documents(&store, "patron", "name", query.after.clone()).await?;
+    Ok(query.list(wants, &PATRONS, found))
+}
+
+async fn to_patron(wants: Wants, Ids(id): Ids<String>) -> Redirect {
+    Redirect::to(&format!("{}{}", path(&id), wants.suffix()))
+}
+
 async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<String>) -> Result<Response, Problem> {
     let patron = store.patrons.get(id.as_str()).await?;
-    let patron = patron.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
+    let patron = patron.ok_or_else(|| Problem::unknown(&PATRONS))?;
     let most = store.patrons.max_children();
     let html = || {
         html! {
-            h2 { "Addresses" }
-            (addresses(&id, &patron.addresses))
             h2 { "Add an address" }
             @if patron.addresses.len() < most as usize {
                 (form(&id))
             } @else {
                 p { "A patron has at most " (most) " addresses. Remove one first." }
             }
+            h2 { "Addresses" }
+            (addresses(&id, &patron.addresses))
+            (PATRONS.link())
         }
     };
     Ok(reply::found(wants, &patron, &patron.name, html))
@@ -79,15 +101,19 @@ fn addresses(patron: &str, addresses: &[Address]) -> Markup {
             ul .cards {
                 @for address in addresses {
                     li {
-                        address {
-                            (address.street) br;
-                            (address.city) ", " (address.state) " " (address.zip)
-                        }
-                        (remove_button(&path_of(patron, &address.id), &address.street))
+                        address { (lines(address)) }
+                        (remove_link(&path_of(patron, &address.id), "", &address.street))
                     }
                 }
             }
         }
+    }
+}
+
+fn lines(address: &Address) -> Markup {
+    html! {
+        (address.street) br;
+        (address.city) ", " (address.state) " " (address.zip)
     }
 }
 
@@ -174,7 +200,12 @@ async fn show_one(
 ) -> Result<Response, Problem> {
     let address = store.patrons.child(patron.as_str(), id).await?;
     let address = address.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
-    let html = || addresses(&patron, std::slice::from_ref(&address));
+    let html = || {
+        html! {
+            (addresses(&patron, std::slice::from_ref(&address)))
+            p { a href=(path(&patron)) { "The patron and all addresses" } }
+        }
+    };
     Ok(reply::found(wants, &address, "An address", html))
 }
 
@@ -187,6 +218,18 @@ async fn replace(
     let address = read(fields, Some(id))?;
     store.patrons.replace_child(patron.as_str(), &address).await?;
     Ok(reply::stored(wants, false, &address, "", &path(&patron)))
+}
+
+/// Asks before a removal.
+async fn confirm(
+    State(store): State<Store>,
+    wants: Wants,
+    Ids((patron, id)): Ids<(String, String)>,
+) -> Result<Response, Problem> {
+    let address = store.patrons.child(patron.as_str(), id).await?;
+    let address = address.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
+    let html = || layout::confirm(&path_of(&patron, &address.id), "", &lines(&address), &path(&patron));
+    Ok(reply::found(wants, &address, "Remove this address?", html))
 }
 
 async fn remove(

@@ -16,6 +16,7 @@ use mongo_patterns::{Error, ErrorKind};
 use serde::Serialize;
 use tracing::{debug, error, warn};
 
+use crate::choose::Section;
 use crate::layout;
 use crate::reply::Wants;
 
@@ -40,6 +41,12 @@ pub(crate) static NOT_FOUND: Kind = Kind {
     title: "Not found",
     advice: "It does not exist, or it was removed.",
 };
+pub(crate) static CROSS_ORIGIN: Kind = Kind {
+    name: "cross-origin",
+    status: StatusCode::FORBIDDEN,
+    title: "The request is from another site",
+    advice: "Nothing was changed. Open the page on this site, and send the form from there.",
+};
 static NOT_ALLOWED: Kind = Kind {
     name: "not-allowed",
     status: StatusCode::METHOD_NOT_ALLOWED,
@@ -63,6 +70,12 @@ pub(crate) static TOO_LARGE: Kind = Kind {
     status: StatusCode::PAYLOAD_TOO_LARGE,
     title: "The data is too large",
     advice: "Nothing was stored. Send less.",
+};
+pub(crate) static SLOW: Kind = Kind {
+    name: "slow",
+    status: StatusCode::REQUEST_TIMEOUT,
+    title: "The request was received too slowly",
+    advice: "Nothing was stored. Send the whole request at once.",
 };
 pub(crate) static MEDIA_TYPE: Kind = Kind {
     name: "media-type",
@@ -95,13 +108,15 @@ static BROKEN: Kind = Kind {
     advice: "The operator finds the cause in the log. Sending the request again does not help.",
 };
 
-static KINDS: [&Kind; 11] = [
+static KINDS: [&Kind; 13] = [
     &INVALID,
     &NOT_FOUND,
+    &CROSS_ORIGIN,
     &NOT_ALLOWED,
     &TAKEN,
     &FULL,
     &TOO_LARGE,
+    &SLOW,
     &MEDIA_TYPE,
     &BUSY,
     &UNAVAILABLE,
@@ -121,15 +136,36 @@ pub(crate) struct Wrong {
 pub(crate) struct Problem {
     kind: &'static Kind,
     wrong: Vec<Wrong>,
+    /// The section in which an id is unknown.
+    section: Option<&'static Section>,
 }
 
 impl Problem {
     pub(crate) fn of(kind: &'static Kind) -> Self {
-        Self { kind, wrong: vec![] }
+        Self {
+            kind,
+            wrong: vec![],
+            section: None,
+        }
     }
 
     pub(crate) fn invalid(wrong: Vec<Wrong>) -> Self {
-        Self { kind: &INVALID, wrong }
+        Self {
+            wrong,
+            ..Self::of(&INVALID)
+        }
+    }
+
+    /// Reports that no customer, book, product or patron has this id.
+    pub(crate) fn unknown(section: &'static Section) -> Self {
+        Self {
+            section: Some(section),
+            ..Self::of(&NOT_FOUND)
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        self.section.map_or(self.kind.advice, |section| section.unknown)
     }
 }
 
@@ -177,22 +213,25 @@ impl IntoResponse for Problem {
 /// Renders the body of a problem, if the response has one.
 pub(crate) async fn render(wants: Wants, request: Request, next: Next) -> Response {
     let is_read = request.method().is_safe();
+    let section = Section::of(request.uri().path());
     let mut response = next.run(request).await;
-    let Some(Problem { kind, wrong }) = response.extensions_mut().remove::<Problem>() else {
+    let Some(mut problem) = response.extensions_mut().remove::<Problem>() else {
         return response;
     };
-    let kind = if is_read && kind.name == UNKNOWN.name {
-        &UNAVAILABLE
-    } else {
-        kind
-    };
+    if is_read && problem.kind.name == UNKNOWN.name {
+        problem.kind = &UNAVAILABLE;
+    }
+    let kind = problem.kind;
     let (mut head, _) = response.into_parts();
     let (media_type, body) = match wants {
         Wants::Json => (
             "application/problem+json",
-            Json(details(kind, &wrong)).into_response().into_body(),
+            Json(details(&problem)).into_response().into_body(),
         ),
-        Wants::Html => ("text/html; charset=utf-8", Body::from(page(kind, &wrong).into_string())),
+        Wants::Html => (
+            "text/html; charset=utf-8",
+            Body::from(page(&problem, section).into_string()),
+        ),
     };
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     if kind.status == StatusCode::SERVICE_UNAVAILABLE {
@@ -212,27 +251,33 @@ struct Details<'a> {
     errors: &'a [Wrong],
 }
 
-fn details<'a>(kind: &'static Kind, wrong: &'a [Wrong]) -> Details<'a> {
+fn details(problem: &Problem) -> Details<'_> {
+    let Problem { kind, wrong, .. } = problem;
     Details {
         r#type: format!("/problems#{}", kind.name),
         title: kind.title,
         status: kind.status.as_u16(),
-        detail: kind.advice,
+        detail: problem.advice(),
         errors: wrong,
     }
 }
 
-fn page(kind: &Kind, wrong: &[Wrong]) -> Markup {
+/// Returns the page of a problem, with a link to the list of the section.
+fn page(problem: &Problem, section: Option<&Section>) -> Markup {
+    let Problem { kind, wrong, .. } = problem;
     layout::document(
         kind.title,
         &html! {
-            p { (kind.advice) }
+            p { (problem.advice()) }
             @if !wrong.is_empty() {
                 ul {
                     @for Wrong { field, problem } in wrong {
                         li { code { (field) } " " (problem) }
                     }
                 }
+            }
+            @if let Some(section) = section {
+                (section.link())
             }
             p { a href="/" { "Back to the start page" } }
         },
@@ -250,7 +295,7 @@ pub(crate) async fn no_such_method() -> Problem {
 /// Lists the types of problems.
 pub(crate) async fn list(wants: Wants) -> Response {
     if wants == Wants::Json {
-        return Json(KINDS.map(|kind| details(kind, &[]))).into_response();
+        return Json(KINDS.map(Problem::of).each_ref().map(details)).into_response();
     }
     let all = html! {
         dl {

@@ -3,14 +3,15 @@
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use maud::{Markup, html};
 use mongo_patterns::prelude::*;
 use mongodb::bson::{DateTime, Decimal128, doc};
 use serde::{Deserialize, Serialize};
 
+use crate::choose::{self, Choose, PRODUCTS};
 use crate::input::{Fields, Ids, PageQuery};
-use crate::layout::{self, new_id, pager, remove_button, segment};
+use crate::layout::{self, new_id, pager, remove_link, segment};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
 use crate::store::Store;
@@ -96,13 +97,14 @@ struct ReviewsPage<'a> {
 
 pub(crate) fn routes() -> Router<Store> {
     Router::new()
+        .route("/products", get(choose))
         .route("/products/{product}", get(show))
         .route("/products/{product}/reviews", get(list).post(add))
         .route(
             "/products/{product}/reviews/{review}",
             get(show_one).put(change).delete(remove),
         )
-        .route("/products/{product}/reviews/{review}/remove", post(remove))
+        .route("/products/{product}/reviews/{review}/remove", get(confirm).post(remove))
 }
 
 fn path(product: i32) -> String {
@@ -113,10 +115,22 @@ fn path_of(product: i32, review: &str) -> String {
     format!("{}/reviews/{}", path(product), segment(review))
 }
 
+async fn choose(
+    State(store): State<Store>,
+    wants: Wants,
+    PageQuery(query): PageQuery<Choose<i32>>,
+) -> Result<Response, Problem> {
+    if let Some(chosen) = query.chosen(wants, &PRODUCTS) {
+        return chosen;
+    }
+    let found = choose::documents(&store, "product", "name", query.after).await?;
+    Ok(query.list(wants, &PRODUCTS, found))
+}
+
 /// Reads one document, for any number of reviews.
 async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<i32>) -> Result<Response, Problem> {
     let product = store.products.get(id).await?;
-    let product = product.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
+    let product = product.ok_or_else(|| Problem::unknown(&PRODUCTS))?;
     let price = format!("{} {}", product.price.value, product.price.currency);
     let page = ProductPage {
         id,
@@ -130,10 +144,11 @@ async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<i32>) -> Re
         html! {
             p { (product.description) }
             p { strong { (price) } }
-            h2 { "The newest reviews" }
-            (reviews(id, &product.reviews))
-            p { a href=(format!("{}/reviews", path(id))) { "All reviews" } }
             (form(id))
+            h2 { "The newest reviews" }
+            (reviews(id, &product.reviews, ""))
+            p { a href=(format!("{}/reviews", path(id))) { "All reviews" } }
+            (PRODUCTS.link())
         }
     };
     Ok(reply::found(wants, &page, &product.name, html))
@@ -145,12 +160,32 @@ struct Cursor {
     before: Option<ChildToken>,
 }
 
+impl Cursor {
+    /// Returns the query of the page, so that a removal leads back to it.
+    fn query(&self) -> String {
+        match (&self.before, &self.after) {
+            (Some(token), _) => format!("?before={token}"),
+            (_, Some(token)) => format!("?after={token}"),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns the path of the page: a later page of all reviews, or the product.
+    fn path(&self, product: i32) -> String {
+        match self.query() {
+            query if query.is_empty() => path(product),
+            query => format!("{}/reviews{query}", path(product)),
+        }
+    }
+}
+
 async fn list(
     State(store): State<Store>,
     wants: Wants,
     Ids(product): Ids<i32>,
     PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
+    let query = cursor.query();
     let mut children = store.products.children(product).limit(SHOWN);
     if let Some(token) = cursor.before {
         children = children.before(token);
@@ -159,6 +194,9 @@ async fn list(
     }
     let found = children.await?;
     let shown = &found.children;
+    if shown.is_empty() && store.products.get(product).await?.is_none() {
+        return Err(Problem::unknown(&PRODUCTS));
+    }
 
     let newer = |suffix: &str| {
         let token = found.previous.as_ref()?;
@@ -178,7 +216,7 @@ async fn list(
         let (newer, older) = (newer(""), older(""));
         html! {
             p { a href=(path(product)) { "Back to the product" } }
-            (reviews(product, shown))
+            (reviews(product, shown, &query))
             (pager(newer.as_deref().map(|path| (path, "Newer")), older.as_deref().map(|path| (path, "Older"))))
         }
     };
@@ -190,7 +228,7 @@ async fn list(
     ))
 }
 
-fn reviews(product: i32, reviews: &[Review]) -> Markup {
+fn reviews(product: i32, reviews: &[Review], query: &str) -> Markup {
     html! {
         @if reviews.is_empty() {
             p { "No reviews on this page." }
@@ -200,8 +238,9 @@ fn reviews(product: i32, reviews: &[Review]) -> Markup {
                 p .text { (review.review_text) }
                 div .hint {
                     span { (review.review_author) ", " (layout::time(review.published_date)) }
-                    (remove_button(
+                    (remove_link(
                         &path_of(product, &review.review_id),
+                        query,
                         &format!("the review by {}", review.review_author),
                     ))
                 }
@@ -268,7 +307,12 @@ async fn show_one(
 ) -> Result<Response, Problem> {
     let review = store.products.child(product, id).await?;
     let review = review.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
-    let html = || reviews(product, std::slice::from_ref(&review));
+    let html = || {
+        html! {
+            (reviews(product, std::slice::from_ref(&review), ""))
+            p { a href=(path(product)) { "Back to the product" } }
+        }
+    };
     Ok(reply::found(wants, &View::from(&review), "A review", html))
 }
 
@@ -285,11 +329,31 @@ async fn change(
     show_one(State(store), wants, Ids((product, id))).await
 }
 
+/// Asks before a removal.
+async fn confirm(
+    State(store): State<Store>,
+    wants: Wants,
+    Ids((product, id)): Ids<(i32, String)>,
+    PageQuery(cursor): PageQuery<Cursor>,
+) -> Result<Response, Problem> {
+    let review = store.products.child(product, id).await?;
+    let review = review.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
+    let html = || {
+        let what = html! { "By " (review.review_author) ", " (layout::time(review.published_date)) };
+        html! {
+            p .text { (review.review_text) }
+            (layout::confirm(&path_of(product, &review.review_id), &cursor.query(), &what, &cursor.path(product)))
+        }
+    };
+    Ok(reply::found(wants, &View::from(&review), "Remove this review?", html))
+}
+
 async fn remove(
     State(store): State<Store>,
     wants: Wants,
     Ids((product, id)): Ids<(i32, String)>,
+    PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
     store.products.delete(product, id).await?;
-    Ok(reply::removed(wants, &path(product)))
+    Ok(reply::removed(wants, &cursor.path(product)))
 }

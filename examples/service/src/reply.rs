@@ -28,6 +28,16 @@ pub(crate) enum Wants {
     Json,
 }
 
+impl Wants {
+    /// Returns the end of a path that leads to the same format.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Self::Html => "",
+            Self::Json => ".json",
+        }
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for Wants {
     type Rejection = Infallible;
 

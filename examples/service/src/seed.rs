@@ -25,10 +25,12 @@ pub(crate) async fn fill_empty(store: &Store) -> Result<()> {
         books(store).await?;
     }
     if is_empty(store, "review").await? {
-        product(store).await?;
+        products(store).await?;
     }
     if is_empty(store, "patron").await? {
-        ignore_existing(store.patrons.insert(&joe()).await)?;
+        for patron in patrons() {
+            ignore_existing(store.patrons.insert(&patron).await)?;
+        }
     }
     Ok(())
 }
@@ -78,20 +80,32 @@ async fn books(store: &Store) -> Result<()> {
     Ok(())
 }
 
-async fn product(store: &Store) -> Result<()> {
-    let product = Product {
-        id: 1,
-        name: "Super Widget".to_owned(),
-        description: "This is the most useful item in your toolbox.".to_owned(),
-        price: Price {
-            value: "119.99".parse().map_err(mongodb::error::Error::from)?,
-            currency: "USD".to_owned(),
-        },
-        reviews: vec![],
-    };
+/// Inserts the manual's product with enough reviews for three pages, and one with a single review.
+async fn products(store: &Store) -> Result<()> {
     let parents = store.database.collection::<Product>("product");
-    // Another process can have inserted it already.
-    if store.products.get(1).await?.is_none() {
+    for (id, name, description, price) in [
+        (
+            1,
+            "Super Widget",
+            "This is the most useful item in your toolbox.",
+            "119.99",
+        ),
+        (2, "Small Widget", "It fits into your pocket.", "19.99"),
+    ] {
+        // Another process can have inserted it already.
+        if store.products.get(id).await?.is_some() {
+            continue;
+        }
+        let product = Product {
+            id,
+            name: name.to_owned(),
+            description: description.to_owned(),
+            price: Price {
+                value: price.parse().map_err(mongodb::error::Error::from)?,
+                currency: "USD".to_owned(),
+            },
+            reviews: vec![],
+        };
         parents.insert_one(&product).await?;
     }
     let texts = [
@@ -100,11 +114,12 @@ async fn product(store: &Store) -> Result<()> {
         ("Pablo", "Amazing!"),
         ("Hans", "Meh, it's okay."),
     ];
-    let reviews: Vec<Review> = (0..45)
+    let of_product = |n| if n < 45 { 1 } else { 2 };
+    let reviews: Vec<Review> = (0..46)
         .zip(texts.iter().cycle())
         .map(|(n, (author, text))| Review {
             review_id: (786 - n).to_string(),
-            product_id: 1,
+            product_id: of_product(n),
             review_author: (*author).to_owned(),
             review_text: (*text).to_owned(),
             published_date: DateTime::from_millis(NEWEST_REVIEW - n * 31 * HOUR),
@@ -113,7 +128,7 @@ async fn product(store: &Store) -> Result<()> {
     store.products.insert_many(&reviews).await.map(drop)
 }
 
-fn joe() -> Patron {
+fn patrons() -> [Patron; 2] {
     let address = |id: &str, street: &str, city: &str| Address {
         id: id.to_owned(),
         street: street.to_owned(),
@@ -121,12 +136,15 @@ fn joe() -> Patron {
         state: "MA".to_owned(),
         zip: "12345".to_owned(),
     };
-    Patron {
-        id: "joe".to_owned(),
-        name: "Joe Bookreader".to_owned(),
-        addresses: vec![
-            address("1", "123 Fake Street", "Faketon"),
-            address("2", "1 Some Other Street", "Boston"),
-        ],
-    }
+    let patron = |id: &str, name: &str, addresses| Patron {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        addresses,
+    };
+    let fake = || address("1", "123 Fake Street", "Faketon");
+    let other = address("2", "1 Some Other Street", "Boston");
+    [
+        patron("joe", "Joe Bookreader", vec![fake(), other]),
+        patron("jane", "Jane Bookreader", vec![fake()]),
+    ]
 }

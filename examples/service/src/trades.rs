@@ -2,15 +2,18 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
-use axum::routing::{get, post};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use futures::{StreamExt, TryStreamExt};
 use maud::{Markup, html};
 use mongo_patterns::prelude::*;
 use mongodb::bson::DateTime;
 use serde::{Deserialize, Serialize};
 
+use crate::choose::{CUSTOMERS, Choice, Choose};
 use crate::input::{Fields, Ids, PageQuery};
-use crate::layout::{self, new_id, pager, remove_button, segment};
+use crate::layout::{self, new_id, pager, remove_link, segment};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
 use crate::store::Store;
@@ -33,6 +36,10 @@ impl Trade {
     /// Returns whether a repeated request has the same trade. The date is that of the first request.
     fn is_same(&self, other: &Self) -> bool {
         (&self.id, &self.kind, &self.ticker, self.qty) == (&other.id, &other.kind, &other.ticker, other.qty)
+    }
+
+    fn describe(&self) -> String {
+        format!("{} {} {}", self.kind, self.qty, self.ticker)
     }
 }
 
@@ -68,12 +75,14 @@ struct Page<'a> {
 
 pub(crate) fn routes() -> Router<Store> {
     Router::new()
+        .route("/customers", get(choose))
+        .route("/customers/{customer}", get(to_trades))
         .route("/customers/{customer}/trades", get(list).post(add))
         .route(
             "/customers/{customer}/trades/{trade}",
             get(show).put(replace).delete(remove),
         )
-        .route("/customers/{customer}/trades/{trade}/remove", post(remove))
+        .route("/customers/{customer}/trades/{trade}/remove", get(confirm).post(remove))
 }
 
 fn path(customer: u32) -> String {
@@ -90,6 +99,42 @@ struct Cursor {
     before: Option<PageToken>,
 }
 
+impl Cursor {
+    /// Returns the query of the page, so that a removal leads back to it.
+    fn query(&self) -> String {
+        match (&self.before, &self.after) {
+            (Some(token), _) => format!("?before={token}"),
+            (_, Some(token)) => format!("?after={token}"),
+            _ => String::new(),
+        }
+    }
+}
+
+async fn choose(
+    State(store): State<Store>,
+    wants: Wants,
+    PageQuery(query): PageQuery<Choose<u32>>,
+) -> Result<Response, Problem> {
+    if let Some(chosen) = query.chosen(wants, &CUSTOMERS) {
+        return chosen;
+    }
+    let mut keys = store.trades.keys();
+    if let Some(after) = &query.after {
+        keys = keys.after(after);
+    }
+    let keys = keys.stream().take(Choose::<u32>::needed());
+    let choice = |id| Choice {
+        id,
+        title: format!("Customer {id}"),
+    };
+    let found = keys.map_ok(choice).try_collect().await?;
+    Ok(query.list(wants, &CUSTOMERS, found))
+}
+
+async fn to_trades(wants: Wants, Ids(customer): Ids<u32>) -> Redirect {
+    Redirect::to(&format!("{}{}", path(customer), wants.suffix()))
+}
+
 /// Returns the newest page, or the one at a token. Two pages are read, to know whether another one exists.
 async fn list(
     State(store): State<Store>,
@@ -98,7 +143,7 @@ async fn list(
     PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
     let pages = store.trades.pages(&customer).newest_first().limit(2);
-    let back = cursor.before.is_some();
+    let (query, back) = (cursor.query(), cursor.before.is_some());
     let slice = match cursor.before {
         Some(token) => pages.before(token).await?,
         None => pages.after(cursor.after).await?,
@@ -109,6 +154,10 @@ async fn list(
     let has_newer = if back { more } else { slice.previous.is_some() };
     let has_older = back || more;
     let trades: Vec<&Trade> = shown.map(|page| page.items.iter().rev().collect()).unwrap_or_default();
+
+    if trades.is_empty() && query.is_empty() {
+        return Ok(no_trades(wants, customer));
+    }
 
     let link = |suffix: &str, parameter: &str, exists: bool| {
         let token = token.as_ref().filter(|_| exists)?;
@@ -123,9 +172,14 @@ async fn list(
     let html = || {
         let (newer, older) = (link("", "before", has_newer), link("", "after", has_older));
         html! {
-            (table(customer, &trades))
-            (pager(newer.as_deref().map(|path| (path, "Newer")), older.as_deref().map(|path| (path, "Older"))))
             (form(customer))
+            h2 { "All trades" }
+            (table(customer, &trades, &query))
+            (pager(newer.as_deref().map(|path| (path, "Newer")), older.as_deref().map(|path| (path, "Older"))))
+            @if !query.is_empty() {
+                p { a href=(path(customer)) { "The newest trades" } }
+            }
+            (CUSTOMERS.link())
         }
     };
     Ok(reply::found(
@@ -136,7 +190,21 @@ async fn list(
     ))
 }
 
-fn table(customer: u32, trades: &[&Trade]) -> Markup {
+/// Responds for a customer without trades: a customer exists as long as they have one. The page has the form for it.
+fn no_trades(wants: Wants, customer: u32) -> Response {
+    if wants == Wants::Json {
+        return Problem::unknown(&CUSTOMERS).into_response();
+    }
+    let page = html! {
+        p { (CUSTOMERS.unknown) }
+        (CUSTOMERS.link())
+        (form(customer))
+    };
+    let title = format!("Customer {customer} not found");
+    (StatusCode::NOT_FOUND, layout::document(&title, &page)).into_response()
+}
+
+fn table(customer: u32, trades: &[&Trade], query: &str) -> Markup {
     html! {
         @if trades.is_empty() {
             p { "No trades on this page." }
@@ -161,10 +229,7 @@ fn table(customer: u32, trades: &[&Trade]) -> Markup {
                                 td { (trade.ticker) }
                                 td .number { (trade.qty) }
                                 td {
-                                    (remove_button(
-                                        &path_of(customer, &trade.id),
-                                        &format!("{} {} {}", trade.kind, trade.qty, trade.ticker),
-                                    ))
+                                    (remove_link(&path_of(customer, &trade.id), query, &trade.describe()))
                                 }
                             }
                         }
@@ -231,7 +296,12 @@ async fn show(
 ) -> Result<Response, Problem> {
     let trade = store.trades.item(&customer, id).await?;
     let trade = trade.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
-    let html = || table(customer, &[&trade]);
+    let html = || {
+        html! {
+            (table(customer, &[&trade], ""))
+            p { a href=(path(customer)) { "All trades of the customer" } }
+        }
+    };
     Ok(reply::found(wants, &View::from(&trade), "A trade", html))
 }
 
@@ -249,11 +319,30 @@ async fn replace(
     Ok(reply::stored(wants, false, &View::from(&trade), "", &path(customer)))
 }
 
+/// Asks before a removal.
+async fn confirm(
+    State(store): State<Store>,
+    wants: Wants,
+    Ids((customer, id)): Ids<(u32, String)>,
+    PageQuery(cursor): PageQuery<Cursor>,
+) -> Result<Response, Problem> {
+    let trade = store.trades.item(&customer, id).await?;
+    let trade = trade.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
+    let html = || {
+        let query = cursor.query();
+        let what = html! { (trade.describe()) ", " (layout::time(trade.date)) };
+        let back = format!("{}{query}", path(customer));
+        layout::confirm(&path_of(customer, &trade.id), &query, &what, &back)
+    };
+    Ok(reply::found(wants, &View::from(&trade), "Remove this trade?", html))
+}
+
 async fn remove(
     State(store): State<Store>,
     wants: Wants,
     Ids((customer, id)): Ids<(u32, String)>,
+    PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
     store.trades.remove_item(&customer, id).await?;
-    Ok(reply::removed(wants, &path(customer)))
+    Ok(reply::removed(wants, &format!("{}{}", path(customer), cursor.query())))
 }

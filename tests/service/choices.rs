@@ -1,0 +1,235 @@
+//! The visitor of the example `service` chooses a customer, a book, a product or a patron.
+
+use serde_json::{Value, json};
+
+use crate::service::pages::{json_of, started};
+use crate::service::support::*;
+
+#[tokio::test]
+async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let home = get(service, "/").await.unwrap().body;
+    for (list, page, ids) in [
+        ("/customers", "/trades", vec![json!(123), json!(456)]),
+        ("/books", "", vec![json!(1), json!(2)]),
+        ("/products", "", vec![json!(1), json!(2)]),
+        ("/patrons", "", vec![json!("jane"), json!("joe")]),
+    ] {
+        assert!(home.contains(&format!("href=\"{list}\"")), "{list}: {home}");
+        let html = get(service, list).await.unwrap().body;
+        assert!(
+            html.contains(&format!("<form method=\"get\" action=\"{list}\"")),
+            "{html}"
+        );
+        let view = json_of(service, &format!("{list}.json")).await;
+        assert_eq!(view["next"], Value::Null);
+        let choices = view["choices"].as_array().unwrap();
+        let found: Vec<&Value> = choices.iter().map(|choice| &choice["id"]).collect();
+        assert_eq!(found, ids.iter().collect::<Vec<_>>(), "{list}");
+        for choice in choices {
+            let id = choice["id"]
+                .as_str()
+                .map_or_else(|| choice["id"].to_string(), str::to_owned);
+            let path = format!("{list}/{id}{page}");
+            assert!(html.contains(&format!("href=\"{path}\"")), "{path}: {html}");
+            assert_eq!(choice["path"], format!("{path}.json"));
+            json_of(service, choice["path"].as_str().unwrap()).await;
+            // The form sends what the visitor typed.
+            let chosen = get(service, &format!("{list}?id=+{id}+")).await.unwrap();
+            assert_eq!((chosen.status, chosen.header("location")), (303, Some(path.as_str())));
+            let chosen = get(service, &format!("{list}.json?id={id}")).await.unwrap();
+            assert_eq!(chosen.header("location"), choice["path"].as_str());
+            let shown = get(service, &path).await.unwrap();
+            assert_eq!(shown.status, 200);
+            assert!(
+                shown.body.contains(&format!("href=\"{list}\"")),
+                "a link to the list: {shown:?}"
+            );
+        }
+        assert_eq!(get(service, &format!("{list}?id=")).await.unwrap().status, 200);
+    }
+}
+
+#[tokio::test]
+async fn long_lists_have_pages() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    for n in 0..60 {
+        let name = json!({ "name": format!("<b>Patron {n}</b>") });
+        let created = send(service, "PUT", &format!("/patrons/p{n:02}"), &name).await.unwrap();
+        assert_eq!(created.status, 201);
+        let trade = json!({ "id": "a", "kind": "buy", "ticker": "MDB", "qty": 5 });
+        let path = format!("/customers/{}/trades", 1000 + n);
+        assert_eq!(send(service, "POST", &path, &trade).await.unwrap().status, 201);
+    }
+    for list in ["/customers", "/patrons"] {
+        let (mut path, mut pages, mut ids) = (format!("{list}.json"), vec![], vec![]);
+        loop {
+            let page = json_of(service, &path).await;
+            let choices = page["choices"].as_array().unwrap();
+            pages.push(choices.len());
+            ids.extend(choices.iter().map(|choice| choice["id"].to_string()));
+            match page["next"].as_str() {
+                Some(next) => path = next.to_owned(),
+                None => break,
+            }
+        }
+        assert_eq!(pages, [50, 12], "{list}");
+        ids.dedup();
+        assert_eq!(ids.len(), 62, "{list}");
+        assert!(ids.is_sorted(), "{list}");
+    }
+    let page = get(service, "/patrons").await.unwrap().body;
+    assert!(
+        page.contains("&lt;b&gt;Patron 1&lt;/b&gt;") && !page.contains("<b>"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn unknown_ids_are_not_found() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    for (path, list, text) in [
+        (
+            "/customers/999/trades",
+            "/customers",
+            "There is no customer with this id",
+        ),
+        (
+            "/customers/-1/trades",
+            "/customers",
+            "There is no customer with this id",
+        ),
+        ("/books/3", "/books", "There is no book with this id."),
+        ("/books/abc", "/books", "There is no book with this id."),
+        ("/books/2147483648", "/books", "There is no book with this id."),
+        ("/products/3", "/products", "There is no product with this id."),
+        ("/products/3/reviews", "/products", "There is no product with this id."),
+        ("/patrons/jo", "/patrons", "There is no patron with this id."),
+        ("/books/1/buyers/nobody", "/books", "It does not exist"),
+        ("/patrons/joe/addresses/9", "/patrons", "It does not exist"),
+    ] {
+        let page = get(service, path).await.unwrap();
+        assert_eq!(page.status, 404, "{path}: {page:?}");
+        assert!(page.body.contains(text), "{path}: {page:?}");
+        assert!(page.body.contains(&format!("href=\"{list}\"")), "{path}: {page:?}");
+        let problem = get(service, &format!("{path}.json")).await.unwrap();
+        assert_eq!(
+            (problem.status, &problem.json()["type"]),
+            (404, &json!("/problems#not-found"))
+        );
+        assert!(
+            problem.json()["detail"].as_str().unwrap().starts_with(text),
+            "{problem:?}"
+        );
+    }
+    // The first trade makes a customer.
+    let page = get(service, "/customers/999/trades").await.unwrap().body;
+    assert!(
+        page.contains("<form method=\"post\" action=\"/customers/999/trades\""),
+        "{page}"
+    );
+    let trade = json!({ "id": "a", "kind": "buy", "ticker": "MDB", "qty": 5 });
+    assert_eq!(
+        send(service, "POST", "/customers/999/trades", &trade)
+            .await
+            .unwrap()
+            .status,
+        201
+    );
+    assert_eq!(get(service, "/customers/999/trades").await.unwrap().status, 200);
+    let removed = send(service, "DELETE", "/customers/999/trades/a", &json!({}))
+        .await
+        .unwrap();
+    assert_eq!(removed.status, 204);
+    assert_eq!(get(service, "/customers/999/trades").await.unwrap().status, 404);
+    let choices = json_of(service, "/customers.json").await;
+    assert_eq!(choices["choices"].as_array().unwrap().len(), 2, "{choices}");
+}
+
+#[tokio::test]
+async fn hostile_ids_have_no_effect() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let lists = ["/customers", "/books", "/products", "/patrons"];
+    let mut before = vec![];
+    for list in lists {
+        before.push(json_of(service, &format!("{list}.json")).await);
+    }
+    let ids = [
+        "%7B%22%24ne%22%3Anull%7D",
+        "%7B%22%24gt%22%3A%22%22%7D",
+        "$where",
+        ".*",
+        "%00",
+        "%FF",
+        "%2E%2E%2F%2E%2E",
+        "%0D%0Alocation%3A%20https%3A%2F%2Fexample.com",
+        "https%3A%2F%2Fexample.com",
+        "%2F%2Fexample.com",
+        "%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "1%27%3B--",
+        "99999999999999999999",
+        "NaN",
+    ];
+    for id in ids.map(str::to_owned).into_iter().chain(["x".repeat(5000)]) {
+        for list in lists {
+            let page = if list == "/customers" { "/trades" } else { "" };
+            for path in [
+                format!("{list}/{id}{page}"),
+                format!("{list}/{id}{page}.json"),
+                format!("{list}/{id}"),
+            ] {
+                let answer = get(service, &path).await.unwrap();
+                assert_eq!(answer.status, 404, "{path}: {answer:?}");
+                assert!(!answer.body.contains("<script>alert"), "{answer:?}");
+            }
+            let chosen = get(service, &format!("{list}?id={id}")).await.unwrap();
+            match chosen.header("location") {
+                // It leads to the page of the section that reports an unknown id.
+                Some(location) => {
+                    assert!(location.starts_with(&format!("{list}/")), "{location}");
+                    assert_eq!(chosen.head.matches("location:").count(), 1, "{chosen:?}");
+                    assert_eq!(get(service, location).await.unwrap().status, 404, "{location}");
+                }
+                None => assert_eq!(chosen.status, if id == "%FF" { 400 } else { 404 }, "{chosen:?}"),
+            }
+            let after = get(service, &format!("{list}?after={id}")).await.unwrap();
+            assert!([200, 400].contains(&after.status), "{list} {id}: {after:?}");
+        }
+    }
+    for (list, before) in lists.into_iter().zip(before) {
+        assert_eq!(json_of(service, &format!("{list}.json")).await, before);
+    }
+}
+
+#[tokio::test]
+async fn forms_come_before_lists_and_short_paths_lead_on() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    for (path, list) in [
+        ("/customers/123/trades", "<table"),
+        ("/books/2", "<ol"),
+        ("/products/1", "<article"),
+        ("/patrons/joe", "<address"),
+    ] {
+        let page = get(service, path).await.unwrap().body;
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{path} has no {text}"));
+        assert!(at("<form") < at(list), "{path}");
+    }
+    for (path, location) in [
+        ("/customers/123", "/customers/123/trades"),
+        ("/books/1/buyers", "/books/1"),
+        ("/patrons/joe/addresses", "/patrons/joe"),
+        ("/patrons/joe/addresses.json", "/patrons/joe.json"),
+    ] {
+        let answer = get(service, path).await.unwrap();
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (303, Some(location)),
+            "{path}"
+        );
+    }
+}

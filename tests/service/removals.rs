@@ -1,0 +1,120 @@
+//! The example `service` asks before it removes an item, and leads back to the page with the list.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+
+use crate::service::pages::started;
+use crate::service::support::*;
+
+/// Returns the first value of an attribute that contains a text.
+fn attribute(page: &str, name: &str, text: &str) -> String {
+    let start = format!("{name}=\"");
+    let values = page.split(&start).skip(1);
+    let mut values = values.filter_map(|rest| rest.split('"').next());
+    let found = values.find(|value| value.contains(text));
+    found
+        .unwrap_or_else(|| panic!("no {name} with {text}: {page}"))
+        .to_owned()
+}
+
+async fn page(service: SocketAddr, path: &str) -> String {
+    let answer = get(service, path).await.unwrap();
+    assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    answer.body
+}
+
+#[tokio::test]
+async fn removals_are_confirmed_and_lead_back() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let older = attribute(&page(service, "/customers/123/trades").await, "href", "?after=");
+    let later = attribute(&page(service, "/products/1/reviews").await, "href", "?after=");
+    for (list, what) in [
+        ("/customers/123/trades", "buy 56 AAPL"),
+        (&older, "IBM"),
+        ("/books/1", "user00"),
+        ("/books/2?from=50", "user50"),
+        ("/products/1", "By Kristina"),
+        (&later, "By "),
+        ("/patrons/joe", "123 Fake Street"),
+    ] {
+        let before = page(service, list).await;
+        let forms = before.matches("<form").count();
+        assert_eq!(
+            forms,
+            usize::from(list != later),
+            "no list has a form that removes an item"
+        );
+        let link = attribute(&before, "href", "/remove");
+        let item = link.split("/remove").next().unwrap();
+
+        // The page only asks, as often as it is read.
+        for _ in 0..2 {
+            let asked = page(service, &link).await;
+            assert!(asked.contains(what), "{what}: {asked}");
+            assert!(
+                asked.contains(&format!("<a href=\"{list}\">Cancel</a>")),
+                "{list}: {asked}"
+            );
+            assert!(asked.contains("<form class=\"confirm\" method=\"post\""), "{asked}");
+        }
+        assert_eq!(get(service, item).await.unwrap().status, 200, "{item} is still stored");
+
+        let action = attribute(&page(service, &link).await, "action", "/remove");
+        let form = "content-type: application/x-www-form-urlencoded\r\n";
+        for _ in 0..2 {
+            let removed = ask(service, "POST", &action, form, "").await.unwrap();
+            assert_eq!(removed.status, 303, "{removed:?}");
+            assert_eq!(
+                removed.header("location").map(str::to_owned),
+                Some(list.to_ascii_lowercase())
+            );
+        }
+        assert_eq!(get(service, list).await.unwrap().status, 200);
+        for gone in [item, &link] {
+            assert_eq!(get(service, gone).await.unwrap().status, 404, "{gone}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_removal_leads_only_to_pages_of_the_service() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    for query in [
+        "?after=https://example.com",
+        "?before=%0d%0aset-cookie:a=b",
+        "?after=1&after=2",
+    ] {
+        for item in ["/customers/123/trades/sample-0", "/products/1/reviews/786"] {
+            for (method, path) in [
+                ("GET", format!("{item}/remove{query}")),
+                ("POST", format!("{item}/remove{query}")),
+                ("DELETE", format!("{item}{query}")),
+            ] {
+                let refused = send(service, method, &path, &json!({})).await.unwrap();
+                assert_eq!(refused.status, 400, "{method} {path}: {refused:?}");
+            }
+            assert_eq!(get(service, item).await.unwrap().status, 200, "{item} is still stored");
+        }
+    }
+    let refused = send(service, "POST", "/books/1/buyers/user00/remove?from=-1", &json!({})).await;
+    assert_eq!(refused.unwrap().status, 400);
+    assert_eq!(get(service, "/books/1/buyers/user00").await.unwrap().status, 200);
+    for path in [
+        "/customers/123/trades/none",
+        "/books/1/buyers/none",
+        "/patrons/joe/addresses/none",
+    ] {
+        let asked = get(service, &format!("{path}/remove")).await.unwrap();
+        assert_eq!(asked.status, 404, "{path}");
+    }
+    // Only the form and DELETE remove.
+    for method in ["PUT", "PATCH", "DELETE"] {
+        let refused = send(service, method, "/books/1/buyers/user00/remove", &json!({}))
+            .await
+            .unwrap();
+        assert_eq!(refused.status, 405, "{method}");
+    }
+}
