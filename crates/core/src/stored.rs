@@ -34,5 +34,5 @@ pub fn not_decoded(
     document: &RawDocument,
     field: impl Into<String>,
 ) -> Error {
-    Error::from_driver(ErrorKind::Decode, text, error.into()).at(id_of(document), field)
+    Error::from_driver(ErrorKind::Decode, text, error).at(id_of(document), field)
 }

@@ -102,10 +102,11 @@ impl<'a, K: Key> Scan<'a, K> {
                     None => Document::new(),
                 };
                 let aggregate = collection.aggregate(summaries(settings, filter)).allow_disk_use(true);
-                self.cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+                let opened = aggregate.with_type::<RawDocumentBuf>().await;
+                self.cursor.insert(opened.map_err(CommandError::of_read)?)
             }
         };
-        while let Some(row) = cursor.try_next().await? {
+        while let Some(row) = cursor.try_next().await.map_err(CommandError::of_read)? {
             let summary = Summary::of_row::<K>(&row);
             self.read += 1;
             if let Some(call) = &mut self.on_progress {

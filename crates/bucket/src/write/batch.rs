@@ -155,7 +155,7 @@ impl<'a> StoreBatch<'a> {
 
     /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
     /// writer opened a bucket, so that the last items are left, or stored one of the items.
-    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<mongodb::error::Error>> {
+    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<CommandError>> {
         let shared = self.write.shared;
         let settings = &shared.settings;
         let mut attempts = settings.retry.start();

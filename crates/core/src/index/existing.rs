@@ -43,7 +43,7 @@ fn step(purpose: &'static str, collection: &Collection<RawDocumentBuf>) -> Step 
     Step::list(purpose, collection, command)
 }
 
-fn decoded(reply: mongodb::error::Result<Reply>) -> Result<Vec<Document>> {
+fn decoded(reply: crate::send::Result<Reply>) -> Result<Vec<Document>> {
     match reply {
         Ok(reply) => Ok(reply.decoded()?),
         Err(error) if matches!(error::code(&error), Some(NAMESPACE_NOT_FOUND | NOT_ON_VIEW)) => Ok(Vec::new()),
