@@ -10,6 +10,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::bucket::damage::*;
+use crate::common::explain::{documents_examined, explained};
 use crate::common::support::*;
 
 #[tokio::test]
@@ -207,16 +208,8 @@ async fn the_cost_of_one_key_is_that_of_its_buckets() {
             ["aggregate", "aggregate"],
             "and once more, because there is a finding"
         );
-        let command = db.recorder().commands()[0].essence();
-        let explain = doc! { "explain": command, "verbosity": "executionStats" };
-        let explained: Document = db
-            .plain_client()
-            .database(db.database().name())
-            .run_command(explain)
-            .await
-            .unwrap();
-        let text = Bson::Document(explained).to_string();
-        assert!(text.contains("\"totalDocsExamined\": 2"), "{text}");
+        let explained = explained(db, &db.recorder().commands()[0]).await;
+        assert_eq!(documents_examined(&explained), 2, "{explained}");
     })
     .await;
 }

@@ -3,11 +3,13 @@
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
-use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
+use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection};
 use serde::{Deserialize, Serialize};
+
+pub use crate::common::explain::{explain, explain_last};
 
 /// 2023-10-26T15:47:03Z, the second of the manual's first trade.
 pub const SECOND: i64 = 1_698_335_223;
@@ -145,53 +147,6 @@ pub async fn until_seen(db: &TestDatabase, collections: &[&str]) {
                 ),
             }
         }
-    }
-}
-
-/// What the server did for a recorded command.
-#[derive(Debug)]
-pub struct Examined {
-    pub keys: i64,
-    pub documents: i64,
-    pub index: String,
-    pub bounds: Document,
-}
-
-/// Explains the last command that was sent.
-pub async fn explain_last(db: &TestDatabase) -> Examined {
-    explain(db, &db.recorder().commands().pop().unwrap()).await
-}
-
-/// Explains a command that was sent.
-pub async fn explain(db: &TestDatabase, command: &RecordedCommand) -> Examined {
-    let command = doc! { "explain": command.essence(), "verbosity": "executionStats" };
-    let plain = db.plain_client().database(db.database().name());
-    let explained = plain.run_command(command).await.unwrap();
-    let mut plan = explained.clone();
-    // An aggregation nests the explanation of its find.
-    if let Ok(stages) = explained.get_array("stages") {
-        plan = stages[0]
-            .as_document()
-            .unwrap()
-            .get_document("$cursor")
-            .unwrap()
-            .clone();
-    }
-    let statistics = plan.get_document("executionStats").unwrap();
-    let mut stage = statistics.get_document("executionStages").unwrap();
-    while !stage.contains_key("indexName") {
-        stage = stage.get_document("inputStage").unwrap();
-    }
-    let number = |field: &str| match statistics.get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        other => panic!("{field} is {other:?}"),
-    };
-    Examined {
-        keys: number("totalKeysExamined"),
-        documents: number("totalDocsExamined"),
-        index: stage.get_str("indexName").unwrap().to_owned(),
-        bounds: stage.get_document("indexBounds").unwrap().clone(),
     }
 }
 

@@ -6,6 +6,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
 
+use crate::common::explain::{documents_examined, explained, has_stage};
 use crate::embedded::support::*;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,15 +169,12 @@ async fn each_write_examines_one_document() {
         assert!(patrons.remove_child(7, "c").await.unwrap().found);
         patrons.child(7, "a").await.unwrap().unwrap();
         patrons.get(7).await.unwrap().unwrap();
-        let database = db.plain_client().database(db.database().name());
         let commands = db.recorder().commands();
         assert_eq!(commands.len(), 7);
         for command in commands {
-            let explain = doc! { "explain": command.essence(), "verbosity": "executionStats" };
-            let explained = Bson::Document(database.run_command(explain).await.unwrap()).to_string();
-            assert!(!explained.contains("COLLSCAN"), "{explained}");
-            let examined = explained.split("\"totalDocsExamined\": ").nth(1).unwrap();
-            assert!(examined.starts_with("1,"), "{examined}");
+            let explained = explained(db, &command).await;
+            assert!(!has_stage(&explained, "COLLSCAN"), "{explained}");
+            assert_eq!(documents_examined(&explained), 1, "{explained}");
         }
     })
     .await;

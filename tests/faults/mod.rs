@@ -4,4 +4,5 @@ pub(crate) mod cancel_safety;
 pub(crate) mod cancellation;
 pub(crate) mod exactly_once;
 pub(crate) mod failover;
+pub(crate) mod router;
 pub(crate) mod table;

@@ -7,6 +7,7 @@ use mongo_patterns::outlier::{Analysis, PERCENTILES};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, RawArrayBuf, doc, oid::ObjectId};
 
+use crate::common::explain::{explained, first};
 use crate::common::support::{all, at_least};
 use crate::outlier::support::*;
 
@@ -253,16 +254,9 @@ async fn a_sample_has_the_given_number_of_documents_with_all_their_elements() {
             );
         }
         if at_least(db, 5) {
-            let command = db.recorder().commands().remove(0).essence();
-            let command = doc! { "explain": command, "verbosity": "executionStats" };
-            let plain = db.plain_client().database(db.database().name());
-            let explained = plain.run_command(command).await.unwrap();
-            let lookup = explained.get_array("stages").unwrap().iter();
-            let lookup = lookup
-                .filter_map(Bson::as_document)
-                .find(|stage| stage.contains_key("$lookup"))
-                .unwrap();
-            assert_eq!(lookup.get_i64("collectionScans").ok(), Some(0), "{lookup}");
+            let explained = explained(db, &db.recorder().commands()[0]).await;
+            let scans = first(&explained, "collectionScans").and_then(Bson::as_i64);
+            assert_eq!(scans, Some(0), "{explained}");
         }
         let refused = books.analyze().sample(0).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);

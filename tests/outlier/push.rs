@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::Pushed;
+use mongo_patterns::outlier::{Problem, Pushed};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, explain};
+use crate::common::support::{all, at_least, explain};
 use crate::outlier::support::*;
 
 #[tokio::test]
@@ -268,6 +269,42 @@ async fn a_transaction_continues_after_a_duplicate_element() {
         assert_eq!(stored(db, 1).await, users(0..11));
         assert_eq!(stored(db, 2).await, users(0..11));
         assert_eq!(violations(db, 2, 3).await, [""; 0]);
+    })
+    .await;
+}
+
+/// Before MongoDB 8.0, a filter by null matches undefined, and a push stores its element in a new array. Since then the
+/// field has another value than an array, which is reported.
+#[tokio::test]
+async fn a_push_to_an_undefined_array_stores_its_element_or_reports_the_field() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        let main = doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": Bson::Undefined };
+        sales(db).insert_one(&main).await.unwrap();
+        let pushed = books.push(2, &"user00".to_owned()).await;
+        let stored = sales(db).find_one(doc! { "_id": 2 }).await.unwrap().unwrap();
+        if at_least(db, 8) {
+            let error = pushed.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}");
+            assert_eq!(error.field(), Some("customers_purchased"));
+            assert_eq!(stored, main);
+        } else {
+            assert_eq!(pushed.unwrap(), Pushed::Inline);
+            assert_eq!(stored.get_array("customers_purchased").unwrap(), &["user00".into()]);
+        }
+        assert!(extra_sales(db).find_one(doc! {}).await.unwrap().is_none());
+        // A verify of the field finds it on every version, and a repair sets an empty array.
+        sales(db).replace_one(doc! { "_id": 2 }, &main).await.unwrap();
+        let found: Vec<Problem> = findings(&books)
+            .await
+            .into_iter()
+            .map(|finding| finding.problem)
+            .collect();
+        assert_eq!(found, [Problem::ArrayNull]);
+        let repaired: Vec<_> = books.repair().stream().try_collect().await.unwrap();
+        assert_eq!(repaired.len(), 1);
+        books.push(2, &"user00".to_owned()).await.unwrap();
+        assert_eq!(super::support::stored(db, 2).await, ["user00"]);
     })
     .await;
 }

@@ -117,7 +117,8 @@
 //! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
 //! of the items, with an entry for each item.
 //!
-//! On a sharded cluster, shard by the key field: every write, and every read but `page` and `count_pages`, has it.
+//! On a sharded cluster, shard by the key field: every write and read of a key has it by equality, except `page` and
+//! `count_pages`, and except `repair`, because a damaged bucket of the key can be on any shard.
 //!
 //! # Cookbook
 //!

@@ -56,7 +56,7 @@ impl<'a, T: Serialize + 'a, I: Iterator<Item = &'a T> + Clone> Serialize for Tog
 /// Encodes as an insert does. `serialize_to_bson` would take a document such as `{ "$date": 5 }` for extended JSON.
 fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
     let encoded = bson::serialize_to_raw_document_buf(&Wrapped { i: value });
-    let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error.into()))?;
+    let encoded = encoded.map_err(|error| Error::from_driver(ErrorKind::Encode, NOT_ENCODED, error))?;
     Ok(Arc::new(encoded))
 }
 

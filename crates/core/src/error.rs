@@ -1,8 +1,11 @@
 //! The error type of all patterns.
 
 mod cause;
+pub(crate) mod command;
 mod kind;
 mod predicates;
+#[cfg(test)]
+mod replies;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,9 +17,9 @@ use mongodb::bson::Bson;
 use cause::classify;
 
 #[doc(hidden)]
-pub use cause::{
-    DriverCause, DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document,
-};
+pub use cause::{DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document};
+#[doc(hidden)]
+pub use command::CommandError;
 pub use kind::ErrorKind;
 
 /// The result of every call.
@@ -51,7 +54,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: Cow<'static, str>,
-    cause: Option<DriverCause>,
+    cause: Option<CommandError>,
     operation: Option<Operation>,
     key: Option<String>,
     document_id: Option<Bson>,
@@ -96,15 +99,15 @@ impl Error {
 
     /// Wraps a driver error, with a kind and a text.
     #[doc(hidden)]
-    pub fn from_driver(kind: ErrorKind, message: impl Into<Cow<'static, str>>, error: mongodb::error::Error) -> Self {
+    pub fn from_driver(kind: ErrorKind, message: impl Into<Cow<'static, str>>, error: impl Into<CommandError>) -> Self {
         Self::new(kind, message).caused_by(error)
     }
 
     /// Sets the driver error that caused it.
     #[doc(hidden)]
     #[must_use]
-    pub fn caused_by(mut self, error: mongodb::error::Error) -> Self {
-        self.0.cause = Some(DriverCause::new(error));
+    pub fn caused_by(mut self, error: impl Into<CommandError>) -> Self {
+        self.0.cause = Some(error.into());
         self
     }
 
@@ -229,12 +232,18 @@ impl Error {
 
     /// Returns the driver's error, with its labels and the server's response. Its text can contain user values.
     pub fn as_driver_error(&self) -> Option<&mongodb::error::Error> {
-        self.0.cause.as_ref().map(DriverCause::error)
+        self.0.cause.as_ref().map(CommandError::error)
     }
 }
 
 impl From<mongodb::error::Error> for Error {
     fn from(error: mongodb::error::Error) -> Self {
+        CommandError::from(error).into()
+    }
+}
+
+impl From<CommandError> for Error {
+    fn from(error: CommandError) -> Self {
         if let Some(own) = error.get_custom::<Self>() {
             return own.clone();
         }

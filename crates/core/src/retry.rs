@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{CommandError, Error, ErrorKind};
 
 /// How an operation retries after conflicts with concurrent writers.
 ///
@@ -88,7 +88,7 @@ impl Attempts {
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) with the last error when the policy allows no further attempt.
-    pub async fn next(&mut self, last: mongodb::error::Error) -> Result<(), Error> {
+    pub async fn next(&mut self, last: impl Into<CommandError>) -> Result<(), Error> {
         if self.wait().await {
             return Ok(());
         }

@@ -17,7 +17,8 @@ pub struct Changes {
     pub removed: Vec<Bson>,
     /// The documents to insert.
     pub written: Vec<RawDocumentBuf>,
-    /// A filter on the key, if all documents have it, so that a sharded cluster can target the deletes.
+    /// A filter on the key field, so that a sharded cluster can target the deletes. Empty if their key fields have values
+    /// that no filter can have.
     pub filter: Document,
 }
 

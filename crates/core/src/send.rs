@@ -4,7 +4,6 @@
 
 use futures::TryStreamExt;
 use mongodb::bson::{Document, RawDocumentBuf};
-use mongodb::error::Result;
 use mongodb::options::{
     AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndUpdateOptions, FindOneOptions,
     FindOptions, InsertManyOptions, InsertOneOptions, ReadPreference, ReplaceOptions, SelectionCriteria,
@@ -13,14 +12,19 @@ use mongodb::options::{
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
 use mongodb::{Collection, Database, IndexModel};
 
+use crate::error::CommandError;
+use crate::error::command::Command;
 use crate::session::Session;
+
+/// The result of a command.
+pub type Result<T> = std::result::Result<T, CommandError>;
 
 type Raw = Collection<RawDocumentBuf>;
 
 /// Runs the driver's action, or in a session the action with copies of what it borrows.
 macro_rules! send {
-    ($session:expr, [$($borrowed:ident),+], $action:expr) => {
-        match $session {
+    ($command:ident, $session:expr, [$($borrowed:ident),+], $action:expr) => {{
+        let done = match $session {
             None => $action.await,
             Some(session) => {
                 $(let owned = $borrowed.to_owned(); let $borrowed = owned;)+
@@ -33,15 +37,16 @@ macro_rules! send {
                     })
                     .await
             }
-        }
-    };
+        };
+        done.map_err(|error| CommandError::new(error, Command::$command))
+    }};
 }
 
 /// Defines the commands on a collection. What one borrows is copied in a session, where the command owns its input.
 macro_rules! commands {
     ($(
         $(#[$attribute:meta])*
-        $name:ident($($owned:ident: $type:ty),* $(; $borrowed:ident: &$borrowed_type:ty)?), $options:ty => $output:ty;
+        $command:ident $name:ident($($owned:ident: $type:ty),* $(; $borrowed:ident: &$borrowed_type:ty)?), $options:ty => $output:ty;
     )+) => {$(
         $(#[$attribute])*
         pub async fn $name(
@@ -54,6 +59,7 @@ macro_rules! commands {
             $(let $owned: $type = $owned.into();)*
             let options = options.into();
             send!(
+                $command,
                 session,
                 [collection $(, $borrowed)?],
                 collection.$name($($owned,)* $($borrowed)?).with_options(options)
@@ -64,28 +70,28 @@ macro_rules! commands {
 
 commands! {
     /// Updates one document.
-    update_one(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
+    WriteOne update_one(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
     /// Updates many documents.
-    update_many(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
+    WriteMany update_many(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
     /// Replaces one document.
-    replace_one(filter: Document; document: &RawDocumentBuf), ReplaceOptions => UpdateResult;
+    WriteOne replace_one(filter: Document; document: &RawDocumentBuf), ReplaceOptions => UpdateResult;
     /// Inserts one document.
-    insert_one(; document: &RawDocumentBuf), InsertOneOptions => InsertOneResult;
+    WriteOne insert_one(; document: &RawDocumentBuf), InsertOneOptions => InsertOneResult;
     /// Inserts many documents.
-    insert_many(; documents: &[RawDocumentBuf]), InsertManyOptions => InsertManyResult;
+    WriteMany insert_many(; documents: &[RawDocumentBuf]), InsertManyOptions => InsertManyResult;
     /// Deletes one document.
-    delete_one(filter: Document), DeleteOptions => DeleteResult;
+    WriteOne delete_one(filter: Document), DeleteOptions => DeleteResult;
     /// Deletes many documents.
-    delete_many(filter: Document), DeleteOptions => DeleteResult;
+    WriteMany delete_many(filter: Document), DeleteOptions => DeleteResult;
     /// Finds one document.
-    find_one(filter: Document), FindOneOptions => Option<RawDocumentBuf>;
+    Read find_one(filter: Document), FindOneOptions => Option<RawDocumentBuf>;
     /// Finds one document and updates it.
-    find_one_and_update(filter: Document, update: UpdateModifications), FindOneAndUpdateOptions
+    WriteOne find_one_and_update(filter: Document, update: UpdateModifications), FindOneAndUpdateOptions
         => Option<RawDocumentBuf>;
     /// Finds one document and deletes it.
-    find_one_and_delete(filter: Document), FindOneAndDeleteOptions => Option<RawDocumentBuf>;
+    WriteOne find_one_and_delete(filter: Document), FindOneAndDeleteOptions => Option<RawDocumentBuf>;
     /// Counts documents.
-    count_documents(filter: Document), CountOptions => u64;
+    Read count_documents(filter: Document), CountOptions => u64;
 }
 
 /// Returns the selection criteria of a read that decides about a write: the primary.
@@ -99,7 +105,7 @@ pub async fn run_command(
     database: &Database,
     command: Document,
 ) -> Result<Document> {
-    send!(session, [database], database.run_command(command))
+    send!(WriteMany, session, [database], database.run_command(command))
 }
 
 /// Creates indexes.
@@ -108,14 +114,15 @@ pub async fn create_indexes(
     collection: &Raw,
     models: Vec<IndexModel>,
 ) -> Result<()> {
-    send!(session, [collection], collection.create_indexes(models)).map(drop)
+    send!(WriteMany, session, [collection], collection.create_indexes(models)).map(drop)
 }
 
 /// Runs the driver's action, and reads its cursor to the end.
 macro_rules! collect {
-    ($session:expr, $collection:ident, $action:expr) => {
-        match $session {
-            None => $action.await?.try_collect().await,
+    ($command:expr, $session:expr, $collection:ident, $action:expr) => {{
+        let command = $command;
+        let done = match $session {
+            None => async { $action.await?.try_collect().await }.await,
             Some(session) => {
                 let $collection = $collection.clone();
                 session
@@ -127,8 +134,9 @@ macro_rules! collect {
                     })
                     .await
             }
-        }
-    };
+        };
+        done.map_err(|error| CommandError::new(error, command))
+    }};
 }
 
 /// Finds all documents of a filter. Set a limit.
@@ -139,7 +147,12 @@ pub async fn find_all(
     options: impl Into<Option<FindOptions>>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let options = options.into();
-    collect!(session, collection, collection.find(filter).with_options(options))
+    collect!(
+        Command::Read,
+        session,
+        collection,
+        collection.find(filter).with_options(options)
+    )
 }
 
 /// Returns all documents of an aggregation with a small result.
@@ -150,7 +163,12 @@ pub async fn aggregate_all(
     options: impl Into<Option<AggregateOptions>>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let options = options.into();
+    let writes = |stage: &Document| stage.contains_key("$merge") || stage.contains_key("$out");
     collect!(
+        match pipeline.last().is_some_and(writes) {
+            true => Command::WriteMany,
+            false => Command::Read,
+        },
         session,
         collection,
         collection

@@ -34,5 +34,11 @@ pub fn not_decoded(
     document: &RawDocument,
     field: impl Into<String>,
 ) -> Error {
-    Error::from_driver(ErrorKind::Decode, text, error.into()).at(id_of(document), field)
+    Error::from_driver(ErrorKind::Decode, text, error).at(id_of(document), field)
+}
+
+/// Returns whether a stored value is a value of `$in`, which refuses undefined and operators, and matches by a regular
+/// expression.
+pub fn can_be_in(value: &Bson) -> bool {
+    !matches!(value, Bson::Undefined | Bson::RegularExpression(_) | Bson::Document(_))
 }

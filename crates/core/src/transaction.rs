@@ -22,8 +22,9 @@ use crate::send::primary;
 use crate::session::Session;
 
 const MAX_TIME_EXPIRED: i32 = 50;
-/// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted.
-const LOST: [i32; 4] = [24, 112, 246, 251];
+/// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted. On a
+/// sharded cluster also a chunk that moves, an outdated routing table, and another transaction that is being committed.
+const LOST: [i32; 11] = [24, 112, 239, 246, 249, 251, 267, 272, 304, 343, 13388];
 
 /// The body of a transaction. It can run several times. The context has what it borrows besides the session.
 pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFuture<'b, Result<T>>;
@@ -211,6 +212,11 @@ pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) ->
         true => error,
         false => error.with_stored(items as u64),
     }
+}
+
+/// Returns whether a call failed because the deployment has no transactions.
+pub fn is_unsupported(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unsupported && error.as_driver_error().is_some_and(error::is_transaction_unsupported)
 }
 
 fn failed(error: DriverError) -> Error {

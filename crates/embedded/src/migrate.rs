@@ -96,7 +96,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-fn failed(error: DriverError) -> Error {
+fn failed(error: CommandError) -> Error {
     if error::code(&error) == Some(NOT_PARSED) {
         return Error::from_driver(
             ErrorKind::Unsupported,

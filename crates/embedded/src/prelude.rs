@@ -4,6 +4,7 @@ pub(crate) use std::marker::PhantomData;
 pub(crate) use std::pin::Pin;
 
 pub(crate) use futures::{Stream, TryStreamExt};
+pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, check_chunk_size, count_if, number, refuse};
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
@@ -15,7 +16,6 @@ pub(crate) use mongo_patterns_core::{
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-pub(crate) use mongodb::error::Error as DriverError;
 pub(crate) use mongodb::options::{Collation, FindOneOptions, ReadConcern};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;

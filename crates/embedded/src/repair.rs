@@ -35,17 +35,24 @@ pub(crate) fn findings<'a>(
                 let rows = match &mut cursor {
                     Some(rows) => rows,
                     None if reporter.is_asked() => {
-                        reporter.begin(collection.estimated_document_count().await?);
+                        reporter.begin(
+                            collection
+                                .estimated_document_count()
+                                .await
+                                .map_err(CommandError::of_read)?,
+                        );
                         let aggregate = collection.aggregate(query::faults_and_sound(settings));
                         let aggregate = aggregate.batch_size(BATCH);
-                        cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+                        let opened = aggregate.with_type::<RawDocumentBuf>().await;
+                        cursor.insert(opened.map_err(CommandError::of_read)?)
                     }
                     None => {
                         let aggregate = collection.aggregate(query::faults(settings));
-                        cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+                        let opened = aggregate.with_type::<RawDocumentBuf>().await;
+                        cursor.insert(opened.map_err(CommandError::of_read)?)
                     }
                 };
-                match rows.try_next().await? {
+                match rows.try_next().await.map_err(CommandError::of_read)? {
                     Some(row) if row.as_bytes().len() == EMPTY => reporter.advance(1),
                     Some(row) => {
                         reporter.advance(1);

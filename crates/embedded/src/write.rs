@@ -81,7 +81,7 @@ impl<'a> Write<'a> {
                 ));
             }
             attempts
-                .next(DriverError::custom("the parent changed after the write"))
+                .next(CommandError::custom("the parent changed after the write"))
                 .await?;
         }
     }
@@ -154,7 +154,7 @@ impl<'a> Write<'a> {
 }
 
 /// Converts the error of a write. The only unique index of the pattern is that of `_id`, which no update changes.
-pub(crate) fn refused(error: DriverError) -> Error {
+pub(crate) fn refused(error: CommandError) -> Error {
     let Some(duplicate) = duplicate_key(&error) else {
         return error.into();
     };

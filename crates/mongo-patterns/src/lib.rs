@@ -150,7 +150,8 @@
 //! - [`is_invalid_input`](Error::is_invalid_input): correct the input. Nothing was stored.
 //! - [`is_transient`](Error::is_transient): retry later. Nothing was stored.
 //! - [`is_outcome_unknown`](Error::is_outcome_unknown): the write may have taken effect. Make your writes
-//!   idempotent by an id, as each pattern allows, and retry.
+//!   idempotent by an id, as each pattern allows, and retry. On a sharded cluster, errors of a shard that is unavailable
+//!   are transient for reads only, because the router may have sent a write before.
 //! - [`is_setup_error`](Error::is_setup_error), [`is_corrupt`](Error::is_corrupt): alert the operator.
 //!
 //! [`ErrorKind`] documents them for every kind.

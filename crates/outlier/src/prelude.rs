@@ -6,6 +6,7 @@ pub(crate) use std::pin::Pin;
 
 pub(crate) use futures::{Stream, StreamExt, TryStreamExt};
 pub(crate) use mongo_patterns_core::array::Encoded;
+pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::key_locks::LockedKeys;
@@ -22,7 +23,6 @@ pub(crate) use mongo_patterns_core::{
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::raw::CString;
 pub(crate) use mongodb::bson::{self, Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
-pub(crate) use mongodb::error::Error as DriverError;
 pub(crate) use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, FindOptions, ReadConcern};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;

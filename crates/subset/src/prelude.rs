@@ -5,6 +5,7 @@ pub(crate) use std::pin::Pin;
 pub(crate) use std::time::Duration;
 
 pub(crate) use futures::{Stream, StreamExt, TryStreamExt};
+pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::is_bad_hint;
 pub(crate) use mongo_patterns_core::index::index_missing;
 pub(crate) use mongo_patterns_core::key::stored_integer;
@@ -19,7 +20,6 @@ pub(crate) use mongo_patterns_core::{
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, doc};
-pub(crate) use mongodb::error::Error as DriverError;
 pub(crate) use mongodb::options::ReadConcern;
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;

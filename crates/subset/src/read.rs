@@ -24,7 +24,7 @@ pub(crate) fn is_in_transaction(session: Option<&Session<'_>>) -> bool {
 }
 
 /// Names a missing index in the error of a read for the caller.
-pub(crate) fn hinted(error: DriverError, index: &str) -> Error {
+pub(crate) fn hinted(error: CommandError, index: &str) -> Error {
     match is_bad_hint(&error) {
         true => index_missing(index).caused_by(error),
         false => error.into(),
@@ -33,7 +33,7 @@ pub(crate) fn hinted(error: DriverError, index: &str) -> Error {
 
 /// Names a missing index in the error of a command that is part of a write. Omits the driver's error, which would
 /// replace this one in the driver's `and_run2`.
-pub(crate) fn hinted_in_write(error: DriverError, index: &str) -> Error {
+pub(crate) fn hinted_in_write(error: CommandError, index: &str) -> Error {
     match is_bad_hint(&error) {
         true => index_missing(index),
         false => error.into(),
@@ -72,7 +72,7 @@ pub(crate) fn elements(documents: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
         .iter()
         .map(|child| Bson::try_from(RawBsonRef::Document(child)));
     let elements: bson::error::Result<Vec<Bson>> = elements.collect();
-    Ok(elements.map_err(DriverError::from)?)
+    Ok(elements.map_err(CommandError::from)?)
 }
 
 pub(crate) fn includes(settings: &Settings, embedded: &[RawDocumentBuf], child: &Bson) -> bool {

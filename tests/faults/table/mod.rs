@@ -18,6 +18,8 @@ mod fault;
 mod operation;
 mod outlier;
 mod report;
+mod routing;
+mod routing_rules;
 mod sessions;
 mod subset;
 mod subset_migrations;

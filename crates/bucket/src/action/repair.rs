@@ -91,7 +91,8 @@ mongo_patterns_core::action! {
 pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a, K: Key> Repair<'a, K> {
-    /// Repairs this key only. Documents with this key neither in the `_id` nor in the key field are not found then.
+    /// Repairs this key only. Documents with this key neither in the `_id` nor in the key field are not found then, nor
+    /// those whose key field has a value that is neither the key, nor its text, nor null.
     pub fn key<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,

@@ -64,7 +64,8 @@ mongo_patterns_core::action! {
 pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
 
 impl<'a, K: Key> Verify<'a, K> {
-    /// Checks this key only. Documents with this key neither in the `_id` nor in the key field are not found then.
+    /// Checks this key only. Documents with this key neither in the `_id` nor in the key field are not found then, nor
+    /// those whose key field has a value that is neither the key, nor its text, nor null.
     pub fn key<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,

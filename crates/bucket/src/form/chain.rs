@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::size::MAX_BYTES;
+use mongo_patterns_core::stored::can_be_in;
 use mongodb::bson::RawBson;
 use mongodb::bson::raw::{CString, RawArrayBuf};
 
@@ -135,12 +136,8 @@ impl<'a> Chain<'a> {
     }
 
     fn changes(&self, items: &[StoredItem<'_>], pages: &[Page]) -> Result<Changes> {
-        let key = self.settings.key.as_str();
-        let has_key = |document: &RawDocumentBuf| document.get(key).ok().flatten().is_some_and(|key| self.is_key(key));
         let mut changes = Changes::default();
-        if self.documents.iter().all(has_key) {
-            changes.filter.insert(key, self.key.value());
-        }
+        changes.filter.extend(self.key_filter());
         let mut kept = vec![false; self.documents.len()];
         let mut continued = kept.clone();
         for page in pages {
@@ -176,6 +173,29 @@ impl<'a> Chain<'a> {
             }
         }
         Ok(changes)
+    }
+
+    /// Filters the documents by the values of their key fields. Empty if a filter cannot have one.
+    fn key_filter(&self) -> Document {
+        let field = self.settings.key.as_str();
+        let mut values: Vec<Bson> = Vec::new();
+        for document in &self.documents {
+            let value = match document.get(field).ok().flatten() {
+                Some(stored) if self.is_key(stored) => self.key.value().clone(),
+                Some(other) => match Bson::try_from(other) {
+                    Ok(other) if can_be_in(&other) => other,
+                    _ => return Document::new(),
+                },
+                None => Bson::Null,
+            };
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        match values.as_slice() {
+            [value] if value == self.key.value() => doc! { field: value },
+            _ => doc! { field: { "$in": values } },
+        }
     }
 
     fn second_of(&self, item: RawBsonRef<'_>) -> Option<String> {

@@ -173,7 +173,7 @@ fn decode_item<T: DeserializeOwned>(settings: &Settings, id: &str, index: usize,
         Error::from_driver(
             ErrorKind::Decode,
             "a stored item does not have the item type of the repository: change the type, or correct the item",
-            error.into(),
+            error,
         )
         .at(Bson::String(id.to_owned()), format!("{}.{index}", settings.items))
     })

@@ -144,7 +144,7 @@ impl Compared {
 }
 
 /// Returns the error of an aggregation of a migration.
-pub(super) fn failed(error: DriverError) -> Error {
+pub(super) fn failed(error: CommandError) -> Error {
     if error::code(&error) == Some(NOT_ON_VIEW) {
         return Error::from_driver(
             ErrorKind::Unsupported,

@@ -207,7 +207,7 @@ impl Migration<'_> {
         chunks: &Chunks<'_>,
         range: &Range,
         when_matched: Bson,
-    ) -> std::result::Result<(), DriverError> {
+    ) -> std::result::Result<(), CommandError> {
         let target = self.target;
         let filter = range.filter(chunks.field);
         let stages = merge(filter, self.stages(), target.name(), when_matched);

@@ -1,7 +1,9 @@
 //! The buckets of a key.
 
 use mongo_patterns_core::action::batch_size;
-use mongodb::bson::{Regex, cstr};
+use mongo_patterns_core::stored::can_be_in;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Regex, Uuid, cstr};
 
 use crate::form::token::PageToken;
 use crate::prelude::*;
@@ -31,8 +33,15 @@ pub(crate) fn buckets_of_second(settings: &Settings, key: &EncodedKey, second: &
     doc! { "_id": id_pattern(key, second), settings.key.as_str(): key.value() }
 }
 
-/// Filters the buckets that the key opened from one second to another, by `_id` only.
-pub(crate) fn buckets_between(key: &EncodedKey, first: &str, last: &str) -> Document {
+/// Filters the buckets that the key opened from one second to another.
+pub(crate) fn buckets_between(settings: &Settings, key: &EncodedKey, first: &str, last: &str) -> Document {
+    let mut filter = ids_between(key, first, last);
+    filter.insert(settings.key.as_str(), key.value());
+    filter
+}
+
+/// Filters the ids of the key from one second to another, of buckets with any key field. Not targeted at a shard.
+pub(crate) fn ids_between(key: &EncodedKey, first: &str, last: &str) -> Document {
     // '`' is the character after '_', which starts a suffix.
     let (first, last) = (key.id(first), key.id(last) + "`");
     doc! { "_id": { "$gte": first, "$lt": last } }
@@ -58,9 +67,35 @@ pub(crate) fn buckets_within(
     doc! { "_id": { from: first, to: last }, settings.key.as_str(): key.value() }
 }
 
-/// Filters all documents that can be buckets of the key, whichever program wrote them: by an `_id` in the encoded form,
-/// and by a hand-written one, which has the key unescaped.
-pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
+/// Buckets of a key that a scan found.
+#[derive(Clone, Default)]
+pub(crate) struct Found {
+    pub(crate) ids: Vec<Bson>,
+    /// The values of their key fields; null for a missing one.
+    pub(crate) keys: Vec<Bson>,
+}
+
+/// Filters all documents that can be buckets of the key, whichever program wrote them: by an `_id` in the encoded form, and
+/// by a hand-written one, which has the key unescaped. Targeted at the shards of the values that their key fields can have.
+pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, found: &Found) -> Document {
+    let mut filter = buckets_of_any_key_field(settings, key, &found.ids);
+    let mut values = key_forms(key);
+    values.extend(
+        found
+            .keys
+            .iter()
+            .filter(|value| !values.contains(value))
+            .cloned()
+            .collect::<Vec<Bson>>(),
+    );
+    if values.iter().all(can_be_in) {
+        filter.insert(settings.key.as_str(), doc! { "$in": values });
+    }
+    filter
+}
+
+/// Filters the same documents, whatever their key fields are. Not targeted at a shard.
+pub(crate) fn buckets_of_any_key_field(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
     let mut forms = vec![buckets(key)];
     if let Some(raw) = unescaped(key) {
         // '`' is the character after '_'.
@@ -73,11 +108,20 @@ pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[
     doc! { "$or": forms }
 }
 
-/// Filters those of [`buckets_of_any_form`] that an append can fill.
-pub(crate) fn open_buckets_of_any_form(settings: &Settings, key: &EncodedKey, ids: &[Bson]) -> Document {
-    let mut filter = buckets_of_any_form(settings, key, ids);
-    filter.insert(settings.count.as_str(), doc! { "$lt": settings.page_size_bson() });
-    filter
+/// Returns the values that the key field can have in a bucket whose `_id` has the text of the key: the key, a key of
+/// another type with the same text, or none.
+fn key_forms(key: &EncodedKey) -> Vec<Bson> {
+    let mut forms = vec![key.value().clone()];
+    match key.value() {
+        Bson::String(text) => {
+            forms.extend(text.parse().ok().map(Bson::Int64));
+            forms.extend(ObjectId::parse_str(text).ok().map(Bson::ObjectId));
+            forms.extend(Uuid::parse_str(text).ok().map(Bson::from));
+        }
+        _ => forms.push(key.text().into()),
+    }
+    forms.push(Bson::Null);
+    forms
 }
 
 /// Filters the buckets that the deletion of the key deletes: by equality on the key, among the encoded and hand-written
@@ -154,8 +198,12 @@ mod tests {
             doc! { "_id": { "$gte": "123_", "$lt": "123_1698335223" }, "customerId": 123 }
         );
         assert_eq!(
-            buckets_between(&key(), "1698335223", "1698335300"),
+            ids_between(&key(), "1698335223", "1698335300"),
             doc! { "_id": { "$gte": "123_1698335223", "$lt": "123_1698335300`" } }
+        );
+        assert_eq!(
+            buckets_between(&Settings::example(), &key(), "1698335223", "1698335300"),
+            doc! { "_id": { "$gte": "123_1698335223", "$lt": "123_1698335300`" }, "customerId": 123 }
         );
         assert_eq!(
             buckets_of_second(&Settings::example(), &key(), "1698335223"),
@@ -184,18 +232,53 @@ mod tests {
 
     #[test]
     fn buckets_are_found_in_any_form() {
-        let of_key = buckets_of_any_form(&Settings::example(), &key(), &[Bson::Int32(7)]);
+        let found = |key: Bson| Found {
+            ids: vec![Bson::Int32(7)],
+            keys: vec![key],
+        };
+        let ids = doc! { "$or": [{ "_id": regex("^123_") }, { "_id": { "$in": [7] } }] };
+        let settings = Settings::example();
+        assert_eq!(buckets_of_any_key_field(&settings, &key(), &[Bson::Int32(7)]), ids);
+        let with_keys = |keys: Vec<Bson>| {
+            let mut filter = ids.clone();
+            filter.insert("customerId", doc! { "$in": keys });
+            filter
+        };
         assert_eq!(
-            of_key,
-            doc! { "$or": [{ "_id": regex("^123_") }, { "_id": { "$in": [7] } }] }
+            buckets_of_any_form(&settings, &key(), &found(true.into())),
+            with_keys(vec![123.into(), "123".into(), Bson::Null, true.into()])
         );
+        assert_eq!(
+            buckets_of_any_form(&settings, &key(), &found(123.into())),
+            with_keys(vec![123.into(), "123".into(), Bson::Null])
+        );
+        for no_value in [Bson::Undefined, regex("^1").into(), doc! { "$gt": 1 }.into()] {
+            assert_eq!(buckets_of_any_form(&settings, &key(), &found(no_value)), ids);
+        }
         let named = "12_3".encode_key().unwrap();
         assert_eq!(
-            buckets_of_any_form(&Settings::example(), &named, &[]),
-            doc! { "$or": [
-                { "_id": regex("^12%5F3_") },
-                { "_id": { "$gte": "12_3_", "$lt": "12_3`" }, "customerId": "12_3" },
-            ] }
+            buckets_of_any_form(&settings, &named, &Found::default()),
+            doc! {
+                "$or": [
+                    { "_id": regex("^12%5F3_") },
+                    { "_id": { "$gte": "12_3_", "$lt": "12_3`" }, "customerId": "12_3" },
+                ],
+                "customerId": { "$in": ["12_3", null] },
+            }
         );
+    }
+
+    #[test]
+    fn a_text_can_be_that_of_a_key_of_another_type() {
+        let forms = |text: &str| key_forms(&text.encode_key().unwrap());
+        assert_eq!(forms("12"), ["12".into(), Bson::Int64(12), Bson::Null]);
+        let id = ObjectId::new();
+        assert_eq!(forms(&id.to_hex()), [id.to_hex().into(), id.into(), Bson::Null]);
+        assert_eq!(
+            key_forms(&id.encode_key().unwrap()),
+            [id.into(), id.to_hex().into(), Bson::Null]
+        );
+        let id = Uuid::new();
+        assert_eq!(forms(&id.to_string()), [id.to_string().into(), id.into(), Bson::Null]);
     }
 }

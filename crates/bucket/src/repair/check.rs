@@ -79,6 +79,8 @@ fn unescaped_tail<'id>(key: &EncodedKey, id: &'id str) -> Option<&'id str> {
 /// The fields of a bucket that are checked.
 pub(crate) struct Summary {
     pub(crate) id: Bson,
+    /// The value of its key field; null for a missing one.
+    pub(crate) stored_key: Bson,
     pub(crate) identity: Identity,
     count: Option<i64>,
     /// The number of its items. `None` when they are not an array.
@@ -158,6 +160,7 @@ impl Summary {
         Self {
             identity: Identity::of::<K>(&id, key),
             id,
+            stored_key: key.and_then(|key| key.try_into().ok()).unwrap_or(Bson::Null),
             count: count.and_then(stored_integer),
             items: None,
             nulls: 0,

@@ -6,6 +6,11 @@
 //!
 //! The transaction verifies the rewritten key and the number of its items. A mistake of the repair itself then changes
 //! nothing.
+//!
+//! ## Why does a repair read by `_id` alone?
+//!
+//! A bucket of the key whose key field has another value can be on any shard of a cluster. The items of the key are in
+//! order only with its items, and a new `_id` must not be that of such a bucket.
 
 use std::pin::Pin;
 
@@ -17,7 +22,8 @@ use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::transaction::{self, lock_documents};
 
 use crate::prelude::*;
-use crate::query::buckets::{buckets_of_any_form, open_buckets_of_any_form};
+use crate::query::append::open_bucket_of_any_id;
+use crate::query::buckets::{Found, buckets_of_any_key_field};
 use crate::repair::check::{check, confirmed};
 use crate::repair::finding::{Finding, Repaired, Unrepaired};
 use crate::repair::fix::{Fix, fix};
@@ -52,7 +58,9 @@ pub(crate) fn repair<'a, K: Key>(
 
 /// Repairs a key, or plans it. `None` when the findings are gone.
 async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
-    let Suspect { key, findings, ids, .. } = suspect;
+    let Suspect {
+        key, findings, found, ..
+    } = suspect;
     let Some(key) = key else {
         return Ok(Some(Repaired {
             key: None,
@@ -65,7 +73,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
     let repair = KeyRepair {
         shared,
         key: &key,
-        ids: &ids,
+        found: &found,
         is_again: false,
     };
     let fix = if dry_run {
@@ -100,8 +108,8 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
 struct KeyRepair<'a> {
     shared: &'a Shared,
     key: &'a EncodedKey,
-    /// The ids of suspect buckets, which the filter by key may not match.
-    ids: &'a [Bson],
+    /// Suspect buckets, which the filter by key may not match.
+    found: &'a Found,
     /// Whether the transaction ran before, and conflicted with other writers.
     is_again: bool,
 }
@@ -110,7 +118,7 @@ impl KeyRepair<'_> {
     /// Reads the buckets, and plans the fix.
     async fn read<K: Key>(&self, session: Option<&mut Session<'_>>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
-        let filter = buckets_of_any_form(settings, self.key, self.ids);
+        let filter = buckets_of_any_key_field(settings, self.key, &self.found.ids);
         let options = match session {
             None => FindOptions::builder()
                 .selection_criteria(primary())
@@ -138,7 +146,7 @@ impl KeyRepair<'_> {
     async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         if self.is_again {
-            let filter = open_buckets_of_any_form(settings, self.key, self.ids);
+            let filter = open_bucket_of_any_id(settings, self.key);
             lock_documents(&mut Steps::Run(Some(&mut *session)), collection, &filter).await?;
         }
         self.is_again = true;
@@ -153,7 +161,8 @@ impl KeyRepair<'_> {
 
     /// Checks the result before the transaction commits.
     async fn check_again<K: Key>(&self, fix: &Fix, session: &mut Session<'_>) -> Result<()> {
-        let summaries = summaries_of::<K>(self.shared, Some(self.key), self.ids, Some(session)).await?;
+        let filter = buckets_of_any_key_field(&self.shared.settings, self.key, &self.found.ids);
+        let summaries = summaries_of::<K>(self.shared, Some(self.key), filter, Some(session)).await?;
         let items: u64 = summaries.iter().filter_map(|summary| summary.items).sum();
         let mut findings = check(&self.shared.settings, &summaries);
         findings.retain(|finding| !finding.problem.is_of_items());

@@ -14,7 +14,7 @@ use mongodb::Cursor;
 use mongodb::options::AggregateOptions;
 
 use crate::prelude::*;
-use crate::query::buckets::buckets_of_any_form;
+use crate::query::buckets::{Found, buckets_of_any_form};
 use crate::query::summary::summaries;
 use crate::repair::check::{Summary, check, confirmed};
 use crate::repair::finding::Finding;
@@ -40,8 +40,8 @@ pub(crate) struct Suspect {
     /// `None` for a bucket without a key.
     pub(crate) key: Option<EncodedKey>,
     pub(crate) findings: Vec<Finding>,
-    /// The ids of the buckets.
-    pub(crate) ids: Vec<Bson>,
+    /// The buckets.
+    pub(crate) found: Found,
     /// Whether no key field contains the key, so that only their ids do.
     is_stray: bool,
 }
@@ -69,7 +69,10 @@ impl<'a, K: Key> Scan<'a, K> {
                     key: summaries[0].identity.key.clone(),
                     findings,
                     is_stray: summaries.iter().all(Summary::is_stray),
-                    ids: summaries.into_iter().map(|summary| summary.id).collect(),
+                    found: Found {
+                        keys: distinct_keys(&summaries),
+                        ids: summaries.into_iter().map(|summary| summary.id).collect(),
+                    },
                 }));
             }
         }
@@ -98,14 +101,15 @@ impl<'a, K: Key> Scan<'a, K> {
             Some(cursor) => cursor,
             None => {
                 let filter = match &self.key {
-                    Some(key) => buckets_of_any_form(settings, key, &[]),
+                    Some(key) => buckets_of_any_form(settings, key, &Found::default()),
                     None => Document::new(),
                 };
                 let aggregate = collection.aggregate(summaries(settings, filter)).allow_disk_use(true);
-                self.cursor.insert(aggregate.with_type::<RawDocumentBuf>().await?)
+                let opened = aggregate.with_type::<RawDocumentBuf>().await;
+                self.cursor.insert(opened.map_err(CommandError::of_read)?)
             }
         };
-        while let Some(row) = cursor.try_next().await? {
+        while let Some(row) = cursor.try_next().await.map_err(CommandError::of_read)? {
             let summary = Summary::of_row::<K>(&row);
             self.read += 1;
             if let Some(call) = &mut self.on_progress {
@@ -124,7 +128,11 @@ impl<'a, K: Key> Scan<'a, K> {
 impl Suspect {
     /// Reads the buckets again, and returns the findings that are still there.
     pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
-        let again = summaries_of::<K>(shared, self.key.as_ref(), &self.ids, None).await?;
+        let filter = match &self.key {
+            Some(key) => buckets_of_any_form(&shared.settings, key, &self.found),
+            None => doc! { "_id": { "$in": &self.found.ids } },
+        };
+        let again = summaries_of::<K>(shared, self.key.as_ref(), filter, None).await?;
         Ok(confirmed(&self.findings, check(&shared.settings, &again)))
     }
 }
@@ -158,7 +166,8 @@ impl<'a, K: Key> EachKeyOnce<'a, K> {
             };
             if let Some(stray) = self.strays.remove(&key) {
                 suspect.findings.extend(stray.findings);
-                suspect.ids.extend(stray.ids);
+                suspect.found.ids.extend(stray.found.ids);
+                suspect.found.keys.extend(stray.found.keys);
             }
             if suspect.is_stray {
                 if !self.returned.contains(&key) {
@@ -173,18 +182,25 @@ impl<'a, K: Key> EachKeyOnce<'a, K> {
     }
 }
 
-/// Reads the buckets of a key, and those with these ids, from the primary.
+/// Returns the values of the key fields, each once.
+fn distinct_keys(summaries: &[Summary]) -> Vec<Bson> {
+    let mut keys: Vec<Bson> = Vec::new();
+    for summary in summaries {
+        if !keys.contains(&summary.stored_key) {
+            keys.push(summary.stored_key.clone());
+        }
+    }
+    keys
+}
+
+/// Reads those buckets of a filter that are of a key, from the primary.
 pub(crate) async fn summaries_of<K: Key>(
     shared: &Shared,
     key: Option<&EncodedKey>,
-    ids: &[Bson],
+    filter: Document,
     session: Option<&mut Session<'_>>,
 ) -> Result<Vec<Summary>> {
     let (collection, settings) = shared.parts();
-    let filter = match key {
-        Some(key) => buckets_of_any_form(settings, key, ids),
-        None => doc! { "_id": { "$in": ids } },
-    };
     let mut options = AggregateOptions::builder().allow_disk_use(true).build();
     if session.is_none() {
         options.selection_criteria = Some(primary());

@@ -8,7 +8,7 @@ use crate::form::item::{Item, bucket};
 use crate::form::item_id::ItemId;
 use crate::form::new_ids::NewIds;
 use crate::prelude::*;
-use crate::query::buckets::{buckets_between, only_id};
+use crate::query::buckets::{buckets_between, by_id, ids_between, only_id};
 use crate::settings::IdPolicy;
 use crate::write::key_write::{Collision, KeyWrite};
 use crate::write::store::{Store, Stored};
@@ -155,7 +155,7 @@ impl<'a> StoreBatch<'a> {
 
     /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
     /// writer opened a bucket, so that the last items are left, or stored one of the items.
-    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<mongodb::error::Error>> {
+    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<CommandError>> {
         let shared = self.write.shared;
         let settings = &shared.settings;
         let mut attempts = settings.retry.start();
@@ -163,7 +163,7 @@ impl<'a> StoreBatch<'a> {
         let mut has_read = false;
         while self.has_more() {
             if !has_read && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
-                self.read_taken(&mut ids, session.as_deref_mut()).await?;
+                self.read_taken(&mut ids, false, session.as_deref_mut()).await?;
                 has_read = true;
             }
             let documents = self.buckets(&mut ids)?;
@@ -181,7 +181,7 @@ impl<'a> StoreBatch<'a> {
                     return Ok(Some(error));
                 }
                 Some(Collision::Id) => {
-                    self.read_taken(&mut ids, None).await?;
+                    self.read_taken(&mut ids, has_read, None).await?;
                     has_read = true;
                     attempts.next(error).await?;
                 }
@@ -212,8 +212,14 @@ impl<'a> StoreBatch<'a> {
         Ok(documents)
     }
 
-    /// Reads which of the ids that the items would open are taken.
-    async fn read_taken(&self, ids: &mut NewIds, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    /// Reads which of the ids that the items would open are taken: by buckets of the key, or also by documents with
+    /// another key field.
+    async fn read_taken(
+        &self,
+        ids: &mut NewIds,
+        of_any_key: bool,
+        mut session: Option<&mut Session<'_>>,
+    ) -> Result<()> {
         let KeyWrite { shared, key } = self.write;
         *ids = NewIds::default();
         if shared.settings.id_policy == IdPolicy::Monotonic {
@@ -228,9 +234,14 @@ impl<'a> StoreBatch<'a> {
         let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
             return Ok(());
         };
-        let filter = buckets_between(key, &first, &last);
+        let filter = match of_any_key {
+            true => ids_between(key, &first, &last),
+            false => buckets_between(&shared.settings, key, &first, &last),
+        };
+        // Not by the index of the item ids, which would examine all buckets of the key.
         let options = FindOptions::builder()
             .projection(only_id())
+            .hint(Hint::Keys(by_id(false)))
             .selection_criteria(primary())
             .read_concern(session.is_none().then(ReadConcern::local))
             .build();

@@ -182,7 +182,7 @@ impl KeyWrite<'_> {
         }
     }
 
-    pub(crate) fn collision(&self, error: &DriverError) -> Option<Collision> {
+    pub(crate) fn collision(&self, error: &CommandError) -> Option<Collision> {
         let settings = &self.shared.settings;
         let duplicate = duplicate_key(error)?;
         let index = duplicate.index.as_deref();
@@ -198,7 +198,7 @@ impl KeyWrite<'_> {
     }
 
     /// Returns the error of a command that names the index of the open buckets.
-    pub(crate) fn failed(&self, error: DriverError) -> Error {
+    pub(crate) fn failed(&self, error: CommandError) -> Error {
         if is_bad_hint(&error) {
             return index_missing(&self.shared.settings.open_index).caused_by(error);
         }

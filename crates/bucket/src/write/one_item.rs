@@ -112,13 +112,13 @@ impl OneItem {
                     "another writer moved the item concurrently, nothing was changed: run the operation again",
                 ));
             }
-            let moved = DriverError::custom("other writers moved the item concurrently");
+            let moved = CommandError::custom("other writers moved the item concurrently");
             attempts.next(moved).await?;
         }
     }
 
     /// Returns the error of a command that names the index of the item ids.
-    pub(crate) fn failed(&self, shared: &Shared, error: DriverError) -> Error {
+    pub(crate) fn failed(&self, shared: &Shared, error: CommandError) -> Error {
         if is_bad_hint(&error) {
             return index_missing(&self.index).caused_by(error);
         }

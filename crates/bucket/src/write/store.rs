@@ -63,7 +63,7 @@ impl Store<'_> {
     }
 
     /// Sends one upsert, as in the manual, with the suffix that should be free.
-    async fn upsert(&self, base: &str) -> Result<(u32, mongodb::error::Result<Stored>)> {
+    async fn upsert(&self, base: &str) -> Result<(u32, send::Result<Stored>)> {
         let suffixes = &self.write.shared.suffixes;
         let suffix = suffixes.next(base);
         let id = match suffix {
@@ -78,7 +78,7 @@ impl Store<'_> {
     }
 
     /// Retries after a collision, each time with another `_id`. A bucket is opened only if there is still no open one.
-    async fn retry_upsert(&self, base: &str, mut suffix: u32, mut error: DriverError) -> Result<Stored> {
+    async fn retry_upsert(&self, base: &str, mut suffix: u32, mut error: CommandError) -> Result<Stored> {
         let KeyWrite { shared, .. } = self.write;
         let suffixes = &shared.suffixes;
         let mut attempts = shared.settings.retry.start();
@@ -184,7 +184,7 @@ impl Store<'_> {
 
     /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when
     /// the unique index is missing.
-    async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> mongodb::error::Result<Stored> {
+    async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;
         let filter = open_bucket_without(settings, key, &self.ids());
@@ -210,7 +210,7 @@ impl Store<'_> {
         hint: Hint,
         id: Option<&str>,
         session: Option<&mut Session<'_>>,
-    ) -> mongodb::error::Result<Stored> {
+    ) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let (collection, settings) = shared.parts();
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();

@@ -1,15 +1,15 @@
-//! The driver's error without user values, and its classification.
+//! The classification of the driver's errors.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use mongodb::bson::RawDocument;
 use mongodb::error::{
-    Error as DriverError, ErrorKind as DriverKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR,
+    Error as DriverError, ErrorKind as DriverKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, SYSTEM_OVERLOADED_ERROR,
     TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
 };
 
 use super::ErrorKind;
+use super::command::{Command, CommandError};
 
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
@@ -37,91 +37,88 @@ const WRITE_CONCERN_ADVICE: &str =
 const WRITE_CONFLICT: i32 = 112;
 /// Ended by a time limit, an interruption or a step-down, perhaps after it took effect. Or the router lost its connection
 /// to a shard.
-const INTERRUPTED: [i32; 10] = [6, 50, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
+const INTERRUPTED: [i32; 13] = [6, 7, 50, 89, 91, 189, 202, 262, 407, 9001, 11600, 11601, 11602];
 /// Not the primary, or not any more. Without a label the command is one that the driver does not retry, such as an update
 /// of many documents, which may have changed some of them.
 const NOT_PRIMARY: [i32; 2] = [10058, 10107];
-/// Refused by a server that cannot serve the read at the moment.
-const NOT_NOW: [i32; 4] = [133, 134, 13435, 13436];
+/// Refused by a server that cannot execute the command at the moment: it has no suitable node, its routing table or its
+/// snapshot is outdated, or it is overloaded. A router may have sent a write before.
+const UNAVAILABLE: [i32; 15] = [
+    133, 134, 13435, 13436, // no suitable node
+    239, 249, 267, 272, 304, 343, 13388, // chunks are moving
+    433, 449, 450, 462, // overloaded, since MongoDB 8.0
+];
+/// The transaction of a write needs more of the server's cache than there is.
+const TEMPORARILY_UNAVAILABLE: i32 = 365;
+/// In the message of a router that has no reply of a shard, with or without the initial letter.
+const RESULTS_UNAVAILABLE: &str = "rite results unavailable";
+const UNKNOWN_OUTCOME: &str = "the command was interrupted: a write may or may not have taken effect";
+/// A command that a router sends to one shard does not have the shard key.
+const SHARD_KEY_NOT_FOUND: i32 = 61;
+const SHARD_KEY_ADVICE: &str = "the router needs the shard key in a command of the call: shard the collection by the key that the documentation of the pattern names, or upgrade the server to MongoDB 7.1";
+const LOOKUP_OF_SHARDED: i32 = 28769;
+const LOOKUP_ADVICE: &str =
+    "the call joins a sharded collection, which needs MongoDB 5.1: upgrade the server, or do not shard the collection";
+const CANNOT_CREATE_INDEX: i32 = 67;
+const INVALID_OPTIONS: i32 = 72;
+const INDEX_ADVICE: &str = "the shard key of the collection and an index of the pattern exclude each other, so the command was refused: shard the collection by the key that the documentation of the pattern names";
 
-/// The driver's error as the [`source`](std::error::Error::source) of ours. Its text has the code and its name, without
-/// the server's messages and response, which quote keys and documents.
-#[derive(Clone)]
-pub struct DriverCause(DriverError);
-
-impl DriverCause {
-    pub(crate) fn new(error: DriverError) -> Self {
-        Self(error)
-    }
-
-    /// Returns the driver's error. Its text can contain user values.
-    pub fn error(&self) -> &DriverError {
-        &self.0
-    }
-
+impl CommandError {
     /// Returns whether the command had no effect and can be retried.
-    pub(crate) fn is_transient(&self) -> bool {
-        let has = |label| self.0.contains_label(label);
+    pub(super) fn is_transient(&self) -> bool {
+        let has = |label| self.contains_label(label);
         if has(TRANSIENT_TRANSACTION_ERROR) {
             return true;
         }
-        // The driver has retried such a write. The first attempt may have taken effect, unless both replies exclude that.
-        match has(RETRYABLE_WRITE_ERROR) {
-            true => has(NO_WRITES_PERFORMED),
-            false => code(&self.0).is_some_and(|code| NOT_NOW.contains(&code)),
+        if is_without_result(self) {
+            return false;
+        }
+        // A write that was sent twice: by the driver, or by the router of a sharded cluster, which adds no label. The
+        // first attempt may have taken effect, unless both replies exclude that.
+        let is_retried = has(RETRYABLE_WRITE_ERROR);
+        if is_contended(self) {
+            return self.command != Command::WriteMany && !is_retried;
+        }
+        let is_unavailable = has(SYSTEM_OVERLOADED_ERROR) || is_one_of(self, &UNAVAILABLE);
+        match self.command {
+            Command::Read => is_unavailable,
+            Command::WriteOne | Command::WriteMany => (is_unavailable || is_retried) && has(NO_WRITES_PERFORMED),
         }
     }
 
-    pub(crate) fn is_outcome_unknown(&self) -> bool {
-        let has = |label| self.0.contains_label(label);
+    pub(super) fn is_outcome_unknown(&self) -> bool {
+        let has = |label| self.contains_label(label);
         let is_interrupted =
-            code(&self.0).is_some_and(|code| INTERRUPTED.contains(&code) || NOT_PRIMARY.contains(&code));
-        !self.is_transient() && (is_interrupted || has(UNKNOWN_TRANSACTION_COMMIT_RESULT) || has(RETRYABLE_WRITE_ERROR))
+            is_one_of(self, &INTERRUPTED) || is_one_of(self, &NOT_PRIMARY) || is_one_of(self, &UNAVAILABLE);
+        let is_labelled = [
+            UNKNOWN_TRANSACTION_COMMIT_RESULT,
+            RETRYABLE_WRITE_ERROR,
+            SYSTEM_OVERLOADED_ERROR,
+        ];
+        let is_labelled = is_labelled.into_iter().any(has);
+        !self.is_transient() && (is_interrupted || is_labelled || is_without_result(self) || is_contended(self))
     }
 }
 
-impl fmt::Display for DriverCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0.kind {
-            DriverKind::Command(error) => {
-                write!(f, "server error {} ({})", error.code, error.code_name)
-            }
-            DriverKind::Write(WriteFailure::WriteError(error)) => match &error.code_name {
-                Some(name) => write!(f, "write error {} ({name})", error.code),
-                None => write!(f, "write error {}", error.code),
-            },
-            DriverKind::Write(WriteFailure::WriteConcernError(error)) => {
-                write!(f, "write concern error {} ({})", error.code, error.code_name)
-            }
-            DriverKind::InsertMany(_) => match code(&self.0) {
-                Some(code) => write!(f, "write error {code} in a batch"),
-                None => f.write_str("a batch failed"),
-            },
-            DriverKind::Io(error) => write!(f, "input/output error: {}", error.kind()),
-            DriverKind::ServerSelection { message, .. } => f.write_str(message),
-            DriverKind::Authentication { .. } => f.write_str("authentication failed"),
-            DriverKind::DnsResolve { .. } => f.write_str("the host name could not be resolved"),
-            DriverKind::ConnectionPoolCleared { .. } => f.write_str("the connection was closed"),
-            DriverKind::InvalidArgument { message, .. }
-            | DriverKind::Transaction { message, .. }
-            | DriverKind::IncompatibleServer { message, .. } => f.write_str(message),
-            DriverKind::SessionsNotSupported => f.write_str("the deployment does not support sessions"),
-            _ => f.write_str("driver error; see as_driver_error()"),
-        }
-    }
+fn is_one_of(error: &DriverError, codes: &[i32]) -> bool {
+    code(error).is_some_and(|code| codes.contains(&code))
 }
 
-impl fmt::Debug for DriverCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DriverCause({:?}, labels {:?})", self.to_string(), self.0.labels())
-    }
+/// Returns whether a router knows nothing of a write that it sent: "Write results unavailable from ..".
+fn is_without_result(error: &DriverError) -> bool {
+    server_error(error).is_some_and(|(_, message)| message.contains(RESULTS_UNAVAILABLE))
 }
 
-impl std::error::Error for DriverCause {}
+/// Returns whether the server ended the command between two documents: the write of a single document has no effect then.
+fn is_contended(error: &DriverError) -> bool {
+    let is_killed = code(error) == Some(QUERY_PLAN_KILLED) && !is_bad_hint(error);
+    is_killed || code(error) == Some(TEMPORARILY_UNAVAILABLE)
+}
 
 /// Returns the kind and the text of a driver error for which the operation has none of its own.
-pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
+pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
     let (kind, text) = match &*error.kind {
+        _ if is_without_result(error) => (ErrorKind::Driver, UNKNOWN_OUTCOME),
         DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
             ErrorKind::ServerSelection,
             "no MongoDB server was found: check that it runs, and check the address and the TLS settings in the connection string",
@@ -159,11 +156,30 @@ pub(super) fn classify(error: &DriverError) -> (ErrorKind, Cow<'static, str>) {
                 "the server refused an `_id`, and stored nothing of this document: it must not be an array, a regular expression, or undefined",
             ),
             Some(code) if TOO_LARGE.contains(&code) => (ErrorKind::TooLarge, TOO_LARGE_ADVICE),
+            Some(TEMPORARILY_UNAVAILABLE) if error.is_transient() => (
+                ErrorKind::Contention,
+                "the server ended the command because its cache is full, nothing was changed: retry the operation later",
+            ),
+            Some(SHARD_KEY_NOT_FOUND) => (ErrorKind::Unsupported, SHARD_KEY_ADVICE),
+            Some(LOOKUP_OF_SHARDED) => (ErrorKind::Unsupported, LOOKUP_ADVICE),
+            Some(CANNOT_CREATE_INDEX | INVALID_OPTIONS) if is_of_shard_key(error) => {
+                (ErrorKind::Unsupported, INDEX_ADVICE)
+            }
+            Some(_) if error.is_transient() => (
+                ErrorKind::Driver,
+                "the server could not execute the command at the moment, which had no effect: retry it later",
+            ),
+            Some(_) if error.is_outcome_unknown() => (ErrorKind::Driver, UNKNOWN_OUTCOME),
             Some(_) => (ErrorKind::Driver, "the server refused the command"),
             None => (ErrorKind::Driver, "the driver reported an error"),
         },
     };
     (kind, Cow::Borrowed(text))
+}
+
+/// Returns whether the server refused an index or a shard key because one does not suit the other.
+fn is_of_shard_key(error: &DriverError) -> bool {
+    server_error(error).is_some_and(|(_, message)| message.contains("shard key"))
 }
 
 /// Before MongoDB 5.0, inserts have no error code for an invalid field name.
@@ -227,12 +243,17 @@ pub fn is_transaction_unsupported(error: &DriverError) -> bool {
 
 /// Returns the unique index that refused a write. `None` for any other error.
 pub fn duplicate_key(error: &DriverError) -> Option<DuplicateKey> {
-    let (_, message) = server_error(error).filter(|(code, _)| *code == DUPLICATE_KEY)?;
-    // Only the message has the name: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }".
+    let (_, message) = server_error(error).filter(|(code, _)| *code == DUPLICATE_KEY && !is_without_result(error))?;
+    // Only the message has the name: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }". MongoDB
+    // 9.0 adds the collation of the index: "index: NAME collation: { .. } dup key: { .. }".
     let index = message
         .split_once(" index: ")
         .and_then(|(_, rest)| rest.split_once(" dup key"))
-        .map(|(name, _)| name.to_owned());
+        .map(|(name, _)| {
+            name.split_once(" collation: ")
+                .map_or(name, |(name, _)| name)
+                .to_owned()
+        });
     Some(DuplicateKey {
         fields: key_pattern(error).unwrap_or_default(),
         index,

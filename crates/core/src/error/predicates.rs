@@ -1,7 +1,7 @@
 //! Predicates: what a caller can do about an error.
 
 use super::kind::Class;
-use super::{DriverCause, Error, ErrorKind};
+use super::{CommandError, Error, ErrorKind};
 
 impl Error {
     /// Returns whether the input or the settings were refused, with nothing stored. `false` if a part of the call is
@@ -36,7 +36,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         let by_kind = match self.0.kind.class() {
             Class::Transient => true,
-            Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_transient),
+            Class::ByDriver => self.0.cause.as_ref().is_some_and(CommandError::is_transient),
             _ => false,
         };
         by_kind && !self.is_stored_in_part()
@@ -73,6 +73,10 @@ impl Error {
     /// primary stepped down, or the write concern was not satisfied. A retry can store the item twice, unless it has an id
     /// that makes the call idempotent.
     ///
+    /// The router of a sharded cluster retries writes by itself and may report only the last attempt. So an error that a
+    /// server cannot execute a write at the moment, such as 133, is of unknown outcome, unless the server confirms with the
+    /// label `NoWritesPerformed` that nothing was written. Of a read, the same error is transient.
+    ///
     /// ```no_run
     /// # use mongo_patterns_core::{Error, Result};
     /// # async fn append() -> Result<()> { Ok(()) }
@@ -87,7 +91,7 @@ impl Error {
     pub fn is_outcome_unknown(&self) -> bool {
         match self.0.kind.class() {
             Class::Unknown => true,
-            Class::ByDriver => self.0.cause.as_ref().is_some_and(DriverCause::is_outcome_unknown),
+            Class::ByDriver => self.0.cause.as_ref().is_some_and(CommandError::is_outcome_unknown),
             _ => false,
         }
     }

@@ -43,7 +43,7 @@ fn step(purpose: &'static str, collection: &Collection<RawDocumentBuf>) -> Step 
     Step::list(purpose, collection, command)
 }
 
-fn decoded(reply: mongodb::error::Result<Reply>) -> Result<Vec<Document>> {
+fn decoded(reply: crate::send::Result<Reply>) -> Result<Vec<Document>> {
     match reply {
         Ok(reply) => Ok(reply.decoded()?),
         Err(error) if matches!(error::code(&error), Some(NAMESPACE_NOT_FOUND | NOT_ON_VIEW)) => Ok(Vec::new()),
@@ -56,17 +56,28 @@ fn decoded(reply: mongodb::error::Result<Reply>) -> Result<Vec<Document>> {
 #[doc(hidden)]
 pub fn serves(index: &Document, field: &str) -> bool {
     const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
+    let index = without_version(index);
     let first = index.get_document("key").ok().and_then(|keys| keys.iter().next());
     let ordered = matches!(first, Some((name, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_))) if name == field);
     ordered && !PARTIAL.iter().any(|option| index.contains_key(*option))
 }
 
-/// Returns the definition without what the server adds to each.
+/// Returns the definition without what the server adds to each: the version, and since MongoDB 9.0 the simple collation
+/// of an index that has no other.
 pub(super) fn without_version(index: &Document) -> Document {
     let mut index = index.clone();
     index.remove("v");
     index.remove("ns");
+    if has_simple_collation(&index) {
+        index.remove("collation");
+    }
     index
+}
+
+/// Returns whether a definition names the simple collation. It is the default of an index, and has no further options.
+fn has_simple_collation(index: &Document) -> bool {
+    let collation = index.get_document("collation");
+    index.contains_key("key") && collation.is_ok_and(|collation| collation.get_str("locale").ok() == Some("simple"))
 }
 
 /// Returns whether two definitions mean the same: options in any order, `false` like absent, numbers by value, but fields of
@@ -142,6 +153,28 @@ mod tests {
         for index in other {
             assert!(!same_document(&index, &planned), "{index}");
         }
+    }
+
+    /// The reply of MongoDB 9.0 to `listIndexes`, after its source.
+    #[test]
+    fn the_simple_collation_that_a_server_lists_is_none() {
+        let planned = doc! { "key": { "customerId": 1 }, "name": "open", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } };
+        let mut listed = planned.clone();
+        listed.insert("v", 2);
+        listed.insert("collation", doc! { "locale": "simple" });
+        assert!(same_document(&listed, &planned));
+        assert!(serves(
+            &doc! { "v": 2, "key": { "k": 1 }, "name": "k", "collation": { "locale": "simple" } },
+            "k"
+        ));
+        listed.insert("collation", doc! { "locale": "en", "strength": 2 });
+        assert!(!same_document(&listed, &planned));
+        // A field of the key may have the name.
+        let by_collation = doc! { "key": { "collation": 1 }, "name": "by_collation" };
+        assert!(!same_document(
+            &by_collation,
+            &doc! { "key": {}, "name": "by_collation" }
+        ));
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl IndexPlan {
         Ok((ensured, missing))
     }
 
-    fn not_created(&self, error: mongodb::error::Error, present: &[Document], missing: &[&PlannedIndex]) -> Error {
+    fn not_created(&self, error: error::CommandError, present: &[Document], missing: &[&PlannedIndex]) -> Error {
         match error::code(&error) {
             Some(DUPLICATE_KEY) => Error::from_driver(
                 ErrorKind::Corrupt,

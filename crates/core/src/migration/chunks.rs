@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 use mongodb::options::{FindOptions, ReadConcern};
 use mongodb::{Collection, Cursor};
 
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::key::stored_integer;
 use crate::send::primary;
 
@@ -57,7 +57,7 @@ impl Walk {
     pub(super) async fn begin(self, collection: &Collection<RawDocumentBuf>) -> Result<Chunks> {
         let find = collection.find(self.filter.clone()).with_options(self.options());
         Ok(Chunks {
-            cursor: find.await?,
+            cursor: find.await.map_err(CommandError::of_read)?,
             most: self.most,
         })
     }
@@ -87,7 +87,7 @@ impl Chunks {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
         while chunk.weight < self.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
-            let Some(document) = self.cursor.try_next().await? else {
+            let Some(document) = self.cursor.try_next().await.map_err(CommandError::of_read)? else {
                 break;
             };
             let id = document.get("_id").ok().flatten();

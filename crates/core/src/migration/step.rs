@@ -8,11 +8,11 @@ use mongodb::options::{
 use mongodb::{Collection, Cursor, IndexModel};
 
 use super::PlannedCommand;
-use crate::error::{Error, ErrorKind, Result as CoreResult};
+use crate::error::{CommandError, Error, ErrorKind, Result as CoreResult};
 use crate::send::{self, primary};
 use crate::session::Session;
 
-type Result<T> = mongodb::error::Result<T>;
+type Result<T> = send::Result<T>;
 type Raw = Collection<RawDocumentBuf>;
 
 /// One command of a migration.
@@ -267,10 +267,11 @@ impl Step {
     /// Sends an aggregation, and returns its cursor.
     pub(super) async fn stream(self) -> Result<Cursor<RawDocumentBuf>> {
         let Action::Aggregate(pipeline, options) = self.action else {
-            return Err(mongodb::error::Error::custom("only an aggregation has a cursor"));
+            return Err(CommandError::custom("only an aggregation has a cursor"));
         };
         let aggregate = self.collection.aggregate(pipeline).with_options(options);
-        aggregate.with_type::<RawDocumentBuf>().await
+        let cursor = aggregate.with_type::<RawDocumentBuf>().await;
+        cursor.map_err(CommandError::of_read)
     }
 
     /// Sends the command.
@@ -285,7 +286,9 @@ impl Step {
             Action::Aggregate(pipeline, options) => {
                 reply.documents = send::aggregate_all(session, on, pipeline, options).await?;
             }
-            Action::EstimatedCount => reply.count = on.estimated_document_count().await?,
+            Action::EstimatedCount => {
+                reply.count = on.estimated_document_count().await.map_err(CommandError::of_read)?;
+            }
             Action::UpdateOne(filter, update) => {
                 let updated = send::update_one(session, on, filter, update, None).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);

@@ -4,10 +4,10 @@ use mongodb::bson::RawDocumentBuf;
 use mongodb::{Collection, Cursor};
 
 use super::{Chunks, PlannedCommand, Reply, Step, Walk};
-use crate::error;
 use crate::session::Session;
+use crate::{error, send};
 
-type Result<T> = mongodb::error::Result<T>;
+type Result<T> = send::Result<T>;
 
 /// A run or a plan of a migration.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ impl Insert<'_> {
     async fn execute(self) -> Result<Inserted> {
         let parent = RawDocumentBuf::try_from(&self.parent?).map_err(|error| {
             let message = "the parent cannot be written as BSON, nothing was stored";
-            Error::from_driver(ErrorKind::Encode, message, error.into())
+            Error::from_driver(ErrorKind::Encode, message, error)
         })?;
         size::check(&parent)?;
         let mut session = Session::of_caller(self.session).await?;

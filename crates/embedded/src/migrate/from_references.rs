@@ -28,7 +28,7 @@ impl Migration<'_> {
         self.check_parents(steps).await?;
         if reporter.is_asked() {
             let open = query.walk(self.chunk_parents).filter;
-            reporter.begin(parents.count_documents(open).await?);
+            reporter.begin(parents.count_documents(open).await.map_err(CommandError::of_read)?);
         }
         let walk = query.walk(self.chunk_parents);
         let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;

@@ -76,9 +76,12 @@ impl Analyze<'_> {
         let (main, overflow, settings) = self.shared.parts();
         let pipeline = query::analysis(settings, overflow.name(), self.sample);
         let aggregate = main.aggregate(pipeline).allow_disk_use(true).batch_size(ROWS);
-        let mut rows = aggregate.with_type::<RawDocumentBuf>().await?;
+        let mut rows = aggregate
+            .with_type::<RawDocumentBuf>()
+            .await
+            .map_err(CommandError::of_read)?;
         let mut analysis = Analysis::default();
-        while let Some(row) = rows.try_next().await? {
+        while let Some(row) = rows.try_next().await.map_err(CommandError::of_read)? {
             analysis.add(&row);
         }
         Ok(analysis)

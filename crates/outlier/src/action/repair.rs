@@ -139,7 +139,7 @@ impl Options {
         }
         match rewrite(shared, &summary.id, self.delete_orphans, None).await {
             Ok(fix) => Ok(repaired(summary.id, fix)),
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
+            Err(error) if transaction::is_unsupported(&error) => {
                 let findings = confirm(shared, &summary).await?;
                 if findings.is_empty() {
                     return Ok(None);

@@ -21,7 +21,7 @@ impl Split {
     pub(crate) fn of<D: Serialize>(settings: &Settings, document: &D) -> Result<Self> {
         let whole = bson::serialize_to_raw_document_buf(document).map_err(|error| {
             let message = "the document cannot be encoded as BSON, nothing was stored: change its type";
-            Error::from_driver(ErrorKind::Encode, message, error.into())
+            Error::from_driver(ErrorKind::Encode, message, error)
         })?;
         let (array, flag) = (settings.array.as_str(), settings.flag.as_str());
         let elements = elements_of(&whole, array).map_err(|_| {
@@ -42,15 +42,15 @@ impl Split {
         }
         let kept = encode(&elements[..inline])?;
         let id = match whole.get("_id").ok().flatten() {
-            Some(id) => DocumentId::new(Bson::try_from(id).map_err(DriverError::from)?)?.into_bson(),
+            Some(id) => DocumentId::new(Bson::try_from(id).map_err(CommandError::from)?)?.into_bson(),
             None => Bson::ObjectId(ObjectId::new()),
         };
-        let flag_name = || CString::try_from(flag).map_err(DriverError::from);
+        let flag_name = || CString::try_from(flag).map_err(CommandError::from);
         let mut main = RawDocumentBuf::new();
-        main.append(cstr!("_id"), RawBson::try_from(id.clone()).map_err(DriverError::from)?);
+        main.append(cstr!("_id"), RawBson::try_from(id.clone()).map_err(CommandError::from)?);
         let mut has_flag = false;
         for field in &whole {
-            let (name, value) = field.map_err(DriverError::from)?;
+            let (name, value) = field.map_err(CommandError::from)?;
             match name.as_str() {
                 "_id" => {}
                 name if name == array && !rest.is_empty() => {

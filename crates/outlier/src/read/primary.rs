@@ -1,6 +1,6 @@
 //! Reads that decide about a write, or about a finding. They read from the primary.
 
-use mongodb::error::Result;
+use mongo_patterns_core::send::Result;
 
 use crate::prelude::*;
 use crate::query;

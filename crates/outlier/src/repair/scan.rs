@@ -36,8 +36,14 @@ pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
         check_databases(shared)?;
         let pipeline = query::summaries(&shared.settings, names(shared), None);
         let rows = shared.main.aggregate(pipeline).allow_disk_use(true);
-        let rows = rows.with_type::<RawDocumentBuf>().await?;
-        Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
+        let rows = rows
+            .with_type::<RawDocumentBuf>()
+            .await
+            .map_err(CommandError::of_read)?;
+        Ok::<_, Error>(
+            rows.map_ok(|row| Summary::of_row(&row))
+                .map_err(|error| CommandError::of_read(error).into()),
+        )
     };
     Box::pin(once(start).try_flatten())
 }
@@ -51,7 +57,13 @@ pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, on_progress: Optio
     let start = async move {
         check_databases(shared)?;
         let filter = query::may_need_repair(&shared.settings);
-        reporter.begin(shared.main.count_documents(filter).await?);
+        reporter.begin(
+            shared
+                .main
+                .count_documents(filter)
+                .await
+                .map_err(CommandError::of_read)?,
+        );
         Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
@@ -78,7 +90,8 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())
         .with_type::<RawDocumentBuf>();
-    let row = rows.await?.try_next().await?;
+    let mut rows = rows.await.map_err(CommandError::of_read)?;
+    let row = rows.try_next().await.map_err(CommandError::of_read)?;
     Ok(Summary {
         id: id.clone(),
         ..row.map_or_else(|| empty(id), |row| Summary::of_row(&row))

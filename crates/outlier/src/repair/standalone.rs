@@ -104,17 +104,17 @@ impl Repairs<'_> {
     async fn delete_orphan(&mut self, document_id: &Bson) -> Result<()> {
         let (main, overflow, settings) = self.shared.parts();
         let filter = query::overflow_one(settings, &self.repaired.id, document_id);
-        let Some(orphan) = overflow.find_one(filter).await? else {
+        let Some(orphan) = overflow.find_one(filter).await.map_err(CommandError::of_read)? else {
             return Ok(());
         };
         let main = main
             .find_one(query::by_id(&self.repaired.id))
             .projection(query::id_only());
-        if main.await?.is_some() {
+        if main.await.map_err(CommandError::of_read)?.is_some() {
             return Ok(());
         }
         let elements: Option<Bson> = match orphan.get(settings.extras.as_str()) {
-            Ok(Some(elements)) => Some(elements.try_into().map_err(DriverError::from)?),
+            Ok(Some(elements)) => Some(elements.try_into().map_err(CommandError::from)?),
             _ => None,
         };
         // By its elements, because a push to a new document with this `_id` would fill it.

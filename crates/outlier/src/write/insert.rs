@@ -26,7 +26,7 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
         },
     );
     match in_transaction.await {
-        Err(error) if error.kind() == ErrorKind::Unsupported => insert_on_standalone(shared, split).await,
+        Err(error) if transaction::is_unsupported(&error) => insert_on_standalone(shared, split).await,
         outcome => outcome,
     }
 }

@@ -10,6 +10,7 @@
 //! rebalance, so there the flag is set afterwards.
 
 use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
@@ -18,7 +19,6 @@ use mongo_patterns_core::send::primary;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::error::Error as DriverError;
 use mongodb::options::{FindOneAndUpdateOptions, Hint, ReadConcern};
 
 use crate::form::document::{id_of, integer, is_true};
@@ -133,7 +133,7 @@ impl Rest<'_> {
             .projection(query::position(settings))
             .selection_criteria(primary())
             .read_concern(ReadConcern::local());
-        let Some(newest) = newest.await? else {
+        let Some(newest) = newest.await.map_err(CommandError::of_read)? else {
             return Ok(Filled::None);
         };
         let seq = self.position(&newest)?;
@@ -187,7 +187,7 @@ impl Rest<'_> {
         );
         match opened.await {
             Ok(()) => Ok(Opened::Stored(counts.iter().sum())),
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Opened::Standalone),
+            Err(error) if transaction::is_unsupported(&error) => Ok(Opened::Standalone),
             Err(error) if error.as_driver_error().is_some() => Err(error),
             Err(error) => match error.kind() {
                 ErrorKind::Contention => Ok(Opened::Taken),
@@ -214,7 +214,7 @@ impl Rest<'_> {
     }
 
     /// Returns whether a duplicate key is that of an element.
-    pub(crate) fn is_element(&self, error: &DriverError) -> bool {
+    pub(crate) fn is_element(&self, error: &CommandError) -> bool {
         let settings = &self.shared.settings;
         let Some(index) = settings.element_index().filter(|_| self.once) else {
             return false;
@@ -231,7 +231,7 @@ impl Rest<'_> {
         }
     }
 
-    pub(crate) fn failed(&self, error: DriverError) -> Error {
+    pub(crate) fn failed(&self, error: CommandError) -> Error {
         if is_bad_hint(&error) {
             return index_missing(&self.shared.settings.seq_index).caused_by(error);
         }

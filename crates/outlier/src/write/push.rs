@@ -1,13 +1,13 @@
 //! Stores elements in a list: in the main document while it has room, then in overflow documents.
 
 use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::error::{duplicate_key, refused_document};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
 use mongodb::bson::Bson;
-use mongodb::error::Error as DriverError;
 use mongodb::options::{FindOneAndUpdateOptions, UpdateOptions};
 use tokio::sync::RwLockReadGuard;
 
@@ -182,7 +182,7 @@ impl<'a> PushWrite<'a> {
                     }
                     Opened::Waited => continue,
                     Opened::Taken => {
-                        let cause = DriverError::custom("another writer opened the overflow document");
+                        let cause = CommandError::custom("another writer opened the overflow document");
                         attempts.next(cause).await?;
                         continue;
                     }
@@ -227,7 +227,7 @@ impl<'a> PushWrite<'a> {
 
     /// Opens overflow documents from a position on, without a transaction of the call. A single element is upserted: if
     /// another writer opens the document at the same moment, the element joins it.
-    async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> mongodb::error::Result<()> {
+    async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> send::Result<()> {
         let (_, overflow, settings) = self.shared.parts();
         let rest = self.rest();
         if let [element] = rest.elements {

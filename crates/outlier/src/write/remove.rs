@@ -30,7 +30,7 @@ pub(crate) async fn remove(
         if session.is_some() || !is_in_snapshot(shared, id, element).await? {
             return Ok(false);
         }
-        let cause = DriverError::custom("a rebalance moved the element each time");
+        let cause = CommandError::custom("a rebalance moved the element each time");
         attempts.next(cause).await?;
     }
 }
@@ -47,7 +47,7 @@ async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bo
         |session, (shared, id, element)| Box::pin(contains(shared, id, element, Some(session))),
     );
     match is_present.await {
-        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        Err(error) if transaction::is_unsupported(&error) => Ok(false),
         is_present => is_present,
     }
 }

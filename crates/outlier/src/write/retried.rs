@@ -8,7 +8,7 @@
 //! the retry and replies with the document that it kept. But that is the whole document, without the projection, and a
 //! push needs the expressions of the projection. One more round trip evaluates them on the document.
 
-use mongodb::error::Result;
+use mongo_patterns_core::send::Result;
 
 use crate::prelude::*;
 use crate::query;
@@ -34,15 +34,16 @@ pub(crate) async fn projected(
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())
         .with_type::<RawDocumentBuf>()
-        .await?;
-    match evaluated.advance().await? {
+        .await
+        .map_err(CommandError::of_read)?;
+    match evaluated.advance().await.map_err(CommandError::of_read)? {
         true => Ok(Some(evaluated.current().to_owned())),
         false => Ok(None),
     }
 }
 
 /// Converts the error of a read without which the outcome of the command before it is unknown.
-pub(crate) fn unknown_outcome(error: mongodb::error::Error) -> Error {
+pub(crate) fn unknown_outcome(error: CommandError) -> Error {
     Error::from_driver(
         ErrorKind::Network,
         "the connection broke during a write, and a read of its outcome failed: the write may or may not have taken effect",

@@ -57,6 +57,6 @@ fn replacement(child: RawDocumentBuf) -> Result<Change> {
     if !fields.any(|(name, _)| name.as_str().starts_with('$')) {
         return Ok(Change::Replace(child));
     }
-    let child = Document::try_from(&child).map_err(DriverError::from)?;
+    let child = Document::try_from(&child).map_err(CommandError::from)?;
     Ok(Change::Update(query::replace_with(child).into()))
 }

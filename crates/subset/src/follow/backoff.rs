@@ -4,15 +4,17 @@ use std::time::{Duration, Instant};
 
 use mongo_patterns_core::{Error, ErrorKind, Result, error};
 
-/// The server's codes of transient errors: a node that is unreachable, stepped down, recovering, shutting down or busy,
-/// a time limit, a cursor that was closed or killed, a shard that has moved.
-const TRANSIENT: [i32; 25] = [
-    6, 7, 43, 46, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 234, 237, 262, 9001, 10058, 10107, 11600, 11602, 13388,
-    13435, 13436,
+/// The server's codes of transient errors: a node that is unreachable, stepped down, recovering, shutting down, busy or
+/// overloaded, a time limit, a cursor that was closed or killed, a shard that has moved. All that the follower repeats is
+/// idempotent, so it need not know the outcome of a write.
+const TRANSIENT: [i32; 38] = [
+    6, 7, 43, 46, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 202, 234, 237, 239, 249, 262, 267, 272, 304, 343, 365,
+    407, 433, 449, 450, 462, 9001, 10058, 10107, 11600, 11602, 13388, 13435, 13436,
 ];
-const TRANSIENT_LABELS: [&str; 3] = [
+const TRANSIENT_LABELS: [&str; 4] = [
     "ResumableChangeStreamError",
     "RetryableWriteError",
+    "SystemOverloadedError",
     "TransientTransactionError",
 ];
 const FIRST_DELAY: Duration = Duration::from_millis(100);

@@ -91,10 +91,10 @@ async fn open(
         // A change stream accepts no other read concern.
         .read_concern(ReadConcern::majority())
         .selection_criteria(primary());
-    Ok(watch.await.map_err(failed)?.with_type())
+    Ok(watch.await.map_err(CommandError::of_read).map_err(failed)?.with_type())
 }
 
-pub(super) fn failed(error: DriverError) -> Error {
+pub(super) fn failed(error: CommandError) -> Error {
     if error::code(&error).is_some_and(|code| HISTORY_LOST.contains(&code)) {
         return lost().caused_by(error);
     }

@@ -159,7 +159,7 @@ impl<'a> Follower<'a> {
                 return self.store_position().await;
             };
             let position = changes.resume_token();
-            if let Some(event) = reply.map_err(change::failed)? {
+            if let Some(event) = reply.map_err(CommandError::of_read).map_err(change::failed)? {
                 match Effect::of(&self.shared.settings, &event) {
                     Effect::Stale(parents) => batch.add(parents, position)?,
                     Effect::Unknown => {

@@ -39,7 +39,8 @@ pub(super) fn before(time: Timestamp) -> Timestamp {
 pub(super) async fn last_write(shared: &Shared) -> Result<Timestamp> {
     let children = &shared.children;
     let database = children.client().database(&children.namespace().db);
-    let reply = database.run_command(follow::any_child(children.name())).await?;
+    let reply = database.run_command(follow::any_child(children.name())).await;
+    let reply = reply.map_err(CommandError::of_read)?;
     match reply.get("operationTime") {
         Some(Bson::Timestamp(time)) => Ok(*time),
         _ => Err(Error::new(

@@ -36,7 +36,8 @@ impl Record {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the record has other settings.
     pub(super) async fn read(&self) -> Result<Option<ResumeToken>> {
-        let Some(mut found) = self.collection.find_one(follow::record(&self.name)).await? else {
+        let found = self.collection.find_one(follow::record(&self.name)).await;
+        let Some(mut found) = found.map_err(CommandError::of_read)? else {
             return Ok(None);
         };
         if found.get_document("settings").ok() != Some(&self.settings) {

@@ -38,7 +38,8 @@ pub(super) async fn check_pre_images(shared: &Shared, enable: bool) -> Result<()
     let children = &shared.children;
     let database = children.client().database(&children.namespace().db);
     let found = database.list_collections().filter(follow::options_of(children.name()));
-    let found: Option<_> = found.await?.try_next().await?;
+    let mut found = found.await.map_err(CommandError::of_read)?;
+    let found: Option<_> = found.try_next().await.map_err(CommandError::of_read)?;
     let images = found.and_then(|found| found.options.change_stream_pre_and_post_images);
     if images.is_some_and(|images| images.enabled) {
         return Ok(());

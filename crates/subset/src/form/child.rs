@@ -22,7 +22,7 @@ impl Child {
         let document = bson::serialize_to_raw_document_buf(child).map_err(|error| {
             let message =
                 "the child cannot be encoded as BSON, nothing was stored: see as_driver_error() for the reason";
-            Error::from_driver(ErrorKind::Encode, message, error.into())
+            Error::from_driver(ErrorKind::Encode, message, error)
         })?;
         let value = |field: &FieldName| document.get(field.as_str()).ok().flatten();
         let owned = |value: RawBsonRef<'_>| Bson::try_from(value).map_err(mongodb::error::Error::from);

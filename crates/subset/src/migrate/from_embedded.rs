@@ -94,7 +94,7 @@ impl FromEmbedded<'_> {
             if running.is_none_or(|running| running.documents.is_empty()) {
                 return Ok(());
             }
-            let waited = attempts.next(DriverError::custom("a copy is running")).await;
+            let waited = attempts.next(CommandError::custom("a copy is running")).await;
             waited.map_err(|_| {
                 Error::new(
                     ErrorKind::Contention,
@@ -122,7 +122,7 @@ impl FromEmbedded<'_> {
     }
 }
 
-fn not_copied(error: DriverError) -> Error {
+fn not_copied(error: CommandError) -> Error {
     if error::duplicate_key(&error).is_some() {
         return Error::from_driver(
             ErrorKind::DuplicateKey,

@@ -87,7 +87,7 @@ impl<'a> Scan<'a> {
                 self.cursor.insert(cursor)
             }
         };
-        Ok(cursor.try_next().await?)
+        Ok(cursor.try_next().await.map_err(CommandError::of_read)?)
     }
 
     async fn open(&mut self) -> Result<Cursor<RawDocumentBuf>> {
@@ -99,7 +99,12 @@ impl<'a> Scan<'a> {
         }
         self.shared.check_indexes().await?;
         if self.reporter.is_asked() {
-            self.reporter.begin(parents.estimated_document_count().await?);
+            self.reporter.begin(
+                parents
+                    .estimated_document_count()
+                    .await
+                    .map_err(CommandError::of_read)?,
+            );
             let stale = whole::stale_with_progress(settings, children.name());
             return aggregate(parents, stale, Some(BATCH)).await;
         }
@@ -116,7 +121,8 @@ async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Op
     let mut version = first_version;
     for _ in 0..MAX_READS {
         let stale = whole::stale(&shared.settings, shared.children.name(), Some(parent));
-        let Some(row) = aggregate(&shared.parents, stale, None).await?.try_next().await? else {
+        let mut rows = aggregate(&shared.parents, stale, None).await?;
+        let Some(row) = rows.try_next().await.map_err(CommandError::of_read)? else {
             return Ok(None);
         };
         let read = version_of(&row);
@@ -130,7 +136,8 @@ async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Op
 
 async fn orphans(shared: &Shared, parent: &Bson) -> Result<Option<Problem>> {
     let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(parent));
-    let row = aggregate(&shared.children, orphans, None).await?.try_next().await?;
+    let mut rows = aggregate(&shared.children, orphans, None).await?;
+    let row = rows.try_next().await.map_err(CommandError::of_read)?;
     Ok(row.map(|row| {
         let children = row.get("children").ok().flatten().and_then(stored_integer);
         Problem::Orphaned {
@@ -145,7 +152,10 @@ async fn aggregate(
     batch_size: Option<u32>,
 ) -> Result<Cursor<RawDocumentBuf>> {
     let aggregate = collection.aggregate(stages).with_options(options::scan(batch_size));
-    Ok(aggregate.with_type::<RawDocumentBuf>().await?)
+    Ok(aggregate
+        .with_type::<RawDocumentBuf>()
+        .await
+        .map_err(CommandError::of_read)?)
 }
 
 fn version_of(row: &RawDocument) -> Bson {

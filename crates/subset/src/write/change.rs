@@ -140,7 +140,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    fn not_inserted(&self, error: DriverError) -> Failure {
+    fn not_inserted(&self, error: CommandError) -> Failure {
         let settings = &self.shared.settings;
         let stored = refused_document(&error).unwrap_or(0);
         let Some(duplicate) = duplicate_key(&error) else {
@@ -162,7 +162,7 @@ impl<'a> Write<'a> {
         Failure { error, stored }
     }
 
-    fn not_written(&self, error: DriverError) -> Failure {
+    fn not_written(&self, error: CommandError) -> Failure {
         // Without the driver's error, which would replace this one in the driver's `and_run2`.
         if is_bad_hint(&error) {
             return index_missing(&self.shared.settings.child_index).into();

@@ -1,0 +1,230 @@
+//! Replies of servers and routers, and the errors that they become. Those of routers and of newer servers are written
+//! after their sources.
+
+use mongodb::bson::{Document, deserialize_from_document, doc};
+use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
+
+use super::command::{Command, CommandError};
+use super::{Error, ErrorKind, duplicate_key, is_bad_hint};
+
+const ALL: [Command; 3] = [Command::Read, Command::WriteOne, Command::WriteMany];
+const WRITES: [Command; 2] = [Command::WriteOne, Command::WriteMany];
+
+/// What a caller can do after an error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meaning {
+    Transient,
+    Unknown,
+    Refused,
+}
+use Meaning::{Refused, Transient, Unknown};
+
+/// The reply to a command that failed as a whole.
+fn failed(code: i32, message: &str) -> DriverError {
+    let reply = doc! { "ok": 0, "code": code, "codeName": "Name", "errmsg": message };
+    DriverKind::Command(deserialize_from_document(reply).unwrap()).into()
+}
+
+/// The reply to a write of which one statement failed.
+fn write_failed(code: i32, message: &str) -> DriverError {
+    let reply = doc! { "index": 0, "code": code, "errmsg": message };
+    DriverKind::Write(WriteFailure::WriteError(deserialize_from_document(reply).unwrap())).into()
+}
+
+/// The reply to a write whose write concern failed.
+fn unconfirmed(code: i32) -> DriverError {
+    let reply = doc! { "code": code, "codeName": "Name", "errmsg": "" };
+    DriverKind::Write(WriteFailure::WriteConcernError(
+        deserialize_from_document(reply).unwrap(),
+    ))
+    .into()
+}
+
+/// The reply to an insert of which one document failed.
+fn insert_failed(code: i32, message: &str) -> DriverError {
+    let errors: Vec<Document> = vec![doc! { "index": 3, "code": code, "errmsg": message }];
+    let reply = doc! { "writeErrors": errors };
+    DriverKind::InsertMany(deserialize_from_document(reply).unwrap()).into()
+}
+
+fn converted(error: DriverError, command: Command) -> Error {
+    CommandError::new(error, command).into()
+}
+
+fn meaning(error: &Error) -> Meaning {
+    match (error.is_transient(), error.is_outcome_unknown()) {
+        (true, false) => Transient,
+        (false, true) => Unknown,
+        (false, false) => Refused,
+        (true, true) => panic!("both: {error:?}"),
+    }
+}
+
+#[test]
+fn a_server_that_is_unavailable_is_transient_only_for_reads() {
+    let no_node = [133, 134, 13435, 13436];
+    let moving = [239, 249, 267, 272, 304, 343, 13388];
+    let overloaded = [433, 449, 450, 462];
+    for code in no_node.into_iter().chain(moving).chain(overloaded) {
+        for (command, expected) in ALL.into_iter().zip([Transient, Unknown, Unknown]) {
+            let error = converted(failed(code, "not now"), command);
+            assert_eq!(
+                (error.kind(), meaning(&error)),
+                (ErrorKind::Driver, expected),
+                "{code} {command:?}"
+            );
+            let claims_no_effect = error.to_string().contains("no effect");
+            assert_eq!(claims_no_effect, expected == Transient, "{error}");
+        }
+        let error = converted(write_failed(code, "not now"), Command::WriteOne);
+        assert_eq!(meaning(&error), Unknown, "{code}");
+    }
+}
+
+/// An error of which nothing is known is treated as that of a write.
+#[test]
+fn an_error_that_does_not_know_its_command_is_that_of_a_write() {
+    assert_eq!(meaning(&Error::from(failed(133, ""))), Unknown);
+    assert_eq!(meaning(&Error::from(failed(175, ""))), Unknown);
+    assert_eq!(meaning(&converted(failed(133, ""), Command::Read)), Transient);
+}
+
+#[test]
+fn a_router_that_lost_its_shard_knows_no_outcome() {
+    for code in [6, 7, 89, 202, 407, 9001] {
+        for command in ALL {
+            assert_eq!(
+                meaning(&converted(failed(code, ""), command)),
+                Unknown,
+                "{code} {command:?}"
+            );
+        }
+        assert_eq!(meaning(&converted(write_failed(code, ""), Command::WriteOne)), Unknown);
+        assert_eq!(
+            meaning(&converted(insert_failed(code, ""), Command::WriteMany)),
+            Unknown
+        );
+    }
+    // The text of MongoDB 5.0 to 8.0, and the one of older and newer routers.
+    for message in [
+        "Write results unavailable from failing to target a host in the shard s2 :: caused by :: Could not find host",
+        "Write failed :: caused by :: write results unavailable from 127.0.0.1:27018 :: caused by :: Error connecting",
+    ] {
+        // Whatever the code is: the router passes on that of its own failure.
+        for code in [133, 8, 83, 96, 112, 365, 11000] {
+            for command in WRITES {
+                for error in [
+                    failed(code, message),
+                    write_failed(code, message),
+                    insert_failed(code, message),
+                ] {
+                    let error = converted(error, command);
+                    assert_eq!(
+                        (error.kind(), meaning(&error)),
+                        (ErrorKind::Driver, Unknown),
+                        "{code}: {error:?}"
+                    );
+                    assert!(
+                        error.to_string().contains("may or may not have taken effect"),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_of_one_document_that_the_server_ended_has_no_effect() {
+    // After a failover; by MongoDB 9.0; a dropped index is another error.
+    for message in [
+        "operation was interrupted due to a rollback",
+        "query plan killed :: caused by :: non-array path became multikey during yield",
+    ] {
+        for (command, expected) in ALL.into_iter().zip([Transient, Transient, Unknown]) {
+            assert_eq!(
+                meaning(&converted(failed(175, message), command)),
+                expected,
+                "{command:?}"
+            );
+            assert_eq!(
+                meaning(&converted(write_failed(175, message), command)),
+                expected,
+                "{command:?}"
+            );
+        }
+        assert!(!is_bad_hint(&failed(175, message)));
+    }
+    assert!(is_bad_hint(&write_failed(175, "index 'a_1' dropped")));
+
+    for (command, kind) in ALL.into_iter().zip([
+        ErrorKind::Contention,
+        ErrorKind::Contention,
+        // Some documents may be written.
+        ErrorKind::Driver,
+    ]) {
+        let error = converted(failed(365, "cache is full"), command);
+        assert_eq!(error.kind(), kind, "{command:?}");
+        let expected = if kind == ErrorKind::Driver { Unknown } else { Transient };
+        assert_eq!(meaning(&error), expected, "{command:?}");
+    }
+}
+
+#[test]
+fn what_an_older_router_cannot_do_is_unsupported() {
+    for (code, message, advice) in [
+        (
+            61,
+            "Query for sharded findAndModify must contain the shard key",
+            "MongoDB 7.1",
+        ),
+        (28769, "trades.books cannot be sharded", "MongoDB 5.1"),
+        (
+            67,
+            "cannot create unique index over { a: 1 } with shard key pattern { b: 1 }",
+            "shard the collection",
+        ),
+        (72, "couldn't find valid index for shard key", "shard the collection"),
+    ] {
+        for command in ALL {
+            let error = converted(failed(code, message), command);
+            assert_eq!(
+                (error.kind(), meaning(&error)),
+                (ErrorKind::Unsupported, Refused),
+                "{code}"
+            );
+            assert!(error.to_string().contains(advice), "{error}");
+            assert!(!error.to_string().contains("{ "), "{error}");
+        }
+    }
+    // Other reasons for the same codes.
+    for code in [67, 72] {
+        assert_eq!(
+            converted(failed(code, "no such option"), Command::Read).kind(),
+            ErrorKind::Driver
+        );
+    }
+}
+
+#[test]
+fn the_name_of_an_index_ends_before_its_collation() {
+    for text in [
+        "E11000 duplicate key error collection: a.b index: customerId_1_open_10 dup key: { customerId: 1 }",
+        "E11000 duplicate key error collection: a.b index: customerId_1_open_10 collation: { locale: \"simple\" } dup key: { customerId: 1 }",
+    ] {
+        let duplicate = duplicate_key(&write_failed(11000, text)).unwrap();
+        assert_eq!(duplicate.index.as_deref(), Some("customerId_1_open_10"));
+    }
+}
+
+#[test]
+fn an_unsatisfied_write_concern_is_an_unknown_outcome_whatever_its_code_is() {
+    for code in [64, 100, 133, 13435, 91] {
+        let error = converted(unconfirmed(code), Command::WriteOne);
+        assert_eq!(
+            (error.kind(), meaning(&error)),
+            (ErrorKind::WriteConcern, Unknown),
+            "{code}"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! The shard keys of the documentation, and the commands that reach several shards, each with its reason.
+
+use super::routing::Route;
+
+/// The collections of the operations, and the fields by which the documentation shards them.
+pub(super) const SHARD_KEYS: [(&str, &str); 6] = [
+    ("trades", "customerId"),
+    ("sales", "_id"),
+    ("extra_sales", "book_id"),
+    ("product", "_id"),
+    ("review", "product_id"),
+    ("patron", "_id"),
+];
+
+/// Collections of the operations for which the documentation names no shard key, and the reason.
+pub(super) const UNSHARDED: [(&str, &str); 5] = [
+    ("flat", "the source of a migration, which is read as a whole"),
+    ("back", "the target of a migration, which is checked to be empty"),
+    ("address", "the references of a migration, which are read as a whole"),
+    (
+        "mongo_patterns_moves",
+        "the record of a migration: one document, in an unsharded collection",
+    ),
+    (
+        "mongo_patterns_followers",
+        "the record of a follower: one document, in an unsharded collection",
+    ),
+];
+
+/// Commands of an operation that reach several shards. None of them is [refused](Route::Refused).
+#[derive(Debug)]
+pub(super) struct Broadcast {
+    pub(super) pattern: &'static str,
+    /// The first function of the operation's name.
+    pub(super) call: &'static str,
+    pub(super) commands: &'static [(&'static str, &'static str, Route)],
+    pub(super) reason: &'static str,
+}
+
+impl Broadcast {
+    /// Returns whether it has a command of an operation: name of the command, collection and route.
+    pub(super) fn allows(&self, pattern: &str, operation: &str, command: (&str, &str, Route)) -> bool {
+        let of_call = operation.split_once("::").is_some_and(|(_, function)| {
+            let end = function.find([',', ' ']).unwrap_or(function.len());
+            function[..end] == *self.call
+        });
+        self.pattern == pattern && of_call && self.commands.contains(&command)
+    }
+}
+
+const WHOLE: &str = "reads the whole collection";
+const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
+
+const fn of(
+    pattern: &'static str,
+    call: &'static str,
+    reason: &'static str,
+    commands: &'static [(&'static str, &'static str, Route)],
+) -> Broadcast {
+    Broadcast {
+        pattern,
+        call,
+        commands,
+        reason,
+    }
+}
+
+use Route::{All, Listed};
+
+const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
+
+pub(super) const BROADCAST: [Broadcast; 22] = [
+    of(
+        "bucket",
+        "page",
+        "the manual's read of a page by number is by `_id` only",
+        &[("find", "trades", All)],
+    ),
+    of(
+        "bucket",
+        "count_pages",
+        "the manual's count is by `_id` only",
+        &[("aggregate", "trades", All)],
+    ),
+    of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
+    of("bucket", "verify", WHOLE, &[("aggregate", "trades", All)]),
+    of(
+        "bucket",
+        "verify",
+        "the second read of a key has every value that its key field can have",
+        &[("aggregate", "trades", Listed)],
+    ),
+    of(
+        "bucket",
+        "repair",
+        BY_ID,
+        &[("aggregate", "trades", All), ("find", "trades", All)],
+    ),
+    of("bucket", "migrate_from_flat", MIGRATED, &[("aggregate", "trades", All)]),
+    of(
+        "bucket",
+        "migrate_to_flat",
+        MIGRATED,
+        &[("aggregate", "trades", All), ("find", "trades", All)],
+    ),
+    of(
+        "bucket",
+        "migrate_page_size_from",
+        BY_ID,
+        &[("aggregate", "trades", All), ("find", "trades", All)],
+    ),
+    of("outlier", "analyze", WHOLE, &[("aggregate", "sales", All)]),
+    of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All)]),
+    of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
+    of("subset", "rebuild_all", WHOLE, &[("aggregate", "product", All)]),
+    of(
+        "subset",
+        "repair",
+        WHOLE,
+        &[("aggregate", "product", All), ("aggregate", "review", All)],
+    ),
+    of(
+        "subset",
+        "verify",
+        WHOLE,
+        &[("aggregate", "product", All), ("aggregate", "review", All)],
+    ),
+    of(
+        "subset",
+        "follow",
+        "reads the changes of the whole collection, and rebuilds all subsets at first",
+        &[
+            ("aggregate", "product", All),
+            ("aggregate", "review", All),
+            ("find", "review", All),
+        ],
+    ),
+    of(
+        "subset",
+        "migrate_existing",
+        MIGRATED,
+        &[
+            ("aggregate", "product", All),
+            ("aggregate", "review", All),
+            ("aggregate", "product", Listed),
+            ("count", "product", All),
+            ("find", "product", All),
+        ],
+    ),
+    of(
+        "subset",
+        "migrate_from_embedded",
+        MIGRATED,
+        &[
+            ("aggregate", "product", All),
+            ("aggregate", "review", All),
+            ("aggregate", "product", Listed),
+            ("find", "product", All),
+        ],
+    ),
+    of(
+        "subset",
+        "migrate_layout_from",
+        MIGRATED,
+        &[
+            ("aggregate", "product", All),
+            ("aggregate", "product", Listed),
+            ("count", "product", All),
+            ("find", "product", All),
+        ],
+    ),
+    of("embedded", "verify", WHOLE, &[("aggregate", "patron", All)]),
+    of(
+        "embedded",
+        "migrate_from_references",
+        MIGRATED,
+        &[
+            ("aggregate", "patron", All),
+            ("aggregate", "patron", Listed),
+            ("find", "patron", All),
+        ],
+    ),
+    of(
+        "embedded",
+        "migrate_to_references",
+        MIGRATED,
+        &[
+            ("aggregate", "patron", All),
+            ("aggregate", "patron", Listed),
+            ("find", "patron", All),
+        ],
+    ),
+];
