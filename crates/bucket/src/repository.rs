@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::KeyLocks;
 use tokio::sync::RwLockReadGuard;
 
@@ -56,6 +57,28 @@ impl Shared {
 
     pub(crate) fn index_plan(&self) -> IndexPlan {
         self.settings.index_plan(self.collection.name())
+    }
+
+    /// Returns the entry in the catalog.
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry_of(self.settings.stored_form())
+    }
+
+    pub(crate) fn entry_of(&self, settings: Document) -> Entry {
+        Entry::new("bucket", &self.collection, None, settings)
+    }
+
+    /// Returns what creates the indexes and the entry.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        Ensure {
+            call: self.operation("ensure_indexes"),
+            plan: self.index_plan(),
+            collection: &self.collection,
+            other: None,
+            entry: self.entry(),
+            family: self.settings.index_family(),
+            has_indexes: None,
+        }
     }
 
     /// Returns the collection and the settings.

@@ -9,7 +9,7 @@
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 
 /// The policy that decides which second a new bucket has in its `_id`, and so its position among the buckets of its
 /// key.
@@ -85,6 +85,30 @@ impl Settings {
             indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
         }
         IndexPlan::new(collection, indexes)
+    }
+
+    /// Returns the start of the names of the indexes on open buckets, whatever the page size is.
+    pub(crate) fn index_family(&self) -> Option<String> {
+        Some(format!("{}_1_{}_lt_", self.key, self.count))
+    }
+
+    /// Returns the settings of the stored form.
+    pub(crate) fn stored_form(&self) -> Document {
+        doc! {
+            "key": self.key.as_str(),
+            "items": self.items.as_str(),
+            "count": self.count.as_str(),
+            "time": self.time.as_ref().map(FieldName::as_str),
+            "item_id": self.item_id.as_ref().map(FieldName::as_str),
+            "page_size": self.page_size_bson(),
+        }
+    }
+
+    /// Returns the same settings with another page size.
+    pub(crate) fn stored_form_of_size(&self, page_size: u32) -> Document {
+        let mut settings = self.stored_form();
+        settings.insert("page_size", i32::try_from(page_size).unwrap_or(i32::MAX));
+        settings
     }
 }
 

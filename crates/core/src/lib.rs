@@ -5,6 +5,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`action`] | what the methods of a repository return; sessions, transactions, cancel safety |
+//! | [`catalog`] | the settings of managed collections, stored in their database |
 //! | [`error`] | one typed error, which never prints user values |
 //! | [`index`] | index plans, which are created and never dropped |
 //! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
@@ -15,6 +16,7 @@
 pub mod action;
 #[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
+pub mod catalog;
 #[doc(hidden)] // changes of single fields
 pub mod change;
 #[doc(hidden)] // an `_id` of any type that a document can have
@@ -40,6 +42,7 @@ pub mod retry;
 pub mod rewrite;
 #[doc(hidden)] // concurrent work that stops while the caller has an item
 pub mod rounds;
+mod same;
 #[doc(hidden)] // commands with or without a session
 pub mod send;
 #[doc(hidden)] // cancel-safe commands in a session

@@ -16,13 +16,11 @@
 mod chunks;
 mod inspect;
 mod planned;
-mod record;
 mod step;
 mod steps;
 
 pub use chunks::{Chunk, Chunks, Walk};
 pub use inspect::{count_if, is_inserted, number, refuse, refuse_one};
 pub use planned::PlannedCommand;
-pub use record::{COLLECTION, Last, Position, Record};
 pub use step::{Reply, Step, check_chunk_size};
 pub use steps::Steps;

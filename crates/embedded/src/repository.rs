@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::IndexPlan;
 
 use crate::prelude::*;
@@ -30,6 +32,17 @@ impl Shared {
             operation,
             collection: &self.collection,
         }
+    }
+
+    /// Returns the entry in the catalog.
+    pub(crate) fn entry(&self) -> Entry {
+        let (settings, children) = (self.settings.stored_form(), self.settings.children.as_str());
+        Entry::new("embedded", &self.collection, Some(children), settings)
+    }
+
+    /// Compares the settings with the catalog.
+    pub(crate) async fn check_settings(&self) -> Result<()> {
+        self.entry().check(&mut Steps::run()).await.map(drop)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The checked settings of a repository.
 
 use mongo_patterns_core::{FieldName, RetryPolicy};
+use mongodb::bson::{Document, doc};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -13,6 +14,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Returns the settings of the stored form.
+    pub(crate) fn stored_form(&self) -> Document {
+        doc! {
+            "children": self.children.as_str(),
+            "child_id": self.child_id.as_str(),
+            "max_children": self.max_bson(),
+        }
+    }
+
     /// Returns the bound for filters and the validator.
     pub(crate) fn max_bson(&self) -> i32 {
         i32::try_from(self.max_children).unwrap_or(i32::MAX)

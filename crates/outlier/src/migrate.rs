@@ -11,6 +11,7 @@ use futures::stream::{iter, once};
 use mongo_patterns_core::PlannedCommand;
 
 use crate::repair::check::Summary;
+use crate::repair::check_settings::check_migration;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{self, dry_run, rewrite};
 use crate::repair::scan::{names, summaries, summaries_with_progress, until_error};
@@ -74,5 +75,11 @@ pub(crate) fn plan(shared: &Shared) -> CommandStream<'_> {
         .and_then(move |summary| async move { rewrite::plan(shared, &summary.id).await })
         .map_ok(|commands| iter(commands.into_iter().map(Ok)))
         .try_flatten();
-    Box::pin(once(ready(Ok(scan))).chain(rewrites))
+    let check = async move {
+        let mut steps = Steps::plan();
+        check_migration(shared, &mut steps, false, false).await?;
+        Ok::<_, Error>(iter(steps.into_commands().into_iter().map(Ok)))
+    };
+    let checked = once(check).try_flatten().chain(once(ready(Ok(scan))));
+    Box::pin(until_error(checked.chain(rewrites)))
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::KeyLocks;
 use tokio::sync::RwLockReadGuard;
 
@@ -62,6 +63,25 @@ impl Shared {
 
     pub(crate) fn index_plan(&self) -> IndexPlan {
         self.settings.index_plan(self.overflow.name())
+    }
+
+    /// Returns the entry in the catalog.
+    pub(crate) fn entry(&self) -> Entry {
+        let settings = self.settings.stored_form(self.overflow.name());
+        Entry::new("outlier", &self.main, Some(self.settings.array.as_str()), settings)
+    }
+
+    /// Returns what creates the indexes and the entry.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        Ensure {
+            call: self.operation("ensure_indexes"),
+            plan: self.index_plan(),
+            collection: &self.overflow,
+            other: Some(&self.main),
+            entry: self.entry(),
+            family: None,
+            has_indexes: Some(&self.has_indexes),
+        }
     }
 
     /// Locks a document for single commands.

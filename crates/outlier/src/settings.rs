@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -50,6 +50,22 @@ impl Settings {
     /// Returns the name of the index of the elements, where they are unique.
     pub(crate) fn element_index(&self) -> Option<String> {
         self.unique.then(|| format!("{}_1_{}_1", self.parent, self.extras))
+    }
+
+    /// Returns the settings of the stored form.
+    pub(crate) fn stored_form(&self, overflow: &str) -> Document {
+        doc! {
+            "array": self.array.as_str(),
+            "flag": self.flag.as_str(),
+            "extras_collection": overflow,
+            "parent": self.parent.as_str(),
+            "extras": self.extras.as_str(),
+            "seq": self.seq.as_str(),
+            "count": self.count.as_str(),
+            "threshold": self.threshold_bson(),
+            "max_extras_elements": self.max_extras_bson(),
+            "unique": self.unique,
+        }
     }
 
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {

@@ -117,7 +117,7 @@ mongo_patterns_core::setters! {
     /// `repair` and `rebuild_all` read all children once more.
     ///
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
-    /// [`rebuild_all`](SubsetRepository::rebuild_all) to count them all at once.
+    /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to count them all at once.
     total_field(name: impl Into<String>) => chosen.total = Some(name.into());
 
     /// Sets what reads see between the write of a child and the write of its parent.

@@ -5,6 +5,7 @@ pub(crate) mod from_embedded;
 
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 
+use crate::repair::check_settings::check_migration;
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
 use crate::repository::prelude::*;
 use crate::results::{MigratedExisting, MigratedLayout};
@@ -19,8 +20,8 @@ pub(crate) async fn existing(
     steps: &mut Steps<'_, '_>,
     reporter: Reporter<'_>,
 ) -> Result<MigratedExisting> {
-    let plan = shared.index_plan();
-    let ensured = plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+    check_migration(shared, steps).await?;
+    let ensured = shared.ensure().run(steps).await?;
     if discard {
         discard_embedded(shared, steps).await?;
     }
@@ -41,8 +42,9 @@ pub(crate) async fn layout(
     reporter: Reporter<'_>,
 ) -> Result<MigratedLayout> {
     check(shared, old)?;
-    let plan = shared.index_plan();
-    let ensured = plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+    let ensure = shared.ensure();
+    ensure.entry.check_change(steps, &old.entry()).await?;
+    let ensured = ensure.replace(steps).await?;
     let dropped_index = match old_index(shared, old) {
         Some(index) => {
             let is_dropped = drop_old_index(steps, &shared.children, &index).await?;

@@ -5,7 +5,8 @@ pub(crate) mod version_cache;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
@@ -55,6 +56,25 @@ impl Shared {
 
     pub(crate) fn index_plan(&self) -> IndexPlan {
         self.settings.index_plan(self.children.name())
+    }
+
+    /// Returns the entry in the catalog.
+    pub(crate) fn entry(&self) -> Entry {
+        let settings = self.settings.stored_form(self.children.name());
+        Entry::new("subset", &self.parents, Some(self.settings.subset.as_str()), settings)
+    }
+
+    /// Returns what creates the indexes and the entry.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        Ensure {
+            call: self.operation("ensure_indexes"),
+            plan: self.index_plan(),
+            collection: &self.children,
+            other: Some(&self.parents),
+            entry: self.entry(),
+            family: None,
+            has_indexes: None,
+        }
     }
 
     /// Returns the consistency that the user chose, or that the deployment supports. One round trip, once.

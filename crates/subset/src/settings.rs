@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 /// What reads see between the write of a child and the write of its parent.
 ///
@@ -90,6 +90,26 @@ impl Settings {
         };
         self.order_index = name(self.order_keys());
         self.child_index = name(self.child_keys());
+    }
+
+    /// Returns the settings of the stored form.
+    pub(crate) fn stored_form(&self, children: &str) -> Document {
+        let names = |fields: &[FieldName]| fields.iter().map(|field| field.as_str().into()).collect::<Vec<Bson>>();
+        let order = self.order.iter().map(|(field, direction)| match direction {
+            Direction::Ascending => field.as_str().to_owned(),
+            Direction::Descending => format!("-{field}"),
+        });
+        doc! {
+            "subset": self.subset.as_str(),
+            "version": self.version.as_str(),
+            "total": self.total.as_ref().map(FieldName::as_str),
+            "children_collection": children,
+            "parent": self.parent.as_str(),
+            "child_id": self.child_id.as_str(),
+            "order": order.collect::<Vec<String>>(),
+            "size": i64::from(self.size),
+            "embedded_fields": self.embedded_fields.as_deref().map(names),
+        }
     }
 
     pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {

@@ -1,9 +1,10 @@
-use mongo_patterns_core::index::{Ensure, EnsureIndexes};
+use mongo_patterns_core::index::EnsureIndexes;
 
 use crate::action::prelude::*;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Creates the [indexes](Self::indexes) that are missing. Drops and changes nothing.
+    /// Creates the [indexes](Self::indexes) that are missing, and stores the settings in the
+    /// [catalog](mongo_patterns_core::catalog). Drops and changes nothing.
     ///
     /// Call it at every start of a service. Concurrent calls are safe.
     ///
@@ -19,24 +20,20 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips, and a third when an index is created. To create one, the server reads the whole collection.
+    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and two more when
+    /// an index is created and the settings are stored. To create one, the server reads the whole collection.
     ///
     /// # Cancel safety
     /// None, some or all of the indexes are created, and the server may complete a build that it has begun. Call it
     /// again.
     ///
     /// # Errors
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, unless
+    /// you [replace](EnsureIndexes::replace_settings) them.
     /// With nothing created: [`IndexMismatch`] when an existing index conflicts, [`UnsupportedCollation`] when the
     /// collation of the collection is not the simple one, [`Configuration`] when it is a view, a time series, capped or
     /// clustered, and [`Corrupt`] when a key has several open buckets.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
-        let shared = self.shared();
-        EnsureIndexes::new(Ensure {
-            call: self.shared().operation("ensure_indexes"),
-            plan: shared.index_plan(),
-            collection: &shared.collection,
-            other: None,
-            has_indexes: None,
-        })
+        EnsureIndexes::new(self.shared().ensure())
     }
 }

@@ -44,7 +44,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Interruptions
     /// Run it again, with the same settings, until it returns. However often the process is killed, or the future is
-    /// dropped, no item is lost or duplicated. The collection `mongo_patterns_moves` of the database has the progress,
+    /// dropped, no item is lost or duplicated. The collection `mongo_patterns` of the database has the progress,
     /// in one document with the target's name as its `_id`. The document stays, so that a finished migration is
     /// recognized, and another call changes nothing.
     ///
@@ -75,6 +75,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
+    /// - [`CollectionDropped`]: the target was dropped or renamed in between.
     /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection,
     ///   because another program wrote to one of them. The next call migrates everything again, and inserts what is
     ///   missing. It removes and changes nothing. So if documents were added to keys that were migrated already, empty
@@ -171,6 +172,7 @@ impl<'a> MigrateFromFlat<'a> {
             direction: Direction::ToBuckets(form),
             source: &self.flat,
             target: &self.shared.collection,
+            ensure: self.shared.ensure(),
             allow_non_empty_target: self.allow_non_empty_target,
             chunk_items: self.chunk_items,
         })

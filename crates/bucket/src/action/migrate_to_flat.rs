@@ -121,6 +121,7 @@ impl<'a> MigrateToFlat<'a> {
         Ok(Migration {
             direction: Direction::ToFlat(form),
             source: &self.shared.collection,
+            ensure: self.shared.ensure(),
             target: &self.flat,
             allow_non_empty_target: self.allow_non_empty_target,
             chunk_items: self.chunk_items,

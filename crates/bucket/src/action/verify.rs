@@ -1,9 +1,12 @@
 use std::collections::VecDeque;
 
 use futures::TryStreamExt;
-use futures::stream::try_unfold;
+use futures::future::ready;
+use futures::stream::{once, try_unfold};
+use mongo_patterns_core::catalog::after;
 
 use crate::action::prelude::*;
+use crate::repair::check_settings::check_settings;
 use crate::repair::finding::Finding;
 use crate::repair::scan::{OnProgress, Scan};
 
@@ -86,12 +89,14 @@ impl<'a, K: Key> Verify<'a, K> {
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FindingStream<'a> {
         let (shared, operation) = (self.shared, self.shared.operation("verify"));
-        let scan = self.key.map(|key| Scan::<K>::new(shared, key, self.on_progress));
-        let findings = try_unfold((scan, VecDeque::new()), move |(scan, mut found)| async move {
-            let mut scan = scan?;
+        let scan = match self.key {
+            Ok(key) => Scan::<K>::new(shared, key, self.on_progress),
+            Err(error) => return Box::pin(once(ready(Err(operation.name(error))))),
+        };
+        let findings = try_unfold((scan, VecDeque::new()), move |(mut scan, mut found)| async move {
             loop {
                 if let Some(finding) = found.pop_front() {
-                    return Ok(Some((finding, (Ok(scan), found))));
+                    return Ok(Some((finding, (scan, found))));
                 }
                 match scan.next().await? {
                     Some(suspect) => found.extend(suspect.confirm::<K>(shared).await?),
@@ -99,6 +104,7 @@ impl<'a, K: Key> Verify<'a, K> {
                 }
             }
         });
-        Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+        let checked = after(check_settings(shared), findings);
+        Box::pin(checked.map_err(move |error: Error| operation.name(error)))
     }
 }

@@ -1,5 +1,6 @@
 //! The checks of a migration, before anything is written.
 
+use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse_one};
 use mongo_patterns_core::settings::is_unacknowledged;
 
@@ -94,6 +95,25 @@ impl Migration<'_> {
             self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
         }
         Ok(number(&found, "total"))
+    }
+
+    /// The error for an unfinished migration of other settings.
+    pub(super) fn other_migration(&self, unfinished: &Last) -> Error {
+        let ours = self.fingerprint();
+        let (names, none) = (ours.keys().chain(unfinished.settings.keys()), Bson::Null);
+        let setting = |name: &String| {
+            let [theirs, ours] = [&unfinished.settings, &ours].map(|settings| settings.get(name).unwrap_or(&none));
+            (theirs != ours).then(|| format!("its `{name}` is {theirs}, and that of this call {ours}"))
+        };
+        let differences: Vec<String> = names.filter_map(setting).collect();
+        let difference = differences.first().cloned().unwrap_or_default();
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "an unfinished migration into `{}` has other settings ({difference}), nothing was migrated: finish it with those, or drop the collection to start again",
+                self.target.namespace()
+            ),
+        )
     }
 
     pub(super) async fn target_is_empty(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {

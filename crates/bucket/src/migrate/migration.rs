@@ -1,6 +1,7 @@
 //! A migration between a flat collection and buckets: its collections, and what it reads.
 
 use mongo_patterns_core::error;
+use mongo_patterns_core::index::Ensure;
 use mongo_patterns_core::migration::{Step, Steps, number};
 
 use crate::prelude::*;
@@ -18,6 +19,8 @@ pub(crate) struct Migration<'a> {
     pub(crate) direction: Direction<'a>,
     pub(crate) source: &'a Collection<RawDocumentBuf>,
     pub(crate) target: &'a Collection<RawDocumentBuf>,
+    /// The indexes and the entry of the buckets.
+    pub(crate) ensure: Ensure<'a>,
     pub(crate) allow_non_empty_target: bool,
     pub(crate) chunk_items: u64,
 }

@@ -39,11 +39,13 @@ impl PageSizeMigration<'_> {
         }
         check_transactions(self.shared).await?;
         let old_index = settings.open_index_for(self.old);
-        let plan = self.shared.index_plan();
+        let ensure = self.shared.ensure();
+        let old_entry = self.shared.entry_of(settings.stored_form_of_size(self.old));
+        ensure.entry.check_change(&mut Steps::run(), &old_entry).await?;
         let mut migrated = MigratedPageSize::default();
         if settings.page_size < self.old {
             drop_old_index(&mut Steps::run(), collection, &old_index).await?;
-            plan.ensure(collection).await?;
+            ensure.replace(&mut Steps::run()).await?;
             let left = self.rewrite::<K>(&mut migrated).await?;
             return left.map_or(Ok(migrated), |left| Err(not_rewritten(left)));
         }
@@ -55,7 +57,7 @@ impl PageSizeMigration<'_> {
         loop {
             rounds += 1;
             let left = self.rewrite::<K>(&mut migrated).await?;
-            match (plan.ensure(collection).await, left) {
+            match (ensure.replace(&mut Steps::run()).await, left) {
                 (Ok(_), _) => return Ok(migrated),
                 (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}

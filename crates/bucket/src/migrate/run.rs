@@ -1,7 +1,8 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
+use mongo_patterns_core::catalog::{Last, Position, Record};
 use mongo_patterns_core::error;
-use mongo_patterns_core::migration::{Last, Position, Record, Step, Steps, number};
+use mongo_patterns_core::migration::{Step, Steps, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
 use crate::migrate::chunks::Chunks;
@@ -75,9 +76,8 @@ impl Migration<'_> {
                 });
             }
         };
-        if let Direction::ToBuckets(form) = &self.direction {
-            let plan = form.settings.index_plan(self.target.name());
-            plan.ensure_in(steps, self.target, None).await?;
+        if let Direction::ToBuckets(_) = self.direction {
+            self.ensure.run(steps).await?;
         }
         let position = match &resumed {
             Some(last) => {
@@ -125,6 +125,13 @@ impl Migration<'_> {
         self.check_settings()?;
         let last = record.read(steps).await?;
         let same = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
+        let other = last.as_ref().filter(|last| !last.finished && !same);
+        if let Some(other) = other
+            && !self.target_is_empty(steps).await?
+        {
+            return Err(self.other_migration(other));
+        }
+        self.ensure.check(steps).await?;
         if same && last.as_ref().is_some_and(|last| last.finished) {
             let compared = self.compare(steps, self.migrated_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
@@ -133,15 +140,8 @@ impl Migration<'_> {
         }
         let total = self.check_source(steps).await?;
         self.probe(steps).await?;
-        let unfinished = last.filter(|last| !last.finished);
         let empty = self.target_is_empty(steps).await?;
-        if let (Some(_), false, false) = (&unfinished, same, empty) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "an unfinished migration into this collection has another source or other settings: resume it with those, or empty the collection to start again",
-            ));
-        }
-        let resumed = unfinished.filter(|_| !empty);
+        let resumed = last.filter(|last| !last.finished && !empty);
         if resumed.is_none() && !empty {
             self.check_target(steps).await?;
         }
@@ -171,11 +171,18 @@ impl Migration<'_> {
         };
         let chunks = Chunks::new(steps, self.source, field, documents).await?;
         let Position { mut last, mut migrated } = position;
-        let mut number = 0;
+        let (mut number, mut target) = (0, None);
         loop {
             let range = chunks.next(steps, last).await?;
             self.transfer_chunk(steps, &chunks, &range).await?;
             number += 1;
+            let id = steps
+                .collection_id("look whether the target was dropped", self.target)
+                .await?;
+            if *target.get_or_insert_with(|| id.clone()) != id {
+                record.rewind().await?;
+                return Err(dropped());
+            }
             let Some(through) = range.through.clone() else {
                 reporter.advance(total.saturating_sub(migrated));
                 return Ok(number);
@@ -225,6 +232,13 @@ impl Migration<'_> {
         let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
         Ok(number(&steps.read(step).await.map_err(failed)?.first()?, "n"))
     }
+}
+
+fn dropped() -> Error {
+    Error::new(
+        ErrorKind::CollectionDropped,
+        "the target was dropped or renamed during the migration, and its earlier chunks are gone: migrate again, which starts from the beginning",
+    )
 }
 
 fn not_equal(compared: &Compared, total: u64) -> Error {

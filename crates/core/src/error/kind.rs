@@ -28,6 +28,8 @@ pub enum ErrorKind {
     IndexMissing,
     /// An index of a planned name has another definition, or an equal index has another name.
     IndexMismatch,
+    /// The settings of the repository contradict those in the [catalog](crate::catalog), or do not fit the stored data.
+    SettingsMismatch,
     /// The collation of the collection is not the simple one, so ranges of `_id` would not be index bounds.
     UnsupportedCollation,
     /// A unique index that is not the pattern's refused the write.
@@ -47,7 +49,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The change stream cannot resume, because the oplog no longer has its position.
     HistoryLost,
-    /// The followed collection was dropped or renamed.
+    /// A collection was dropped or renamed while it was followed, or while a migration wrote it.
     CollectionDropped,
     /// The call needs pre-images, which are disabled on the collection.
     PreImagesDisabled,
@@ -102,9 +104,11 @@ impl ErrorKind {
             | Self::DuplicateKey => Class::State,
             Self::Contention | Self::ServerSelection => Class::Transient,
             Self::Network | Self::WriteConcern => Class::Unknown,
-            Self::IndexMissing | Self::IndexMismatch | Self::UnsupportedCollation | Self::PreImagesDisabled => {
-                Class::Setup
-            }
+            Self::IndexMissing
+            | Self::IndexMismatch
+            | Self::SettingsMismatch
+            | Self::UnsupportedCollation
+            | Self::PreImagesDisabled => Class::Setup,
             Self::Decode
             | Self::Corrupt
             | Self::Unsupported
@@ -126,7 +130,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 30] = [
+    const KINDS: [ErrorKind; 31] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -138,6 +142,7 @@ mod tests {
         Decode,
         IndexMissing,
         IndexMismatch,
+        SettingsMismatch,
         UnsupportedCollation,
         DuplicateKey,
         Corrupt,

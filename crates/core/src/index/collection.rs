@@ -32,6 +32,12 @@ async fn check_in_one_database(steps: &mut Steps<'_, '_>, collection: &Raw, name
         .try_for_each(|info| check_info(&collection.namespace().db, info))
 }
 
+/// Returns whether a collection exists. One round trip.
+pub(super) async fn exists(steps: &mut Steps<'_, '_>, collection: &Raw) -> Result<bool> {
+    let list = Step::list("look for the collection", collection, command(&[collection.name()]));
+    Ok(!steps.read(list).await?.documents.is_empty())
+}
+
 /// The command that lists the options of collections of one database.
 fn command(names: &[&str]) -> Document {
     let name = match names {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
-use super::{EnsuredIndexes, IndexPlan};
+use super::{EnsuredIndexes, IndexPlan, collection};
 use crate::action::Call;
-use crate::error::Result;
+use crate::catalog::Entry;
+use crate::error::{ErrorKind, Result};
 use crate::migration::Steps;
 use crate::session::Session;
 
@@ -15,6 +16,7 @@ crate::action! {
     /// Creates the indexes of a repository; returned by its `ensure_indexes()`.
     pub struct EnsureIndexes<'a> {
         shared: Ensure<'a>,
+        replaces_settings: bool,
     }
     with session;
     "ensure_indexes" => EnsuredIndexes
@@ -31,15 +33,96 @@ pub struct Ensure<'a> {
     pub collection: &'a Collection<RawDocumentBuf>,
     /// The other collection of the pattern, which needs none.
     pub other: Option<&'a Collection<RawDocumentBuf>>,
+    /// The settings of the repository.
+    pub entry: Entry,
+    /// The start of the names of indexes that exist for one setting only.
+    pub family: Option<String>,
     /// Set when they exist.
     pub has_indexes: Option<&'a AtomicBool>,
 }
 
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.namespace());
 
+/// The entry of a repository in the catalog.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// It has the same settings.
+    Stored,
+    None,
+    /// It has other settings, of collections that were dropped.
+    Dropped,
+}
+
 impl<'a> Ensure<'a> {
     fn operation(&self, operation: &'static str) -> Call<'a> {
         Call { operation, ..self.call }
+    }
+
+    /// Compares the settings with the catalog, creates the missing indexes, and stores the settings if there are none,
+    /// or if the collections were dropped. Up to five round trips.
+    ///
+    /// # Errors
+    /// Those of [`Entry::check`] and [`IndexPlan::ensure`], with nothing written.
+    pub async fn run(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        match self.state(steps).await? {
+            State::Stored => self.create_indexes(&self.plan, steps).await,
+            State::None => {
+                let plan = self.plan.clone().only_one_of(self.family.clone());
+                let ensured = self.create_indexes(&plan, steps).await?;
+                self.entry.store(steps).await?;
+                Ok(ensured)
+            }
+            State::Dropped => self.replace(steps).await,
+        }
+    }
+
+    /// Compares the settings with the catalog. Returns whether it has some. One round trip.
+    ///
+    /// # Errors
+    /// Those of [`Entry::check`], unless the collections were dropped.
+    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
+        Ok(self.state(steps).await? == State::Stored)
+    }
+
+    async fn state(&self, steps: &mut Steps<'_, '_>) -> Result<State> {
+        match self.entry.check(steps).await {
+            Ok(true) => Ok(State::Stored),
+            Ok(false) => Ok(State::None),
+            Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(steps).await? => {
+                Ok(State::Dropped)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether the collections of an entry do not exist. A pattern without an index may not have created its
+    /// collection yet.
+    async fn is_dropped(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
+        let collections = [Some(self.collection), self.other];
+        for collection in collections.into_iter().flatten() {
+            if collection::exists(steps, collection).await? {
+                return Ok(false);
+            }
+        }
+        Ok(!self.plan.indexes().is_empty())
+    }
+
+    /// Creates the missing indexes, and replaces the settings in the catalog. Up to four round trips.
+    ///
+    /// # Errors
+    /// Those of [`IndexPlan::ensure`], with nothing written, and those of the driver.
+    pub async fn replace(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        let ensured = self.create_indexes(&self.plan, steps).await?;
+        self.entry.replace(steps).await?;
+        Ok(ensured)
+    }
+
+    async fn create_indexes(&self, plan: &IndexPlan, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        let ensured = plan.ensure_in(steps, self.collection, self.other).await?;
+        if let Some(has_indexes) = self.has_indexes.filter(|_| !steps.is_plan()) {
+            has_indexes.store(true, Ordering::Relaxed);
+        }
+        Ok(ensured)
     }
 }
 
@@ -47,17 +130,30 @@ impl<'a> EnsureIndexes<'a> {
     /// Creates the action.
     #[doc(hidden)]
     pub fn new(shared: Ensure<'a>) -> Self {
-        Self { shared, session: None }
+        Self {
+            shared,
+            replaces_settings: false,
+            session: None,
+        }
+    }
+
+    /// Replaces the settings in the [catalog](crate::catalog) by those of the repository, whatever they are. The stored
+    /// documents do not change. Use it when the stored settings are wrong, or when you changed the documents by other
+    /// means than a migration of this crate.
+    ///
+    /// # Errors
+    /// No [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch).
+    pub fn replace_settings(mut self) -> Self {
+        self.replaces_settings = true;
+        self
     }
 
     async fn execute(self) -> Result<EnsuredIndexes> {
-        let shared = self.shared;
         let mut session = Session::of_caller(self.session).await?;
         let steps = &mut Steps::Run(session.as_mut());
-        let ensured = shared.plan.ensure_in(steps, shared.collection, shared.other).await?;
-        if let Some(has_indexes) = shared.has_indexes {
-            has_indexes.store(true, Ordering::Relaxed);
+        match self.replaces_settings {
+            true => self.shared.replace(steps).await,
+            false => self.shared.run(steps).await,
         }
-        Ok(ensured)
     }
 }

@@ -8,6 +8,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use super::{PlannedIndex, collection, existing};
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
+use crate::same::{same_document, without_version};
 
 const DUPLICATE_KEY: i32 = 11000;
 const INDEX_NOT_FOUND: i32 = 27;
@@ -19,6 +20,8 @@ const INDEX_CONFLICT: [i32; 2] = [85, 86];
 pub struct IndexPlan {
     collection: String,
     indexes: Vec<PlannedIndex>,
+    /// The start of the names of indexes that exist for one setting only.
+    family: Option<String>,
 }
 
 /// The result of `ensure_indexes()`.
@@ -38,7 +41,16 @@ impl IndexPlan {
         Self {
             collection: collection.into(),
             indexes,
+            family: None,
         }
+    }
+
+    /// Refuses an index that is not in the plan and whose name begins like this: that of another setting.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn only_one_of(mut self, family: Option<String>) -> Self {
+        self.family = family;
+        self
     }
 
     /// Returns the indexes, to create them by other means.
@@ -172,6 +184,7 @@ impl IndexPlan {
 
     /// Splits the plan into indexes that exist and indexes that are missing.
     fn compare(&self, present: &[Document]) -> Result<(EnsuredIndexes, Vec<&PlannedIndex>)> {
+        self.check_family(present)?;
         let mut ensured = EnsuredIndexes::default();
         let mut missing = Vec::new();
         for planned in &self.indexes {
@@ -181,6 +194,25 @@ impl IndexPlan {
             }
         }
         Ok((ensured, missing))
+    }
+
+    fn check_family(&self, present: &[Document]) -> Result<()> {
+        let Some(family) = &self.family else { return Ok(()) };
+        let names = present.iter().filter_map(|index| index.get_str("name").ok());
+        let is_planned = |name: &str| self.indexes.iter().any(|planned| planned.name == name);
+        match names
+            .into_iter()
+            .find(|name| name.starts_with(family) && !is_planned(name))
+        {
+            None => Ok(()),
+            Some(other) => Err(Error::new(
+                ErrorKind::SettingsMismatch,
+                format!(
+                    "the collection `{}` has the index `{other}` of another setting: use that setting, or change it with a migration",
+                    self.collection
+                ),
+            )),
+        }
     }
 
     fn not_created(&self, error: error::CommandError, present: &[Document], missing: &[&PlannedIndex]) -> Error {
@@ -197,7 +229,7 @@ impl IndexPlan {
                     let keys = index.get_document("key").ok()?;
                     missing
                         .iter()
-                        .find(|planned| existing::same_document(keys, &planned.keys))
+                        .find(|planned| same_document(keys, &planned.keys))
                         .map(|planned| mismatch(index, planned))
                 });
                 conflicting.unwrap_or_else(|| {
@@ -228,13 +260,13 @@ pub fn index_missing(name: &str) -> Error {
 fn exists(present: &[Document], planned: &PlannedIndex) -> Result<bool> {
     let has_name = |index: &&Document| index.get_str("name").ok() == Some(planned.name.as_str());
     match present.iter().find(has_name) {
-        Some(index) if !existing::same_document(index, &planned.definition()) => Err(mismatch(index, planned)),
+        Some(index) if !same_document(index, &planned.definition()) => Err(mismatch(index, planned)),
         namesake => Ok(namesake.is_some()),
     }
 }
 
 fn mismatch(index: &Document, planned: &PlannedIndex) -> Error {
-    let found = Bson::Document(existing::without_version(index));
+    let found = Bson::Document(without_version(index));
     let planned = Bson::Document(planned.definition());
     Error::new(
         ErrorKind::IndexMismatch,

@@ -3,7 +3,7 @@
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson, serialize_to_document};
 use mongodb::options::{
     AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications as Update,
-    WriteConcern,
+    UpdateOptions, WriteConcern,
 };
 use mongodb::{Collection, Cursor, IndexModel};
 
@@ -32,6 +32,8 @@ enum Action {
     Aggregate(Vec<Document>, AggregateOptions),
     EstimatedCount,
     UpdateOne(Document, Update),
+    /// With `upsert`.
+    UpsertOne(Document, Update),
     UpdateMany(Document, Update),
     /// With `upsert`.
     ReplaceOne(Document, RawDocumentBuf),
@@ -122,6 +124,11 @@ impl Step {
     /// Updates one document.
     pub fn update_one(purpose: &'static str, on: &Raw, filter: Document, update: impl Into<Update>) -> Self {
         Self::new(purpose, on, Action::UpdateOne(filter, update.into()))
+    }
+
+    /// Updates one document, or inserts it.
+    pub fn upsert_one(purpose: &'static str, on: &Raw, filter: Document, update: impl Into<Update>) -> Self {
+        Self::new(purpose, on, Action::UpsertOne(filter, update.into()))
     }
 
     /// Updates all documents that match.
@@ -242,6 +249,11 @@ impl Step {
             }
             Action::EstimatedCount => doc! { "count": name },
             Action::UpdateOne(filter, changes) => update(with_changes(doc! { "q": filter }, changes)),
+            Action::UpsertOne(filter, changes) => {
+                let mut statement = with_changes(doc! { "q": filter }, changes);
+                statement.insert("upsert", true);
+                update(statement)
+            }
             Action::UpdateMany(filter, changes) => {
                 let mut statement = with_changes(doc! { "q": filter }, changes);
                 statement.insert("multi", true);
@@ -291,6 +303,11 @@ impl Step {
             }
             Action::UpdateOne(filter, update) => {
                 let updated = send::update_one(session, on, filter, update, None).await?;
+                (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
+            }
+            Action::UpsertOne(filter, update) => {
+                let options = UpdateOptions::builder().upsert(true).build();
+                let updated = send::update_one(session, on, filter, update, options).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpdateMany(filter, update) => {

@@ -3,7 +3,8 @@ use mongo_patterns_core::index::{Ensure, EnsureIndexes};
 use super::prelude::*;
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Checks the collection. It creates nothing, because the pattern needs no [indexes](Self::indexes). A service can
+    /// Checks the collection, and stores the settings in the [catalog](mongo_patterns_core::catalog). It creates nothing
+    /// else, because the pattern needs no [indexes](Self::indexes). A service can
     /// call it for all its repositories when it starts.
     ///
     /// ```no_run
@@ -15,12 +16,15 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips.
+    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and one more when
+    /// it stores them.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, unless
+    /// you [replace](EnsureIndexes::replace_settings) them.
     /// [`UnsupportedCollation`] when the collation of the collection is not the simple one, because different ids could
     /// be equal under it, and [`Configuration`] when it is a view, a time series, capped or clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
@@ -29,6 +33,8 @@ impl<P, C> EmbeddedRepository<P, C> {
             plan: self.indexes(),
             collection: self.collection(),
             other: None,
+            entry: self.shared().entry(),
+            family: None,
             has_indexes: None,
         })
     }

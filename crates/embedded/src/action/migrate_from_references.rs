@@ -139,6 +139,7 @@ impl<'a> MigrateFromReferences<'a> {
                 reference: &reference,
                 sort: sort.as_ref(),
             },
+            entry: self.shared.entry(),
             parents: collection,
             source: &self.source,
             chunk_parents: self.chunk_parents,

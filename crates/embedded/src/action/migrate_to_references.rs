@@ -127,6 +127,7 @@ impl<'a> MigrateToReferences<'a> {
                 target: target.name(),
                 reference: &reference,
             },
+            entry: self.shared.entry(),
             parents: collection,
             target,
             chunk_children: self.chunk_children,

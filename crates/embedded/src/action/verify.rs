@@ -1,3 +1,5 @@
+use mongo_patterns_core::catalog::after;
+
 use super::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::findings;
@@ -62,6 +64,7 @@ impl<'a> Verify<'a> {
     pub fn stream(self) -> FindingStream<'a> {
         let operation = self.shared.operation("verify");
         let findings = findings(self.shared, Reporter::new(self.on_progress));
-        Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+        let checked = after(self.shared.check_settings(), findings);
+        Box::pin(checked.map_err(move |error: Error| operation.name(error)))
     }
 }

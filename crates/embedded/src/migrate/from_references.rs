@@ -1,5 +1,6 @@
 //! The migration from references to embedded children: check, write, compare.
 
+use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::serves;
 
 use super::{read, read_written, write};
@@ -10,6 +11,7 @@ use crate::results::Migrated;
 /// The migration of all referring documents into their parents.
 pub(crate) struct Migration<'a> {
     pub(crate) query: FromReferences<'a>,
+    pub(crate) entry: Entry,
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) source: &'a Collection<RawDocumentBuf>,
     /// How many parents get their children by one command.
@@ -22,10 +24,14 @@ impl Migration<'_> {
             query, parents, source, ..
         } = self;
         check_chunk_size(self.chunk_parents)?;
+        let is_stored = self.entry.check(steps).await?;
         self.check_index(steps).await?;
         let before = read(steps, "check the references", source, query.inspection()).await?;
         self.check_source(steps, &before).await?;
         self.check_parents(steps).await?;
+        if !is_stored {
+            self.entry.store(steps).await?;
+        }
         if reporter.is_asked() {
             let open = query.walk(self.chunk_parents).filter;
             reporter.begin(parents.count_documents(open).await.map_err(CommandError::of_read)?);

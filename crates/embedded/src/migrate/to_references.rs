@@ -1,5 +1,6 @@
 //! The migration from embedded children to references: check, write, compare.
 
+use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 
 use super::{read, read_written, write};
@@ -10,6 +11,7 @@ use crate::results::Migrated;
 /// The migration of all children into a collection of their own.
 pub(crate) struct Migration<'a> {
     pub(crate) query: ToReferences<'a>,
+    pub(crate) entry: Entry,
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) target: &'a Collection<RawDocumentBuf>,
     /// About how many children become documents by one command.
@@ -22,6 +24,7 @@ impl Migration<'_> {
             query, parents, target, ..
         } = self;
         check_chunk_size(self.chunk_children)?;
+        self.entry.check(steps).await?;
         let before = read(steps, "check the children", parents, query.inspection()).await?;
         let children = number(&before, "children");
         self.check_parents(steps, &before).await?;

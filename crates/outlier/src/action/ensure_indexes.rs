@@ -1,9 +1,10 @@
-use mongo_patterns_core::index::{Ensure, EnsureIndexes};
+use mongo_patterns_core::index::EnsureIndexes;
 
 use super::prelude::*;
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Creates the missing [indexes](Self::indexes) of the overflow documents. Idempotent: it drops and changes
+    /// Creates the missing [indexes](Self::indexes) of the overflow documents, and stores the settings in
+    /// the [catalog](mongo_patterns_core::catalog). Idempotent: it drops and changes
     /// nothing, and many services may call it concurrently at every start.
     ///
     /// ```no_run
@@ -17,7 +18,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips, and a third one when it creates an index. To create one, the server reads all overflow
+    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and two more
+    /// when it creates an index and stores the settings. To create one, the server reads all overflow
     /// documents.
     ///
     /// # Sessions and transactions
@@ -28,18 +30,13 @@ impl<D, E> OutlierRepository<D, E> {
     /// again.
     ///
     /// # Errors
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, unless
+    /// you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when another index conflicts, [`UnsupportedCollation`] when the
     /// collation of either collection is not the simple one, [`Configuration`] when one is a view, a time series,
     /// capped or clustered, and [`Corrupt`] when stored documents violate an index, as several overflow documents of
     /// the manual's form for one main document do: call [`migrate_existing`](Self::migrate_existing) first.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
-        let shared = self.shared();
-        EnsureIndexes::new(Ensure {
-            call: shared.operation("ensure_indexes"),
-            plan: shared.index_plan(),
-            collection: &shared.overflow,
-            other: Some(&shared.main),
-            has_indexes: Some(&shared.has_indexes),
-        })
+        EnsureIndexes::new(self.shared().ensure())
     }
 }

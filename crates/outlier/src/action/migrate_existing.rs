@@ -1,5 +1,6 @@
 use super::prelude::*;
 use crate::migrate::{self, CommandStream};
+use crate::repair::check_settings::check_migration;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are
@@ -19,6 +20,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// because a document has several overflow documents of the manual's form, call this first.
     ///
     /// It rewrites each document in one transaction, as [`rebalance`](Self::rebalance) does, and skips those in place.
+    /// The new limits are stored in the [catalog](mongo_patterns_core::catalog) before the first document is rewritten.
+    ///
     /// It does not read a document twice. So when writers with other settings have stopped, call it once more, or
     /// [`verify`](Self::verify). Orphaned overflow documents stay unchanged.
     ///
@@ -31,7 +34,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
+    /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
+    /// [catalog](mongo_patterns_core::catalog), or, without an entry there, do not fit the stored documents, unless you
+    /// [force](MigrateExisting::force) the migration. [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
     /// databases, and [`Contention`]. After all other documents are rewritten, the error of
     /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
@@ -39,6 +44,7 @@ impl<D, E> OutlierRepository<D, E> {
             shared: self.shared(),
             concurrency: 4,
             dry_run: false,
+            force: false,
             on_progress: None,
         }
     }
@@ -50,6 +56,7 @@ action! {
         shared: &'a Shared,
         concurrency: usize,
         dry_run: bool,
+        force: bool,
     }
     with on_progress;
     "migrate_existing" => MigratedExisting
@@ -64,6 +71,11 @@ mongo_patterns_core::setters! {
 
     /// Counts the documents that a migration would rewrite, and writes nothing. Works on a standalone too.
     dry_run() => dry_run = true;
+
+    /// Migrates collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
+    /// seem to fit their documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct documents are
+    /// rewritten. Settings that contradict the catalog are refused anyway.
+    force() => force = true;
 }
 
 impl<'a> MigrateExisting<'a> {
@@ -98,6 +110,7 @@ impl<'a> MigrateExisting<'a> {
     }
 
     async fn execute(self) -> Result<MigratedExisting> {
+        check_migration(self.shared, &mut Steps::run(), self.dry_run, self.force).await?;
         migrate::run(self.shared, self.dry_run, self.concurrency, self.on_progress).await
     }
 }

@@ -1,7 +1,9 @@
 use futures::stream::iter;
+use mongo_patterns_core::catalog::after;
 use mongo_patterns_core::rounds::in_rounds;
 
 use super::prelude::*;
+use crate::repair::check_settings::check_settings;
 use crate::repair::finding::Finding;
 use crate::repair::scan::{confirm, suspects};
 
@@ -84,11 +86,14 @@ impl<'a> Verify<'a> {
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");
+        let id = self.id.clone();
+        let check = async move { check_settings(shared, &id).await };
         let confirmations = suspects(shared, self.id, self.on_progress)
             .map_ok(move |summary| async move { confirm(shared, &summary).await });
         let findings = in_rounds(confirmations, CONCURRENCY)
             .map_ok(|findings| iter(findings.into_iter().map(Ok)))
             .try_flatten();
-        Box::pin(findings.map_err(move |error: Error| operation.name(error)))
+        let checked = after(check, findings);
+        Box::pin(checked.map_err(move |error: Error| operation.name(error)))
     }
 }

@@ -130,6 +130,16 @@ pub(crate) fn id_only() -> Document {
     doc! { "_id": 1 }
 }
 
+/// Matches documents whose flag is set.
+pub(crate) fn flagged(settings: &Settings) -> Document {
+    doc! { settings.flag.as_str(): true }
+}
+
+/// Matches documents that have the flag, set or not.
+pub(crate) fn with_flag(settings: &Settings) -> Document {
+    doc! { settings.flag.as_str(): { "$exists": true } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -166,7 +166,7 @@ pub(crate) fn until_error<'a, T: Send + 'a>(
 }
 
 /// Checks that one aggregation can read both collections.
-fn check_databases(shared: &Shared) -> Result<()> {
+pub(crate) fn check_databases(shared: &Shared) -> Result<()> {
     if shared.main.namespace().db == shared.overflow.namespace().db {
         return Ok(());
     }

@@ -1,9 +1,10 @@
-use mongo_patterns_core::index::{Ensure, EnsureIndexes};
+use mongo_patterns_core::index::EnsureIndexes;
 
 use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Creates the missing [indexes](Self::indexes) of the children. It drops and changes nothing. Services can call it
+    /// Creates the missing [indexes](Self::indexes) of the children, and stores the settings in the
+    /// [catalog](mongo_patterns_core::catalog). It drops and changes nothing. Services can call it
     /// at every start, concurrently.
     ///
     /// ```no_run
@@ -17,7 +18,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips, and a third to create indexes, for which the server reads the whole collection.
+    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and two more to
+    /// create indexes and store the settings, for which the server reads the whole collection.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -27,17 +29,12 @@ impl<P, C> SubsetRepository<P, C> {
     /// again.
     ///
     /// # Errors
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, unless
+    /// you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
     /// a collection is not the simple one, [`Configuration`] when a collection is a view, a time series, capped or
     /// clustered, and [`Corrupt`] when two stored children of one parent have the same id.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
-        let Shared { parents, children, .. } = self.shared();
-        EnsureIndexes::new(Ensure {
-            call: self.shared().operation("ensure_indexes"),
-            plan: self.indexes(),
-            collection: children,
-            other: Some(parents),
-            has_indexes: None,
-        })
+        EnsureIndexes::new(self.shared().ensure())
     }
 }

@@ -24,7 +24,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// Several changes of one parent in a batch need one refresh. After each batch, the follower stores its position
-    /// under its name, in the collection `mongo_patterns_followers` of the database. The next follower of that name
+    /// under its name, in the collection `mongo_patterns` of the database. The next follower of that name
     /// resumes there, after any interruption: it misses no change, and repeated refreshes do no harm. So several
     /// followers, of one name or of several, can run concurrently with each other and with all writers.
     ///
@@ -39,7 +39,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
     /// - Pre-images of the children's collection, from which it knows the parent of a deleted or moved child: see
     ///   [`enable_pre_images`](Follow::enable_pre_images) and the [manual][pre-images].
-    /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns_followers`.
+    /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns`.
     ///
     /// # Limitations
     /// It watches only the children. A parent that is inserted after its children gets its subset with the next change

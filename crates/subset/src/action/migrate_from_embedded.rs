@@ -36,7 +36,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded
     /// children when all of them are stored, and stored children stay unchanged. One more call changes nothing.
     ///
-    /// The collection `mongo_patterns_moves` of the database records which call is active. So an earlier call, which
+    /// The collection `mongo_patterns` of the database records which call is active. So an earlier call, which
     /// the server may still execute, cannot insert children again that were deleted since.
     ///
     /// # Cost

@@ -4,7 +4,8 @@ use crate::migrate;
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates live collections from the [order](crate::SubsetRepositoryBuilder::order_by), the
     /// [subset size](crate::SubsetRepositoryBuilder::subset_size) and the
-    /// [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) of an old repository to those of this one.
+    /// [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) of an old repository to those of this one. It also
+    /// adds a [total](crate::SubsetRepositoryBuilder::total_field).
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};

@@ -1,14 +1,13 @@
 use super::prelude::*;
+use crate::repair::check_settings::check_settings;
 use crate::repair::rebuild;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subsets of all parents from their children, on the server. Parents without children get an empty
     /// subset.
     ///
-    /// Use it after a bulk load of children, or after a change of the
-    /// [order](crate::SubsetRepositoryBuilder::order_by), the [subset
-    /// size](crate::SubsetRepositoryBuilder::subset_size) or the [embedded
-    /// fields](crate::SubsetRepositoryBuilder::embedded_fields).
+    /// Use it after a bulk load or a bulk deletion of children. For another order, size or other embedded fields, use
+    /// [`migrate_layout_from`](Self::migrate_layout_from).
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -34,7 +33,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// rebuilds the rest.
     ///
     /// # Errors
-    /// [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
+    /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
+    /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
     /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
     /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
@@ -63,6 +63,7 @@ impl RebuildAll<'_> {
     }
 
     async fn execute(self) -> Result<RebuiltAll> {
+        check_settings(self.shared).await?;
         if self.discard_embedded {
             self.shared.check_indexes().await?;
             rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;

@@ -13,6 +13,7 @@ use super::change::{self, Effect};
 use super::record::Record;
 use super::until::Until;
 use super::{position, setup};
+use crate::repair::check_settings::check_settings;
 use crate::repair::rebuild::rebuild_all;
 use crate::repository::prelude::*;
 use crate::results::Followed;
@@ -193,6 +194,7 @@ impl<'a> Follower<'a> {
 
     async fn prepare(&mut self) -> Result<()> {
         setup::check_server(&self.shared).await?;
+        check_settings(&self.shared).await?;
         self.shared.check_indexes().await?;
         setup::check_pre_images(&self.shared, self.options.enable_pre_images).await?;
         self.position = self.record.read().await?;

@@ -1,13 +1,12 @@
-//! The stored position of followers: one small document for each name, in the database of the children.
+//! The stored position of followers: one small document for each name, in the catalog of the children's database.
 
+use mongo_patterns_core::catalog::catalog_of;
 use mongodb::bson;
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::options::{CollectionOptions, WriteConcern};
+use mongodb::options::WriteConcern;
 
 use crate::query::follow;
 use crate::repository::prelude::*;
-
-const COLLECTION: &str = "mongo_patterns_followers";
 
 pub(super) struct Record {
     collection: Collection<Document>,
@@ -17,15 +16,9 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn of(shared: &Shared, name: String) -> Self {
-        let options = CollectionOptions::builder()
-            .write_concern(WriteConcern::majority())
-            .read_concern(ReadConcern::local())
-            .selection_criteria(primary())
-            .build();
         let (parents, children) = (&shared.parents, &shared.children);
-        let database = children.client().database(&children.namespace().db);
         Self {
-            collection: database.collection_with_options(COLLECTION, options),
+            collection: catalog_of(children, Some(WriteConcern::majority())).clone_with_type(),
             name,
             settings: follow::record_settings(&shared.settings, parents.name(), children.name()),
         }

@@ -1,7 +1,8 @@
 //! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale
 //! parents.
 
-use mongo_patterns_core::migration::{Chunk, Last, Record, check_chunk_size, number};
+use mongo_patterns_core::catalog::{Last, Record};
+use mongo_patterns_core::migration::{Chunk, check_chunk_size, number};
 
 use super::check::{check_embedded, check_stored};
 use crate::query::from_embedded::{EmbeddedChildren, running_copy};
@@ -22,8 +23,7 @@ impl FromEmbedded<'_> {
         check_chunk_size(self.chunk_children)?;
         let record = Record::of(&shared.children);
         let (last, total) = self.check(steps, &record).await?;
-        let plan = shared.index_plan();
-        plan.ensure_in(steps, &shared.children, Some(&shared.parents)).await?;
+        shared.ensure().run(steps).await?;
         self.take_over(steps, &record, last.as_ref()).await?;
         let mut migrated = Migrated {
             resumed: last.is_some(),
@@ -52,6 +52,7 @@ impl FromEmbedded<'_> {
     /// Runs all checks. Returns the unfinished migration to resume, and the number of children to migrate.
     async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64)> {
         let commands = self.commands();
+        self.shared.ensure().check(steps).await?;
         let last = record.read(steps).await?.filter(|last| !last.finished);
         let is_resumed = last
             .as_ref()

@@ -33,12 +33,12 @@ pub(crate) fn enable_pre_images(children: &str) -> Document {
 }
 
 pub(crate) fn record(name: &str) -> Document {
-    doc! { "_id": name }
+    doc! { "_id": { "kind": "follower", "name": name } }
 }
 
 /// Matches the record of a follower with these settings.
 pub(crate) fn own_record(name: &str, record_settings: &Document) -> Document {
-    doc! { "_id": name, "settings": record_settings }
+    doc! { "_id": { "kind": "follower", "name": name }, "settings": record_settings }
 }
 
 /// The settings that all followers of one name share.

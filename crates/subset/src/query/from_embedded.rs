@@ -13,7 +13,8 @@
 //! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a
 //! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
 
-use mongo_patterns_core::migration::{COLLECTION, is_inserted};
+use mongo_patterns_core::catalog;
+use mongo_patterns_core::migration::is_inserted;
 
 use crate::prelude::*;
 use crate::query::{self, whole};
@@ -29,7 +30,7 @@ impl EmbeddedChildren<'_> {
     pub(crate) fn copy(&self, parents: &Bson, record: Document) -> Vec<Document> {
         let child_id = &self.settings.child_id;
         let is_ours = [doc! { "$match": record }, doc! { "$project": { "_id": 1 } }];
-        let of_call = doc! { "from": COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
+        let of_call = doc! { "from": catalog::COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
         let ids = query::embedded_ids(self.settings, "$parent.c");
         let is_missing = doc! { "$not": [{ "$in": [format!("$parent.c.{child_id}"), "$there"] }] };
         vec![

@@ -1,0 +1,82 @@
+//! The catalog: one collection in each database, with the settings of its managed collections.
+//!
+//! `ensure_indexes()` stores the settings of a repository in the collection [`mongo_patterns`](COLLECTION) of its
+//! database, and refuses other settings afterwards. `verify()`, `repair()`, `follow()` and all migrations compare their
+//! settings with it first, by one read. Plain reads and writes do not read it.
+//!
+//! # Stored form
+//!
+//! One document for each bucket collection, and for each array field that another pattern manages:
+//!
+//! ```json
+//! {
+//!   "_id": { "kind": "outlier", "collection": "sales", "field": "customers_purchased" },
+//!   "settings": { "array": "customers_purchased", "threshold": 50, "extras_collection": "extra_sales" },
+//!   "format": 1,
+//!   "library": "0.1.0",
+//!   "created": { "$date": "2026-11-22T12:00:00Z" },
+//!   "changed": { "$date": "2026-11-22T12:00:00Z" }
+//! }
+//! ```
+//!
+//! `settings` has all settings of the stored form; a missing one is `null`. `format` is the version of this form.
+//! `library` is the version of the crate that wrote the settings. The times are those of the server.
+//!
+//! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
+//! collection is the target, and the positions of followers, with the `_id` `{ kind: "follower", name }`.
+//!
+//! # Permissions
+//!
+//! A user who may only read needs `find` on the collection. A user without it works as if there were no entry.
+//!
+//! # Design
+//!
+//! ## Why are settings not compared by every read and write?
+//!
+//! A write names its index in a hint, and the name contains the fields and the page size, so the server refuses a write
+//! with other ones. An operator's call that rewrites a whole collection has no such protection.
+
+mod entry;
+mod plausible;
+mod record;
+
+use std::future::Future;
+
+use futures::stream::once;
+use futures::{FutureExt, Stream, TryStream, TryStreamExt};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
+
+#[doc(hidden)]
+pub use self::entry::{Entry, Stored};
+#[doc(hidden)]
+pub use self::plausible::{Tally, check_fields, implausible};
+#[doc(hidden)]
+pub use self::record::{Last, Position, Record};
+use crate::error::{Error, Result};
+use crate::send::primary;
+
+/// The name of the collection.
+pub const COLLECTION: &str = "mongo_patterns";
+
+/// Returns the catalog of the database of a managed collection.
+#[doc(hidden)]
+pub fn catalog_of(managed: &Collection<RawDocumentBuf>, concern: Option<WriteConcern>) -> Collection<RawDocumentBuf> {
+    let options = CollectionOptions::builder()
+        .write_concern(concern)
+        .read_concern(ReadConcern::local())
+        .selection_criteria(primary())
+        .build();
+    let database = managed.client().database(&managed.namespace().db);
+    database.collection_with_options(COLLECTION, options)
+}
+
+/// Returns a stream that begins after a check, and is the error of the check if that fails.
+#[doc(hidden)]
+pub fn after<S>(check: impl Future<Output = Result<()>>, stream: S) -> impl Stream<Item = Result<S::Ok>>
+where
+    S: TryStream<Error = Error>,
+{
+    once(check.map(|checked| checked.map(|()| stream))).try_flatten()
+}

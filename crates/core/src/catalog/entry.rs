@@ -1,0 +1,226 @@
+//! The entry of a managed collection.
+
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::FindOneOptions;
+
+use super::{COLLECTION, catalog_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::migration::{Step, Steps, number};
+use crate::same::same_value;
+
+/// The version of the stored form.
+const FORMAT: i32 = 1;
+
+/// The entry of a managed collection, with the settings of a repository.
+#[doc(hidden)]
+pub struct Entry {
+    id: Document,
+    namespace: String,
+    catalog: Collection<RawDocumentBuf>,
+    settings: Document,
+}
+
+/// The settings in the catalog, before a migration that changes them.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    None,
+    /// Those of the repository.
+    Same,
+    /// The old ones.
+    Old,
+}
+
+crate::redacted_debug!(Entry, |entry| "id" = entry.id);
+
+impl Entry {
+    /// Creates the entry of a collection, or of one of its array fields. Sends nothing.
+    pub fn new(
+        pattern: &'static str,
+        collection: &Collection<RawDocumentBuf>,
+        field: Option<&str>,
+        settings: Document,
+    ) -> Self {
+        let mut id = doc! { "kind": pattern, "collection": collection.name() };
+        if let Some(field) = field {
+            id.insert("field", field);
+        }
+        Self {
+            id,
+            namespace: collection.namespace().to_string(),
+            catalog: catalog_of(collection, collection.write_concern().cloned()),
+            settings,
+        }
+    }
+
+    /// Compares the settings with the stored ones. Returns whether there are any. One round trip.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), and [`Unsupported`](ErrorKind::Unsupported) when a later
+    /// version of the library wrote the entry.
+    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
+        match self.read(steps).await? {
+            None => Ok(false),
+            Some(stored) => self.compare(&stored, &[]).map(|()| true),
+        }
+    }
+
+    /// Does what [`check`](Self::check) does, for a migration that changes these settings.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), for all other settings.
+    pub async fn check_except(&self, steps: &mut Steps<'_, '_>, changed: &[&str]) -> Result<Stored> {
+        self.check_or(steps, |stored| self.compare(stored, changed)).await
+    }
+
+    /// Does what [`check`](Self::check) does, for a migration that changes settings: the old ones are accepted too.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), about the old settings.
+    pub async fn check_change(&self, steps: &mut Steps<'_, '_>, old: &Self) -> Result<Stored> {
+        self.check_or(steps, |stored| old.compare(stored, &[])).await
+    }
+
+    async fn check_or(&self, steps: &mut Steps<'_, '_>, other: impl FnOnce(&Document) -> Result<()>) -> Result<Stored> {
+        match self.read(steps).await? {
+            None => Ok(Stored::None),
+            Some(stored) if self.compare(&stored, &[]).is_ok() => Ok(Stored::Same),
+            Some(stored) => other(&stored).map(|()| Stored::Old),
+        }
+    }
+
+    /// Stores the settings if there are none. Two round trips where another client stores some at the same time.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
+    pub async fn store(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let now = |field: &str| doc! { "$ifNull": [field, "$$NOW"] };
+        let kept = |field: &str, value: Bson| doc! { "$ifNull": [field, { "$literal": value }] };
+        let update = doc! { "$set": {
+            "settings": kept("$settings", self.settings.clone().into()),
+            "format": kept("$format", FORMAT.into()),
+            "library": kept("$library", env!("CARGO_PKG_VERSION").into()),
+            "created": now("$created"),
+            "changed": now("$changed"),
+        } };
+        let purpose = "store the settings in the catalog";
+        let step = Step::upsert_one(purpose, &self.catalog, self.filter(), vec![update]);
+        match steps.write(step).await.map_err(Error::from) {
+            Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
+            Err(error) => Err(error),
+            Ok(Some(reply)) if reply.matched > 0 => self.check(steps).await.map(drop),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Replaces the settings, or stores them.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn replace(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let update = doc! { "$set": {
+            "settings": { "$literal": self.settings.clone() },
+            "format": FORMAT,
+            "library": env!("CARGO_PKG_VERSION"),
+            "created": { "$ifNull": ["$created", "$$NOW"] },
+            "changed": "$$NOW",
+        } };
+        let purpose = "change the settings in the catalog";
+        let step = Step::upsert_one(purpose, &self.catalog, self.filter(), vec![update]);
+        steps.write(step).await?;
+        Ok(())
+    }
+
+    fn filter(&self) -> Document {
+        doc! { "_id": self.id.clone() }
+    }
+
+    /// Reads the entry. `None` also when the user may not read the catalog.
+    async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Option<Document>> {
+        let find = Step::find_one(
+            "read the settings in the catalog",
+            &self.catalog,
+            self.filter(),
+            FindOneOptions::default(),
+        );
+        match steps.read(find).await.map_err(Error::from) {
+            Ok(reply) => Ok(reply.decoded()?.pop()),
+            Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn compare(&self, stored: &Document, except: &[&str]) -> Result<()> {
+        let format = number(stored, "format");
+        if format > u64::from(FORMAT.unsigned_abs()) {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "a later version of the library wrote the settings of `{}`, with the format {format}: use that version",
+                    self.namespace
+                ),
+            ));
+        }
+        let empty = Document::new();
+        let stored = stored.get_document("settings").unwrap_or(&empty);
+        let names = self.settings.keys().chain(stored.keys());
+        for name in names.filter(|name| !except.contains(&name.as_str())) {
+            let [stored, given] = [stored, &self.settings].map(|settings| settings.get(name).unwrap_or(&Bson::Null));
+            if !same_value(stored, given) {
+                return Err(self.mismatch(name, stored, given));
+            }
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, name: &str, stored: &Bson, given: &Bson) -> Error {
+        Error::new(
+            ErrorKind::SettingsMismatch,
+            format!(
+                "the setting `{name}` of `{}` is {stored} in the catalog `{COLLECTION}`, and {given} here, nothing was written: use the stored settings, change them with a migration, or call ensure_indexes().replace_settings() if the stored ones are wrong",
+                self.namespace
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::Client;
+
+    use super::*;
+
+    fn entry(settings: Document) -> Entry {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _guard = runtime.enter();
+        let client = Client::with_options(mongodb::options::ClientOptions::default()).unwrap();
+        let collection = client.database("shop").collection("trades");
+        Entry::new("bucket", &collection, None, settings)
+    }
+
+    #[test]
+    fn the_error_names_the_setting_and_both_values() {
+        let entry = entry(doc! { "key": "customer", "page_size": 10, "time": null });
+        let compare = |settings: Document| entry.compare(&doc! { "settings": settings }, &[]);
+        assert!(compare(doc! { "key": "customer", "page_size": 10_i64 }).is_ok());
+        let error = compare(doc! { "key": "customer", "page_size": 50, "time": null }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+        let start = "the setting `page_size` of `shop.trades` is 50 in the catalog `mongo_patterns`, and 10 here";
+        assert!(error.to_string().starts_with(start), "{error}");
+        let missing = compare(doc! { "page_size": 10 }).unwrap_err();
+        assert!(
+            missing.to_string().contains("`key` of `shop.trades` is null"),
+            "{missing}"
+        );
+        let unknown = compare(doc! { "key": "customer", "page_size": 10, "figures": { "qty": "sum" } }).unwrap_err();
+        assert!(unknown.to_string().contains("`figures`"), "{unknown}");
+    }
+
+    #[test]
+    fn an_entry_of_a_later_format_is_refused() {
+        let entry = entry(doc! {});
+        let error = entry.compare(&doc! { "settings": {}, "format": 2 }, &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+}

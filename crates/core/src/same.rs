@@ -1,0 +1,100 @@
+//! Compares what the server stores with what a repository expects, by meaning.
+
+use mongodb::bson::{Bson, Document};
+
+/// Returns the definition without what the server adds to each: the version, and since MongoDB 9.0 the simple collation
+/// of an index that has no other.
+pub(crate) fn without_version(index: &Document) -> Document {
+    let mut index = index.clone();
+    index.remove("v");
+    index.remove("ns");
+    if has_simple_collation(&index) {
+        index.remove("collation");
+    }
+    index
+}
+
+/// Returns whether a definition names the simple collation. It is the default of an index, and has no further options.
+fn has_simple_collation(index: &Document) -> bool {
+    let collation = index.get_document("collation");
+    index.contains_key("key") && collation.is_ok_and(|collation| collation.get_str("locale").ok() == Some("simple"))
+}
+
+/// Returns whether two definitions mean the same: options in any order, `false` like absent, numbers by value, but fields of
+/// the key in their order.
+pub(crate) fn same_document(a: &Document, b: &Document) -> bool {
+    let (a, b) = (without_version(a), without_version(b));
+    let options = |document: &Document| -> Vec<(String, Bson)> {
+        let mut options: Vec<_> = document
+            .iter()
+            .filter(|(_, value)| **value != Bson::Boolean(false))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if document.contains_key("name") {
+            options.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        options
+    };
+    let (a, b) = (options(&a), options(&b));
+    a.len() == b.len()
+        && a.iter()
+            .zip(&b)
+            .all(|((name_a, a), (name_b, b))| name_a == name_b && same_value(a, b))
+}
+
+/// Returns whether two values mean the same: numbers by value, documents and arrays by their contents.
+pub(crate) fn same_value(a: &Bson, b: &Bson) -> bool {
+    let number = |value: &Bson| match value {
+        Bson::Int32(value) => Some(f64::from(*value)),
+        #[allow(clippy::cast_precision_loss)] // directions and page sizes are far below 2^53
+        Bson::Int64(value) => Some(*value as f64),
+        Bson::Double(value) => Some(*value),
+        _ => None,
+    };
+    match (a, b) {
+        (Bson::Document(a), Bson::Document(b)) => same_document(a, b),
+        (Bson::Array(a), Bson::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a == b,
+            _ => a == b,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn definitions_are_compared_by_meaning() {
+        let planned = doc! { "key": { "a": 1 }, "name": "n", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } };
+        let same = [
+            doc! { "v": 2, "key": { "a": 1.0 }, "name": "n", "unique": true, "partialFilterExpression": { "count": { "$lt": 10_i64 } } },
+            doc! { "v": 2, "unique": true, "key": { "a": 1 }, "sparse": false, "name": "n", "partialFilterExpression": { "count": { "$lt": 10 } } },
+        ];
+        for index in same {
+            assert!(same_document(&index, &planned), "{index}");
+        }
+        let mut other = vec![doc! { "v": 2, "key": { "a": 1 }, "name": "n", "unique": true }];
+        for (option, value) in [
+            ("unique", Bson::Boolean(false)),
+            ("key", Bson::Document(doc! { "a": -1 })),
+            ("key", Bson::Document(doc! { "a": 1, "b": 1 })),
+            ("hidden", Bson::Boolean(true)),
+            ("expireAfterSeconds", Bson::Int32(60)),
+            (
+                "partialFilterExpression",
+                Bson::Document(doc! { "count": { "$lt": 20 } }),
+            ),
+        ] {
+            let mut index = planned.clone();
+            index.insert(option, value);
+            other.push(index);
+        }
+        for index in other {
+            assert!(!same_document(&index, &planned), "{index}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Checks that the settings fit the stored documents, before they are verified, repaired or migrated.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::Result;
+use mongo_patterns_core::catalog::{Tally, check_fields};
+use mongo_patterns_core::migration::Steps;
+use mongodb::bson::RawDocumentBuf;
+
+use super::finding::Problem;
+use crate::query::{options, whole};
+use crate::repository::Shared;
+
+/// Compares the settings with the catalog.
+pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
+    shared.entry().check(&mut Steps::run()).await.map(drop)
+}
+
+/// Compares the settings with the catalog. A repair of collections without an entry also compares them with the
+/// documents.
+pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()> {
+    if shared.entry().check(&mut Steps::run()).await? || !is_repair {
+        return Ok(());
+    }
+    let (parents, children, settings) = (&shared.parents, &shared.children, &shared.settings);
+    check_fields(&mut Steps::run(), parents, &[("subset", settings.subset.as_str())]).await?;
+    check_children(shared, &mut Steps::run()).await?;
+    shared.check_indexes().await?;
+    let mut tally = Tally::of(parents.estimated_document_count().await?);
+    let stale = whole::stale(settings, children.name(), None);
+    let stale = parents.aggregate(stale).with_options(options::scan(None));
+    let mut stale = stale.with_type::<RawDocumentBuf>().await?;
+    while stale.try_next().await?.is_some() {
+        tally.add(&Problem::Stale)?;
+    }
+    Ok(())
+}
+
+/// Compares the settings with the catalog. Without an entry, compares them with the children.
+pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+    match shared.ensure().check(steps).await? {
+        true => Ok(()),
+        false => check_children(shared, steps).await,
+    }
+}
+
+/// Checks that children have the fields.
+async fn check_children(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+    let settings = &shared.settings;
+    let fields = [
+        ("parent", settings.parent.as_str()),
+        ("child_id", settings.child_id.as_str()),
+    ];
+    check_fields(steps, &shared.children, &fields).await
+}
