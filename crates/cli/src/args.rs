@@ -13,8 +13,8 @@ use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetS
 /// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
-/// stopped by Ctrl-C. A stopped migration or repair resumes when the command is run again, and so does a load of
-/// items with ids.
+/// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again, and so
+/// does a load of items with ids.
 #[derive(Debug, Parser)]
 #[command(name = "mongo-patterns", version, max_term_width = 80, args_override_self = true)]
 pub(crate) struct Args {
@@ -87,9 +87,15 @@ pub(crate) enum BucketVerb {
     /// Checks the buckets and prints findings
     Verify,
     /// Repairs the findings of verify
-    Repair(DryRun),
+    Repair(Repair),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
+    /// Migrates a live collection to the page size of --page-size
+    Resize {
+        /// The old page size. [default: that of the catalog]
+        #[arg(long, value_name = "ITEMS")]
+        from: Option<u32>,
+    },
     /// Appends items from a file: CSV, TSV or JSON
     Load(LoadOptions),
 }
@@ -118,6 +124,12 @@ pub(crate) struct BucketMigration {
     /// The approximate number of items in a chunk.
     #[arg(long, value_name = "ITEMS", default_value_t = 100_000)]
     pub(crate) chunk_items: u64,
+    /// Creates an index on the key of the flat collection, if there is none: chunks need it.
+    #[arg(long, conflicts_with_all = ["back", "no_index"])]
+    pub(crate) create_index: bool,
+    /// Migrates without that index, by one command for all items, which does not resume.
+    #[arg(long, conflicts_with = "back")]
+    pub(crate) no_index: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -135,16 +147,20 @@ pub(crate) enum OutlierVerb {
     /// Prints every command that migrate would send
     Plan,
     /// Splits long arrays, and applies a new threshold and cap to all documents
-    Migrate(DryRun),
+    Migrate(Repair),
     /// Checks documents and overflow documents, and prints findings
     Verify,
     /// Repairs the findings of verify
     Repair {
         #[command(flatten)]
-        dry_run: DryRun,
-        /// Deletes overflow documents that belong to no document, with their elements.
+        options: Repair,
+        /// Deletes overflow documents that belong to no document, with their elements. Prints their number and a sample
+        /// first. Without settings in the catalog, asks for a confirmation.
         #[arg(long)]
         delete_orphans: bool,
+        /// Confirms --delete-orphans.
+        #[arg(long, requires = "delete_orphans")]
+        yes: bool,
     },
     /// Shows the indexes that the pattern needs
     Indexes(Create),
@@ -190,7 +206,7 @@ pub(crate) enum SubsetVerb {
     /// Finds subsets that are not the first children, and children without a parent
     Verify,
     /// Repairs the findings of verify
-    Repair(DryRun),
+    Repair(Repair),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
     /// Inserts children of existing parents from a file: CSV, TSV or JSON
@@ -305,10 +321,24 @@ pub(crate) struct DryRun {
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Repair {
+    #[command(flatten)]
+    pub(crate) dry_run: DryRun,
+    /// Writes although the settings do not seem to fit the documents of a collection without settings in the catalog.
+    /// Read the output of --dry-run first.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Create {
-    /// Creates the missing indexes. Never drops an index.
+    /// Creates the missing indexes, and stores the settings in the catalog. Never drops an index.
     #[arg(long)]
     pub(crate) create: bool,
+    /// Replaces the settings in the catalog, if they are wrong.
+    #[arg(long, requires = "create")]
+    pub(crate) replace_settings: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -349,19 +379,20 @@ impl Command {
         let is_live = |dry_run: &DryRun| !dry_run.dry_run;
         match self {
             Self::Bucket(Bucket { verb, .. }) => match verb {
-                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => is_live(dry_run),
+                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
                 BucketVerb::Indexes(create) => create.create,
+                BucketVerb::Resize { .. } => true,
                 BucketVerb::Load(options) => !options.is_dry_run(),
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate(dry_run) | OutlierVerb::Repair { dry_run, .. } => is_live(dry_run),
+                OutlierVerb::Migrate(options) | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
                 OutlierVerb::Indexes(create) => create.create,
                 OutlierVerb::Load(load) => !load.options.is_dry_run(),
                 OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
-                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => is_live(dry_run),
+                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
                 SubsetVerb::Indexes(create) => create.create,
                 SubsetVerb::Load(options) => !options.is_dry_run(),
                 SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::load::{self, BucketShape, FromText, LoadOptions};
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
-use crate::{indexes, plan};
+use crate::{catalog, indexes, plan};
 
 const PATTERN: &str = "bucket";
 
@@ -28,6 +28,7 @@ type Buckets<K> = BucketRepository<K, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
+    let settings = catalog::complete(context, settings).await?;
     check(&settings)?;
     if let BucketVerb::Analyze(sample) = &pattern.verb {
         let source = Source::Groups {
@@ -71,15 +72,16 @@ impl<'a, K: Key + FromText> Work<'a, K> {
             BucketVerb::Migrate { options, dry_run } if dry_run.dry_run => self.dry_run(options).await,
             BucketVerb::Migrate { options, .. } => self.migrate(options).await,
             BucketVerb::Verify => self.verify().await,
-            BucketVerb::Repair(dry_run) => self.repair(dry_run.dry_run).await,
+            BucketVerb::Repair(options) => self.repair(*options).await,
             BucketVerb::Indexes(create) if create.create => {
-                let ensured = self.buckets.ensure_indexes().await?;
+                let ensured = indexes::create(self.buckets.ensure_indexes(), *create).await?;
                 indexes::created(output, "bucket indexes", self.namespace(), &ensured)
             }
             BucketVerb::Indexes(_) => {
                 let (plan, collection) = (self.buckets.indexes(), self.buckets.collection());
                 indexes::show(output, "bucket indexes", &plan, collection).await
             }
+            BucketVerb::Resize { from } => self.resize(*from).await,
             BucketVerb::Load(options) => self.load(options).await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
@@ -101,7 +103,9 @@ impl<'a, K: Key + FromText> Work<'a, K> {
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
         let buckets = self.buckets.collection().name();
         match verb {
-            BucketVerb::Verify | BucketVerb::Repair(_) => self.context.must_exist(buckets).await,
+            BucketVerb::Verify | BucketVerb::Repair(_) | BucketVerb::Resize { .. } => {
+                self.context.must_exist(buckets).await
+            }
             BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
                 self.context.must_exist(buckets).await
             }

@@ -3,14 +3,19 @@
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use mongodb::bson::oid::ObjectId;
 use mongodb::error::ErrorKind;
-use mongodb::options::{ClientOptions, Credential, Tls, TlsOptions};
+use mongodb::options::{ClientOptions, Credential, DriverInfo, Tls, TlsOptions};
 use mongodb::{Client, Database};
 
 use crate::failure::{Exit, Failure};
 use crate::profile::Profile;
+
+/// How long a command looks for a server, unless the connection string says otherwise.
+const SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 const LOCAL: &str = "mongodb://127.0.0.1:27017/";
 
@@ -50,19 +55,25 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+    /// Returns a client, and the id by which the server lists its operations.
+    pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
         let uri = self.uri.as_deref().filter(|uri| !uri.is_empty()).unwrap_or(LOCAL);
         let mut options = ClientOptions::parse(uri).await.map_err(|error| refused(uri, &error))?;
         options.app_name.get_or_insert_with(|| "mongo-patterns".to_owned());
+        let id = ObjectId::new().to_hex();
+        let info = DriverInfo::builder().name("mongo-patterns").version(id.clone());
+        options.driver_info = Some(info.build());
+        options.server_selection_timeout.get_or_insert(SERVER_SELECTION_TIMEOUT);
         self.set_user(&mut options)?;
         self.set_tls(&mut options)?;
-        Client::with_options(options).map_err(|error| match *error.kind {
+        let client = Client::with_options(options).map_err(|error| match *error.kind {
             ErrorKind::InvalidTlsConfig { .. } => Failure::usage(format!(
                 "a file of --tls-ca-file, --tls-certificate-key-file or the connection string is invalid: {}",
                 error.kind
             )),
             _ => refused(uri, &error),
-        })
+        })?;
+        Ok((client, id))
     }
 
     fn set_user(&self, options: &mut ClientOptions) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ use crate::output::{Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
-use crate::{Context, indexes, plan};
+use crate::{Context, catalog, indexes, plan};
 
 const PATTERN: &str = "embedded";
 
@@ -26,6 +26,7 @@ type Parents = EmbeddedRepository<Document, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     let settings = overlay(context.profile.embedded.as_ref(), &pattern.settings)?;
+    let settings = catalog::complete(context, settings).await?;
     if let EmbeddedVerb::Analyze(sample) = &pattern.verb {
         let source = Source::Groups {
             collection: need(settings.source.as_ref(), PATTERN, "source")?,
@@ -48,6 +49,11 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Migrate { options, .. } => work.migrate(options.back).await,
         EmbeddedVerb::Verify => work.verify("embedded verify").await,
         EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
+        EmbeddedVerb::Indexes(create) if create.create => {
+            let ensured = indexes::create(work.parents.ensure_indexes(), *create).await?;
+            let namespace = work.parents.collection().namespace().to_string();
+            indexes::created(context.output, "embedded indexes", namespace, &ensured)
+        }
         EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) | EmbeddedVerb::Load(_) => {
             let (plan, collection) = (work.parents.indexes(), work.parents.collection());
             indexes::show(context.output, "embedded indexes", &plan, collection).await
@@ -150,7 +156,7 @@ impl Work<'_> {
         let (source, reference) = self.source()?;
         let unit = if back { "children" } else { "parents" };
         let progress = SharedProgress::new(self.context.output, "migrate", unit, None);
-        progress.show("checking before the first write");
+        progress.show("the server checks all documents, then migrates the first chunk");
         let migrated = if back {
             let migration = self.parents.migrate_to_references(&source, reference);
             migration.on_progress(progress.callback()).await

@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Server,
     /// Stopped by Ctrl-C.
     Stopped,
+    /// Stopped by SIGTERM.
+    Terminated,
     /// The reader of the output has closed it.
     BrokenPipe,
 }
@@ -34,6 +36,7 @@ impl Exit {
             Self::Server => 3,
             Self::Stopped => 130,
             Self::BrokenPipe => 141,
+            Self::Terminated => 143,
         }
     }
 
@@ -48,6 +51,8 @@ impl Exit {
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) text: String,
+    /// Whether the server was lost, so that the command can be run again.
+    pub(crate) is_interrupted: bool,
     /// The document at fault. It is printed to standard output like a finding.
     pub(crate) document: Option<Box<Faulty>>,
 }
@@ -64,6 +69,7 @@ impl Failure {
         Self {
             exit,
             text: text.into(),
+            is_interrupted: false,
             document: None,
         }
     }
@@ -108,6 +114,7 @@ impl From<Error> for Failure {
         let failure = Self {
             exit: exit_of(error.kind()),
             text,
+            is_interrupted: matches!(error.kind(), ErrorKind::Network | ErrorKind::WriteConcern),
             document,
         };
         match advice(&error) {
@@ -134,11 +141,11 @@ impl From<io::Error> for Failure {
 
 fn exit_of(kind: ErrorKind) -> Exit {
     use ErrorKind::{
-        Configuration, Contention, Driver, InvalidArgument, Network, ServerSelection, Unauthorized, Unsupported,
-        WriteConcern,
+        Configuration, Contention, Driver, InvalidArgument, Network, ServerSelection, SettingsMismatch, Unauthorized,
+        Unsupported, WriteConcern,
     };
     match kind {
-        Configuration | InvalidArgument => Exit::Usage,
+        Configuration | InvalidArgument | SettingsMismatch => Exit::Usage,
         ServerSelection | Unauthorized | Network | WriteConcern | Driver | Contention | Unsupported => Exit::Server,
         _ => Exit::Findings,
     }
@@ -169,6 +176,9 @@ fn advice(error: &Error) -> Option<&'static str> {
         ErrorKind::IndexMissing if error.operation() != Some("migrate_from_references") => {
             Some("run `indexes --create` for ensure_indexes()")
         }
+        ErrorKind::SettingsMismatch => Some(
+            "force() is --force, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog",
+        ),
         ErrorKind::Contention => Some("run the command again"),
         ErrorKind::ServerSelection => Some(
             "check the hosts of --uri or MONGODB_URI, and whether the server requires --tls, --tls-ca-file or --tls-certificate-key-file",

@@ -1,10 +1,11 @@
 //! The indexes that a pattern needs.
 
-use mongo_patterns_core::index::{EnsuredIndexes, IndexPlan};
+use mongo_patterns_core::index::{EnsureIndexes, EnsuredIndexes, IndexPlan};
 use mongodb::Collection;
 use serde_json::json;
 
-use crate::failure::{Exit, Outcome};
+use crate::args::Create;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Summary, to_json};
 use crate::shell;
 
@@ -39,6 +40,15 @@ pub(crate) async fn show<T: Send + Sync>(
         output.text("create the missing indexes with `indexes --create`")?;
     }
     Ok(exit)
+}
+
+/// Creates the missing indexes, and stores the settings in the catalog.
+pub(crate) async fn create(ensure: EnsureIndexes<'_>, create: Create) -> Result<EnsuredIndexes, Failure> {
+    let ensure = match create.replace_settings {
+        true => ensure.replace_settings(),
+        false => ensure,
+    };
+    Ok(ensure.await?)
 }
 
 /// Prints the names of the created indexes.

@@ -2,6 +2,7 @@
 
 mod children;
 mod inspect;
+mod overflow;
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -9,12 +10,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::TryStreamExt;
+use mongo_patterns_core::index::list_indexes;
 use mongodb::bson::{Document, doc};
 
-use crate::Context;
+use self::inspect::Inspection;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::profile::{FILE, Profile};
+use crate::{Context, catalog};
 
 /// The number of sampled documents.
 const SAMPLE: i64 = 200;
@@ -44,25 +47,28 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
             "{namespace} is empty or does not exist: name a collection with documents"
         )));
     }
-    let mut seen = inspect::inspect(&options.collection, &documents);
-    if let Some(array) = seen.array.clone() {
-        children::of_array(&mut seen, &options.collection, &array, &documents);
-    }
-    if seen.is_flat
-        && let Some(parents) = children::parents_of(context, &options.collection, &documents).await?
-    {
-        children::of_references(&mut seen, &options.collection, &documents, parents);
-    }
+    let stored = catalog::settings_of(context, &options.collection).await?;
+    let (settings, patterns, notes) = match stored.patterns.is_empty() {
+        false => (
+            stored.profile,
+            stored.patterns,
+            vec!["the settings are those of the catalog".to_owned()],
+        ),
+        true => {
+            let seen = suggest(context, &options.collection, &documents).await?;
+            (seen.profile, seen.patterns, seen.notes)
+        }
+    };
     let profile = Profile {
         database: Some(context.database.name().to_owned()),
-        ..seen.profile
+        ..settings
     };
     let settings = toml::to_string(&profile).map_err(|error| Failure::usage(error.to_string()))?;
     let mut text = format!(
         "# Written by `mongo-patterns init` from {} documents of {namespace}:\n",
         documents.len()
     );
-    for line in &seen.notes {
+    for line in &notes {
         text.push_str(&format!("# - {line}\n"));
     }
     text.push_str("# Check these settings. Options on the command line override them.\n\n");
@@ -74,9 +80,27 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     write(options, &text)?;
     let summary = Summary::new("init", namespace.to_string())
         .row("file", options.out.display().to_string())
-        .row("patterns", seen.patterns.join(", "));
+        .row("patterns", patterns.join(", "));
     context.output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
+}
+
+/// Suggests settings from a sample, from indexes and from other collections.
+async fn suggest(context: &Context, collection: &str, documents: &[Document]) -> Result<Inspection, Failure> {
+    let indexes = list_indexes(&context.database.collection::<Document>(collection)).await?;
+    let mut seen = inspect::inspect(collection, documents, &indexes);
+    if let Some(array) = seen.array.clone() {
+        children::of_array(&mut seen, collection, &array, documents);
+    }
+    if let Some(settings) = &mut seen.profile.outlier {
+        overflow::find(context, settings, &mut seen.notes).await?;
+    }
+    if seen.is_flat
+        && let Some(parents) = children::parents_of(context, collection, documents).await?
+    {
+        children::of_references(&mut seen, collection, documents, parents);
+    }
+    Ok(seen)
 }
 
 fn write(options: &InitOptions, text: &str) -> Result<(), Failure> {

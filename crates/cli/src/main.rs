@@ -1,12 +1,13 @@
 //! `mongo-patterns`: analyzes, migrates, verifies and repairs collections of the patterns, from a terminal or a script.
 //!
 //! Standard output contains the results, standard error the progress and the errors. The exit code is 0 for success, 1
-//! for findings in the data, 2 for an invalid command, 3 for a server that is unreachable or refuses, and 130 for
-//! Ctrl-C.
+//! for findings in the data, 2 for an invalid command, 3 for a server that is unreachable or refuses, 130 for Ctrl-C,
+//! and 143 for SIGTERM.
 
 mod analyze;
 mod args;
 mod bucket;
+mod catalog;
 mod connection;
 mod embedded;
 mod failure;
@@ -22,22 +23,19 @@ mod profile;
 mod progress;
 mod settings;
 mod shell;
+mod stop;
 mod subset;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
+use mongodb::Database;
 use mongodb::bson::doc;
-use mongodb::{Client, Database};
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::profile::Profile;
-
-/// The longest time that a stopped command waits for its transactions and cursors to end on the server.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The context in which a command runs.
 pub(crate) struct Context {
@@ -70,7 +68,10 @@ impl Context {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage(&error),
+    };
     let output = Output::new(args.json, args.quiet);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
@@ -86,6 +87,18 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
+/// Prints help, or an invalid command, which is an object on standard output with `--json`.
+fn usage(error: &clap::Error) -> ExitCode {
+    let is_json = std::env::args_os().any(|argument| argument == "--json");
+    if error.use_stderr() && is_json {
+        let text = error.to_string();
+        let text = text.trim_start_matches("error: ").trim();
+        Output::new(true, false).failure(&Failure::usage(text));
+        return ExitCode::from(Exit::Usage.code());
+    }
+    error.exit()
+}
+
 async fn run(args: Args, output: Output) -> Outcome {
     match &args.command {
         Command::Completions { shell } => return generate::completions(*shell),
@@ -93,7 +106,7 @@ async fn run(args: Args, output: Output) -> Outcome {
         _ => {}
     }
     let profile = Profile::read(args.profile.as_deref())?;
-    let client = args.connection.connect().await?;
+    let (client, id) = args.connection.connect().await?;
     let database = connection::database(&client, args.db.as_deref(), &profile)?;
     let context = Context {
         database,
@@ -103,11 +116,20 @@ async fn run(args: Args, output: Output) -> Outcome {
     let advice = args.command.advice();
     let outcome = tokio::select! {
         outcome = execute(&context, &args.command) => outcome,
-        () = stop() => Err(Failure::new(Exit::Stopped, format!("stopped; {advice}"))),
+        exit = stop::signalled() => {
+            output.notice("stopping: the server ends the operation");
+            Err(Failure::new(exit, format!("stopped; {advice}")))
+        }
     };
     drop(context);
-    shut_down(client).await;
-    outcome
+    let has_ended = stop::shut_down(client, &id).await;
+    outcome.map_err(|failure| match failure.exit {
+        Exit::Stopped | Exit::Terminated if !has_ended => {
+            failure.advise("the server may still run the last operation: look for it with db.currentOp()")
+        }
+        _ if failure.is_interrupted => failure.advise(advice),
+        _ => failure,
+    })
 }
 
 async fn execute(context: &Context, command: &Command) -> Outcome {
@@ -119,21 +141,5 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
-    }
-}
-
-/// Completes on Ctrl-C. Never completes where this signal does not exist.
-async fn stop() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Waits until the driver has aborted the transactions and closed the cursors of a stopped command. A second Ctrl-C
-/// ends the wait.
-async fn shut_down(client: Client) {
-    tokio::select! {
-        _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, client.shutdown()) => {}
-        () = stop() => {}
     }
 }

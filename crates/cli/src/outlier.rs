@@ -2,28 +2,34 @@
 
 use std::sync::Arc;
 
+use std::io::{IsTerminal, stdin};
+
 use futures::TryStreamExt;
 use mongo_patterns_core::migration::Steps;
-use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
+use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
 use crate::analyze::{self, Source};
-use crate::args::{Outlier, OutlierLoad, OutlierVerb};
+use crate::args::{Outlier, OutlierLoad, OutlierVerb, Repair};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::{self, ElementShape, ListDocuments, ListElements, ListShape};
-use crate::output::{Output, Record, Summary, to_json, variant};
+use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
-use crate::{Context, indexes, plan};
+use crate::{Context, catalog, indexes, plan};
 
 const PATTERN: &str = "outlier";
+
+/// How many orphaned overflow documents are printed before they are deleted.
+const SAMPLED_ORPHANS: u64 = 5;
 
 type Lists = OutlierRepository<Document, Bson>;
 
 pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     let settings = overlay(context.profile.outlier.as_ref(), &pattern.settings)?;
+    let settings = catalog::complete(context, settings).await?;
     if let OutlierVerb::Load(options) = &pattern.verb {
         return load(context, &settings, options).await;
     }
@@ -35,14 +41,20 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample).await,
         OutlierVerb::Plan => print_plan(context, &lists).await,
-        OutlierVerb::Migrate(dry_run) => migrate(output, &lists, dry_run.dry_run).await,
+        OutlierVerb::Migrate(options) => migrate(output, &lists, *options).await,
         OutlierVerb::Verify => verify(output, &lists).await,
         OutlierVerb::Repair {
-            dry_run,
+            options,
             delete_orphans,
-        } => repair(output, &lists, dry_run.dry_run, *delete_orphans).await,
+            yes,
+        } => {
+            if *delete_orphans && !options.dry_run.dry_run {
+                confirm_orphans(context, &lists, &settings, *yes).await?;
+            }
+            repair(output, &lists, *options, *delete_orphans).await
+        }
         OutlierVerb::Indexes(create) if create.create => {
-            let ensured = lists.ensure_indexes().await?;
+            let ensured = indexes::create(lists.ensure_indexes(), *create).await?;
             let namespace = lists.extras_collection().namespace().to_string();
             indexes::created(output, "outlier indexes", namespace, &ensured)
         }
@@ -137,12 +149,16 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     Ok(Exit::Success)
 }
 
-async fn migrate(output: Output, lists: &Lists, dry_run: bool) -> Outcome {
+async fn migrate(output: Output, lists: &Lists, options: Repair) -> Outcome {
+    let dry_run = options.dry_run.dry_run;
     let progress = SharedProgress::new(output, "migrate", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
     let mut migration = lists.migrate_existing().on_progress(progress.callback());
     if dry_run {
         migration = migration.dry_run();
+    }
+    if options.force {
+        migration = migration.force();
     }
     let migrated = migration.await?;
     progress.end();
@@ -178,12 +194,57 @@ async fn verify(output: Output, lists: &Lists) -> Outcome {
     Ok(exit)
 }
 
-async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bool) -> Outcome {
+/// Prints how many overflow documents belong to no document, and a sample of them, and asks before they are deleted,
+/// unless the settings are those of the catalog.
+async fn confirm_orphans(
+    context: &Context,
+    lists: &Lists,
+    settings: &OutlierSettings,
+    yes: bool,
+) -> Result<(), Failure> {
+    let mut findings = lists.verify().stream();
+    let mut orphans = 0;
+    while let Some(finding) = findings.try_next().await? {
+        if finding.problem != Problem::Orphaned {
+            continue;
+        }
+        orphans += 1;
+        if orphans <= SAMPLED_ORPHANS {
+            print(context.output, lists, &finding)?;
+        }
+    }
+    let found = format!("{orphans} overflow documents belong to no document");
+    context
+        .output
+        .notice(&format!("{found}, up to {SAMPLED_ORPHANS} of them were printed"));
+    let array = need(settings.array.as_ref(), PATTERN, "array")?;
+    if orphans == 0 || yes || catalog::has(context, PATTERN, lists.collection().name(), array).await? {
+        return Ok(());
+    }
+    if !stdin().is_terminal() {
+        return Err(Failure::usage(format!(
+            "{found}, and the catalog has no settings that confirm --parent: check a sample, then pass --yes"
+        )));
+    }
+    context.output.notice("delete them with their elements? Type `yes`:");
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Failure::usage("nothing was deleted")),
+    }
+}
+
+async fn repair(output: Output, lists: &Lists, options: Repair, delete_orphans: bool) -> Outcome {
+    let dry_run = options.dry_run.dry_run;
     let progress = SharedProgress::new(output, "repair", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
     let mut repair = lists.repair().on_progress(progress.callback());
     if dry_run {
         repair = repair.dry_run();
+    }
+    if options.force {
+        repair = repair.force();
     }
     if delete_orphans {
         repair = repair.delete_orphans();
@@ -194,13 +255,14 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
         documents += 1;
         left += u64::from(document.unrepaired.is_some());
         let (written, removed) = (document.written, document.removed);
+        let documents_written = counted(written, "overflow document");
         let text = match (&document.unrepaired, dry_run) {
             (Some(Unrepaired::Orphaned), _) => {
                 "not repaired: the overflow documents belong to no document: delete them with `outlier repair --delete-orphans`, or insert the document again without its array, and repair it".to_owned()
             }
             (Some(left), _) => format!("not repaired: {left}"),
-            (None, true) => format!("would write {written} overflow documents, and remove {removed}"),
-            (None, false) => format!("{written} overflow documents were written, and {removed} removed"),
+            (None, true) => format!("would write {documents_written}, and remove {removed}"),
+            (None, false) => format!("wrote {documents_written}, and removed {removed}"),
         };
         progress.suspend(|| {
             for finding in &document.findings {
@@ -229,7 +291,7 @@ async fn repair(output: Output, lists: &Lists, dry_run: bool, delete_orphans: bo
     };
     let name = if dry_run { "documents_to_repair" } else { "documents" };
     let summary = Summary::new(command, lists.collection().namespace().to_string())
-        .row(name, documents)
+        .row(name, documents - left)
         .row("unrepaired", left);
     output.summary(&summary, exit)?;
     Ok(exit)

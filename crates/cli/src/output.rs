@@ -129,6 +129,13 @@ impl Output {
         self.text(&format!("\n{}", style(text).bold()))
     }
 
+    /// Prints a line to standard error, unless it is quiet.
+    pub(crate) fn notice(self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(stderr(), "{text}");
+        }
+    }
+
     /// Prints the error to standard error, and the document at fault to standard output, because its id is a user
     /// value.
     pub(crate) fn failure(self, failure: &Failure) {
@@ -176,6 +183,12 @@ pub(crate) fn printable(text: &str) -> String {
         }
     };
     text.chars().map(escaped).collect()
+}
+
+/// Formats a number with its noun, which gets an `s` unless the number is 1: `1 bucket`, `2 buckets`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
 }
 
 /// Formats a number with commas: `1,234,567`.

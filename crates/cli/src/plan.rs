@@ -18,6 +18,7 @@ pub(crate) fn print(output: Output, database: &Database, commands: &[PlannedComm
 }
 
 pub(crate) fn print_database(output: Output, database: &Database) -> std::io::Result<()> {
+    output.text("// To read, not to run: `migrate` checks, retries and resumes these commands, in this order.")?;
     output.text(&format!("use {}", shell::name(database.name())))
 }
 

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::load::{self, ChildShape, Children, LoadOptions};
 use crate::profile::overlay;
 use crate::settings::{SubsetSettings, check_different, check_fields, need};
-use crate::{Context, indexes, plan};
+use crate::{Context, catalog, indexes, plan};
 
 const PATTERN: &str = "subset";
 
@@ -22,6 +22,7 @@ type Parents = SubsetRepository<Document, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     let settings = overlay(context.profile.subset.as_ref(), &pattern.settings)?;
+    let settings = catalog::complete(context, settings).await?;
     if let SubsetVerb::Analyze(sample) = &pattern.verb {
         return analysis::run(context, &settings, *sample).await;
     }
@@ -43,9 +44,9 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         SubsetVerb::Migrate { options, dry_run } if dry_run.dry_run => work.dry_run(options).await,
         SubsetVerb::Migrate { options, .. } => work.migrate(options).await,
         SubsetVerb::Verify => work.verify().await,
-        SubsetVerb::Repair(dry_run) => work.repair(dry_run.dry_run).await,
+        SubsetVerb::Repair(options) => work.repair(*options).await,
         SubsetVerb::Indexes(create) if create.create => {
-            let ensured = work.parents.ensure_indexes().await?;
+            let ensured = indexes::create(work.parents.ensure_indexes(), *create).await?;
             let namespace = work.parents.children_collection().namespace().to_string();
             indexes::created(output, "subset indexes", namespace, &ensured)
         }

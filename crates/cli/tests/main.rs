@@ -4,6 +4,7 @@
 
 mod analyze;
 mod bucket;
+mod catalog;
 mod errors;
 mod killed;
 mod load;

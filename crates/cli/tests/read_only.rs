@@ -229,6 +229,7 @@ async fn only_reads(shop: &Database) {
             "listIndexes",
             "listCollections",
             "collStats",
+            "distinct",
             "killCursors",
             "endSessions",
         ];

@@ -3,12 +3,13 @@
 use futures::TryStreamExt;
 use mongo_patterns_bucket::{Finding, Repaired};
 use mongo_patterns_core::Key;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Work;
+use crate::args::Repair;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
-use crate::output::{Record, Summary, printable, to_json, variant};
+use crate::output::{Record, Summary, counted, printable, to_json, variant};
 use crate::progress::SharedProgress;
 
 impl<K: Key + FromText> Work<'_, K> {
@@ -28,11 +29,15 @@ impl<K: Key + FromText> Work<'_, K> {
         Ok(exit)
     }
 
-    pub(super) async fn repair(&self, dry_run: bool) -> Outcome {
+    pub(super) async fn repair(&self, options: Repair) -> Outcome {
+        let dry_run = options.dry_run.dry_run;
         let progress = self.progress("repair").await?;
         let mut repair = self.buckets.repair().on_progress(|at| progress.at(at));
         if dry_run {
             repair = repair.dry_run();
+        }
+        if options.force {
+            repair = repair.force();
         }
         let (mut keys, mut left) = (0_u64, 0);
         let mut repaired = repair.stream();
@@ -51,7 +56,7 @@ impl<K: Key + FromText> Work<'_, K> {
         };
         let summary = Summary::new(command, self.namespace());
         let summary = summary
-            .row(if dry_run { "keys_to_repair" } else { "keys" }, keys)
+            .row(if dry_run { "keys_to_repair" } else { "keys" }, keys - left)
             .row("unrepaired", left);
         self.context.output.summary(&summary, exit)?;
         Ok(exit)
@@ -71,7 +76,7 @@ impl<K: Key + FromText> Work<'_, K> {
             id: Some(finding.document_id.clone()),
             text: finding.problem.to_string(),
             fields: vec![
-                ("key", json!(finding.key)),
+                ("key", key::<K>(finding.key.as_deref())),
                 ("problem", json!(variant(&finding.problem))),
             ],
         })
@@ -81,11 +86,12 @@ impl<K: Key + FromText> Work<'_, K> {
         for finding in &repaired.findings {
             self.print(finding)?;
         }
-        let (written, removed) = (repaired.written.len(), repaired.removed.len());
+        let (written, removed) = (repaired.written.len() as u64, repaired.removed.len());
+        let of_key = counted(written, "bucket");
         let text = match (&repaired.unrepaired, dry_run) {
             (Some(left), _) => format!("not repaired: {left}"),
-            (None, true) => format!("would write {written} buckets of the key, and remove {removed}"),
-            (None, false) => format!("{written} buckets of the key were written, and {removed} removed"),
+            (None, true) => format!("would write {of_key} of the key, and remove {removed}"),
+            (None, false) => format!("wrote {of_key} of the key, and removed {removed}"),
         };
         let text = match &repaired.key {
             Some(key) => format!("key {}: {text}", printable(key)),
@@ -97,11 +103,18 @@ impl<K: Key + FromText> Work<'_, K> {
             id: None,
             text,
             fields: vec![
-                ("key", json!(repaired.key)),
+                ("key", key::<K>(repaired.key.as_deref())),
                 ("written", json!(repaired.written)),
                 ("removed", repaired.removed.iter().map(to_json).collect()),
                 ("unrepaired", json!(repaired.unrepaired.as_ref().map(variant))),
             ],
         })
     }
+}
+
+/// Returns the key with this text, or the text where it is that of no key of the type.
+fn key<K: Key>(text: Option<&str>) -> Value {
+    let Some(text) = text else { return Value::Null };
+    let key = K::decode_key(text).and_then(|key| key.encode_key().ok());
+    key.map_or_else(|| json!(text), |key| to_json(key.value()))
 }

@@ -1,14 +1,18 @@
 //! Migrations between a flat collection and buckets.
 
 use mongo_patterns_bucket::{Migrated, MigrationPlan};
+use mongo_patterns_core::index::{list_indexes, serves};
 use mongo_patterns_core::{Error, Key};
+use mongodb::IndexModel;
+use mongodb::bson::doc;
 
 use super::{Work, flat_key};
 use crate::args::BucketMigration;
+use crate::catalog;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
 use crate::output::Summary;
-use crate::progress::Progress;
+use crate::progress::{Progress, SharedProgress};
 
 impl<K: Key + FromText> Work<'_, K> {
     pub(super) async fn plan(&self, options: &BucketMigration) -> Result<MigrationPlan, Failure> {
@@ -47,11 +51,37 @@ impl<K: Key + FromText> Work<'_, K> {
         Ok(Exit::Success)
     }
 
+    /// Refuses a migration of several chunks without the index that they need, or creates the index.
+    async fn check_index(&self, options: &BucketMigration) -> Result<(), Failure> {
+        let (flat, key) = (self.flat()?, flat_key(self.settings)?);
+        let indexes = list_indexes(&flat).await?;
+        if options.back || options.no_index || indexes.iter().any(|index| serves(index, key)) {
+            return Ok(());
+        }
+        if options.create_index {
+            let index = IndexModel::builder().keys(doc! { key: 1 }).build();
+            flat.create_index(index).await.map_err(Failure::on(flat.namespace()))?;
+            return Ok(());
+        }
+        let items = flat
+            .estimated_document_count()
+            .await
+            .map_err(Failure::on(flat.namespace()))?;
+        if items <= options.chunk_items {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "{} has no index on `{key}`, so the server would migrate its {items} items by one command, which does not resume: pass --create-index, or --no-index to migrate so",
+            flat.namespace()
+        )))
+    }
+
     pub(super) async fn migrate(&self, options: &BucketMigration) -> Outcome {
+        self.check_index(options).await?;
         let flat = self.flat()?;
         let output = self.context.output;
         let mut progress = Progress::new(output, "migrate", "items", None);
-        progress.show("checking before the first write");
+        progress.show("the server checks all items, then migrates the first chunk");
         let on_progress = |at: mongo_patterns_core::Progress| {
             progress.set_total(at.total);
             progress.at(at.done);
@@ -82,6 +112,27 @@ impl<K: Key + FromText> Work<'_, K> {
             .row("buckets", migrated.buckets)
             .row("resumed", migrated.resumed);
         output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
+    }
+
+    /// Migrates a live collection to another page size.
+    pub(super) async fn resize(&self, from: Option<u32>) -> Outcome {
+        let collection = self.buckets.collection().name();
+        let stored = catalog::settings_of(self.context, collection).await?.profile.bucket;
+        let Some(from) = from.or_else(|| stored?.page_size) else {
+            return Err(Failure::usage(
+                "--from is missing, and the catalog has no settings of the collection: pass the old page size",
+            ));
+        };
+        let progress = SharedProgress::new(self.context.output, "resize", "keys", None);
+        progress.show("the server reads and sorts the buckets");
+        let migration = self.buckets.migrate_page_size_from(from);
+        let migrated = migration.on_progress(|at| progress.at(at.keys)).await?;
+        progress.end();
+        let summary = Summary::new("bucket resize", self.namespace())
+            .row("keys", migrated.keys)
+            .row("buckets_written", migrated.pages);
+        self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use mongo_patterns_core::migration;
+use mongo_patterns_core::catalog;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::inspect::{Inspection, is_called_id};
@@ -33,7 +33,7 @@ pub(super) async fn parents_of(
         let values = values(documents, &reference);
         let stem = stem(&reference);
         let is_candidate = |name: &&String| {
-            **name != collection && **name != migration::COLLECTION && name.to_lowercase().starts_with(&stem)
+            **name != collection && **name != catalog::COLLECTION && name.to_lowercase().starts_with(&stem)
         };
         for name in names.iter().filter(is_candidate) {
             let of_values = doc! { "_id": { "$in": &values } };
@@ -219,7 +219,7 @@ mod tests {
     fn references_suggest_the_embedded_and_the_subset_pattern() {
         let reviews: Vec<Document> = (0..20).map(review).collect();
         assert_eq!(references(&reviews), ["review_id", "product_id"]);
-        let mut seen = inspect("review", &reviews);
+        let mut seen = inspect("review", &reviews, &[]);
         let parents = Parents {
             collection: "product".to_owned(),
             reference: "product_id".to_owned(),
@@ -243,7 +243,7 @@ mod tests {
     fn children_in_arrays_are_identified_by_their_id_field() {
         let patron = |n: i32| doc! { "_id": n, "addresses": [{ "id": "home", "zip": n }, { "id": "work" }] };
         let patrons: Vec<Document> = (0..9).map(patron).collect();
-        let mut seen = inspect("patron", &patrons);
+        let mut seen = inspect("patron", &patrons, &[]);
         of_array(&mut seen, "patron", "addresses", &patrons);
         assert_eq!(seen.patterns, ["outlier", "embedded", "subset"]);
         assert_eq!(seen.profile.embedded.unwrap().child_id.as_deref(), Some("id"));
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_version_field_identifies_a_subset() {
         let product = doc! { "_id": 1, "reviews": [review(1), review(2)], "reviews_version": 7 };
-        let mut seen = inspect("product", std::slice::from_ref(&product));
+        let mut seen = inspect("product", std::slice::from_ref(&product), &[]);
         of_array(&mut seen, "product", "reviews", &[product]);
         assert_eq!(seen.patterns, ["subset"]);
         assert!(seen.profile.outlier.is_none() && seen.profile.embedded.is_none());

@@ -32,7 +32,32 @@ struct Field {
     longest: usize,
 }
 
-pub(super) fn inspect(collection: &str, documents: &[Document]) -> Inspection {
+/// The index of open buckets: the key field, the count field and the page size.
+struct OpenIndex {
+    key: String,
+    count: String,
+    page_size: Option<u32>,
+}
+
+impl OpenIndex {
+    /// Returns the index of open buckets among those of a collection.
+    fn of(indexes: &[Document]) -> Option<Self> {
+        indexes.iter().find_map(|index| {
+            let (key, _) = index.get_document("key").ok()?.iter().next()?;
+            let (count, below) = index.get_document("partialFilterExpression").ok()?.iter().next()?;
+            let page_size = match below.as_document()?.get("$lt")? {
+                Bson::Int32(size) => u32::try_from(*size).ok(),
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a size of the legacy shell
+                Bson::Double(size) => Some(*size as u32),
+                _ => None,
+            };
+            let (key, count) = (key.clone(), count.clone());
+            Some(Self { key, count, page_size })
+        })
+    }
+}
+
+pub(super) fn inspect(collection: &str, documents: &[Document], indexes: &[Document]) -> Inspection {
     let mut fields: BTreeMap<&str, Field> = BTreeMap::new();
     for (name, value) in documents.iter().flatten() {
         let field = fields.entry(name).or_default();
@@ -52,8 +77,12 @@ pub(super) fn inspect(collection: &str, documents: &[Document]) -> Inspection {
     let all = documents.len();
     let arrays = fields.iter().filter(|(_, field)| field.arrays * 2 > all);
     let array = arrays.max_by_key(|(_, field)| field.longest).map(|(name, _)| *name);
+    let index = OpenIndex::of(indexes);
+    let count = index.as_ref().map_or("count", |index| index.count.as_str());
     match array {
-        Some(array) if is_bucket(documents, array, "count") => buckets(collection, array, documents, &fields),
+        Some(array) if is_bucket(documents, array, count) => {
+            buckets(collection, array, documents, &fields, index.as_ref())
+        }
         Some(array) => outlier(collection, array, &fields),
         None => flat(collection, all, &fields),
     }
@@ -79,9 +108,19 @@ fn is_bucket(documents: &[Document], array: &str, count: &str) -> bool {
     })
 }
 
-fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTreeMap<&str, Field>) -> Inspection {
+fn buckets(
+    collection: &str,
+    array: &str,
+    documents: &[Document],
+    fields: &BTreeMap<&str, Field>,
+    index: Option<&OpenIndex>,
+) -> Inspection {
     let longest = fields.get(array).map_or(0, |field| field.longest);
-    let key = key_field(documents.len(), fields, &[array, "count"]);
+    let key = match index {
+        Some(index) => Some(index.key.as_str()),
+        None => key_field(documents.len(), fields, &[array, "count"]),
+    };
+    let page_size = index.map_or_else(|| u32::try_from(longest).ok(), |index| index.page_size);
     let item = documents
         .iter()
         .find_map(|document| document.get_array(array).ok()?.first()?.as_document());
@@ -91,13 +130,17 @@ fn buckets(collection: &str, array: &str, documents: &[Document], fields: &BTree
         key: key.map(str::to_owned),
         items: Some(array.to_owned()),
         time: date.map(|(name, _)| name.clone()),
-        page_size: u32::try_from(longest).ok(),
+        count: index.map(|index| index.count.clone()).filter(|count| count != "count"),
+        page_size,
         ..BucketSettings::default()
     };
     Inspection {
         notes: vec![
             format!("`_id` contains a second, and `count` is the length of `{array}`: these are buckets"),
-            format!("the fullest has {longest} items: check that this is the page size"),
+            match index {
+                Some(_) => "key, count and page size are those of the index of open buckets".to_owned(),
+                None => format!("the fullest has {longest} items: check that this is the page size"),
+            },
         ],
         profile: Profile {
             bucket: Some(settings),
@@ -175,14 +218,17 @@ pub(super) fn is_called_id(name: &str) -> bool {
     name.ends_with("Id") || name.ends_with("_id") || name.ends_with("ID")
 }
 
-/// Returns the field that is probably the key: all documents have it, it is preferably named like an id, and it has the
-/// fewest values.
+/// Returns the field that is probably the key: all documents have it, it groups them, so it is neither constant nor
+/// unique, it is preferably named like an id, and it has the fewest values.
 fn key_field<'f>(all: usize, fields: &BTreeMap<&'f str, Field>, but: &[&str]) -> Option<&'f str> {
     let candidates = fields.iter().filter(|(name, field)| {
         **name != "_id" && !but.contains(name) && field.keys == all && field.dates == 0 && field.arrays == 0
     });
     candidates
-        .min_by_key(|(name, field)| (!is_called_id(name), field.different.len()))
+        .min_by_key(|(name, field)| {
+            let groups = field.different.len() > 1 && field.different.len() < all;
+            (!groups, !is_called_id(name), field.different.len())
+        })
         .map(|(name, _)| *name)
 }
 
@@ -195,7 +241,7 @@ mod tests {
     #[test]
     fn flat_documents_suggest_a_migration_to_buckets() {
         let trade = |n: i32| doc! { "_id": n, "tradeId": n, "customerId": n % 3, "qty": 1, "date": DateTime::now() };
-        let seen = inspect("trades", &(0..20).map(trade).collect::<Vec<_>>());
+        let seen = inspect("trades", &(0..20).map(trade).collect::<Vec<_>>(), &[]);
         let bucket = seen.profile.bucket.unwrap();
         assert_eq!(bucket.key.as_deref(), Some("customerId"));
         assert_eq!(bucket.time.as_deref(), Some("date"));
@@ -209,7 +255,7 @@ mod tests {
     fn buckets_are_recognized_by_id_and_count() {
         let bucket =
             doc! { "_id": "7_1698335223", "customerId": 7, "count": 1, "history": [{ "date": DateTime::now() }] };
-        let seen = inspect("trades", &[bucket]);
+        let seen = inspect("trades", &[bucket], &[]);
         let bucket = seen.profile.bucket.unwrap();
         assert_eq!(
             (bucket.key.as_deref(), bucket.items.as_deref()),
@@ -219,9 +265,31 @@ mod tests {
     }
 
     #[test]
+    fn the_index_of_open_buckets_names_key_count_and_page_size() {
+        let bucket = doc! { "_id": "7_1698335223", "customerId": 7, "shopId": 1, "n": 1, "history": [{ "qty": 1 }] };
+        let index = doc! {
+            "v": 2, "key": { "customerId": 1 }, "name": "customerId_1_n_lt_50", "unique": true,
+            "partialFilterExpression": { "n": { "$lt": 50 } },
+        };
+        let seen = inspect("trades", &[bucket], &[doc! { "key": { "_id": 1 } }, index]);
+        let bucket = seen.profile.bucket.unwrap();
+        assert_eq!(
+            (bucket.key.as_deref(), bucket.count.as_deref(), bucket.page_size),
+            (Some("customerId"), Some("n"), Some(50))
+        );
+    }
+
+    #[test]
+    fn a_key_is_neither_constant_nor_unique() {
+        let flight = |n: i32| doc! { "_id": n, "reviewId": n, "year": 2013, "drug": format!("drug{}", n % 4) };
+        let seen = inspect("flights", &(0..20).map(flight).collect::<Vec<_>>(), &[]);
+        assert_eq!(seen.profile.bucket.unwrap().key.as_deref(), Some("drug"));
+    }
+
+    #[test]
     fn arrays_suggest_the_outlier_pattern() {
         let book = |n: i32| doc! { "_id": n, "customers": (0..n).collect::<Vec<_>>() };
-        let seen = inspect("sales", &(0..20).map(book).collect::<Vec<_>>());
+        let seen = inspect("sales", &(0..20).map(book).collect::<Vec<_>>(), &[]);
         let outlier = seen.profile.outlier.unwrap();
         assert_eq!(outlier.array.as_deref(), Some("customers"));
     }

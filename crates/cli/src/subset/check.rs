@@ -5,6 +5,7 @@ use mongo_patterns_subset::{Finding, Problem, Unrepaired};
 use serde_json::json;
 
 use super::Work;
+use crate::args::Repair;
 use crate::failure::{Exit, Outcome};
 use crate::output::{Record, Summary, variant};
 use crate::progress::SharedProgress;
@@ -26,12 +27,16 @@ impl Work<'_> {
         Ok(exit)
     }
 
-    pub(super) async fn repair(&self, dry_run: bool) -> Outcome {
+    pub(super) async fn repair(&self, options: Repair) -> Outcome {
+        let dry_run = options.dry_run.dry_run;
         let output = self.context.output;
         let progress = SharedProgress::new(output, "repair", "parents", None);
         let mut repair = self.parents.repair().on_progress(progress.callback());
         if dry_run {
             repair = repair.dry_run();
+        }
+        if options.force {
+            repair = repair.force();
         }
         let (mut seen, mut left) = (0, 0);
         let mut repaired = repair.stream();
@@ -63,7 +68,7 @@ impl Work<'_> {
         };
         let name = if dry_run { "parents_to_repair" } else { "parents" };
         let summary = Summary::new(command, self.namespace())
-            .row(name, seen)
+            .row(name, seen - left)
             .row("unrepaired", left);
         output.summary(&summary, exit)?;
         Ok(exit)

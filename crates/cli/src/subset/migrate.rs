@@ -59,7 +59,7 @@ impl Work<'_> {
             SubsetForm::Collection | SubsetForm::Settings => "parents",
         };
         let progress = SharedProgress::new(output, "migrate", unit, None);
-        progress.show("checking before the first write");
+        progress.show("the server checks all documents, then migrates the first chunk");
         let summary = Summary::new("subset migrate", self.namespace());
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {

@@ -1,0 +1,218 @@
+//! The catalog of the database: the settings of collections that a repository has set up.
+
+use futures::TryStreamExt;
+use mongo_patterns_core::catalog::COLLECTION;
+use mongo_patterns_core::{Error, ErrorKind};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::profile::{Profile, overlay};
+use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
+
+/// The settings of a collection that the catalog has.
+pub(crate) struct Stored {
+    pub(crate) profile: Profile,
+    pub(crate) patterns: Vec<&'static str>,
+}
+
+/// Returns whether the catalog has an entry of a pattern for an array field of a collection.
+pub(crate) async fn has(context: &Context, pattern: &str, collection: &str, field: &str) -> Result<bool, Failure> {
+    let id = doc! { "kind": pattern, "collection": collection, "field": field };
+    let found = catalog(context).find_one(doc! { "_id": id }).await;
+    Ok(found.map_err(Failure::on(COLLECTION))?.is_some())
+}
+
+/// Returns the settings of all patterns of a collection, also as that of overflow documents or children.
+pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<Stored, Failure> {
+    let filter = doc! { "$or": [
+        { "_id.collection": collection },
+        { "settings.extras_collection": collection },
+        { "settings.children_collection": collection },
+    ] };
+    let entries: Vec<Document> = match catalog(context).find(filter).sort(doc! { "_id": 1 }).await {
+        Ok(entries) => entries.try_collect().await.map_err(Failure::on(COLLECTION))?,
+        Err(error) => return Err(Failure::on(COLLECTION)(error)),
+    };
+    let mut stored = Stored {
+        profile: Profile::default(),
+        patterns: Vec::new(),
+    };
+    for entry in &entries {
+        stored.add(entry);
+    }
+    Ok(stored)
+}
+
+fn catalog(context: &Context) -> Collection<Document> {
+    context.database.collection(COLLECTION)
+}
+
+impl Stored {
+    /// Adds an entry. Of two entries of one pattern, the first one counts.
+    fn add(&mut self, entry: &Document) {
+        let (Ok(id), Ok(settings)) = (entry.get_document("_id"), entry.get_document("settings")) else {
+            return;
+        };
+        let collection = text(id, "collection");
+        let profile = &mut self.profile;
+        let pattern = match id.get_str("kind").unwrap_or_default() {
+            "bucket" if profile.bucket.is_none() => {
+                profile.bucket = Some(BucketSettings::of_entry(collection, settings));
+                "bucket"
+            }
+            "outlier" if profile.outlier.is_none() => {
+                profile.outlier = Some(OutlierSettings::of_entry(collection, settings));
+                "outlier"
+            }
+            "subset" if profile.subset.is_none() => {
+                profile.subset = Some(SubsetSettings::of_entry(collection, settings));
+                "subset"
+            }
+            "embedded" if profile.embedded.is_none() => {
+                profile.embedded = Some(EmbeddedSettings::of_entry(collection, settings));
+                "embedded"
+            }
+            _ => return,
+        };
+        self.patterns.push(pattern);
+    }
+}
+
+/// Settings that the catalog stores.
+pub(crate) trait Managed: Clone + Serialize + DeserializeOwned {
+    const PATTERN: &'static str;
+
+    /// The collection, and the array field if one of several can be managed.
+    fn id(&self) -> (Option<&String>, Option<&String>);
+
+    fn of_entry(collection: Option<String>, settings: &Document) -> Self;
+}
+
+/// Completes settings by those of the catalog. Settings that contradict it stay as they are, and the command refuses them.
+pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<S, Failure> {
+    let (Some(collection), field) = given.id() else {
+        return Ok(given);
+    };
+    let mut filter = doc! { "_id.kind": S::PATTERN, "_id.collection": collection };
+    filter.extend(field.map(|field| ("_id.field".to_owned(), field.into())));
+    let entries = catalog(context).find(filter).limit(2).await;
+    let entries: Vec<Document> = match entries.map_err(Error::from) {
+        // The library works as if there were no entry, too.
+        Err(error) if error.kind() == ErrorKind::Unauthorized => return Ok(given),
+        entries => entries?.try_collect().await.map_err(Failure::on(COLLECTION))?,
+    };
+    match entries.as_slice() {
+        [entry] => {
+            let settings = entry.get_document("settings").cloned().unwrap_or_default();
+            overlay(Some(&S::of_entry(Some(collection.clone()), &settings)), &given)
+        }
+        _ => Ok(given),
+    }
+}
+
+impl Managed for BucketSettings {
+    const PATTERN: &'static str = "bucket";
+
+    fn id(&self) -> (Option<&String>, Option<&String>) {
+        (self.collection.as_ref(), None)
+    }
+
+    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+        Self {
+            collection,
+            key: text(settings, "key"),
+            items: text(settings, "items"),
+            count: text(settings, "count"),
+            time: text(settings, "time"),
+            item_id: text(settings, "item_id"),
+            page_size: number(settings, "page_size"),
+            ..Self::default()
+        }
+    }
+}
+
+impl Managed for OutlierSettings {
+    const PATTERN: &'static str = "outlier";
+
+    fn id(&self) -> (Option<&String>, Option<&String>) {
+        (self.collection.as_ref(), self.array.as_ref())
+    }
+
+    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+        Self {
+            collection,
+            extras_collection: text(settings, "extras_collection"),
+            array: text(settings, "array"),
+            parent: text(settings, "parent"),
+            flag: text(settings, "flag"),
+            extras: text(settings, "extras"),
+            seq: text(settings, "seq"),
+            count: text(settings, "count"),
+            threshold: number(settings, "threshold"),
+            cap: number(settings, "max_extras_elements"),
+            unique: settings.get_bool("unique").ok().filter(|unique| *unique),
+        }
+    }
+}
+
+impl Managed for SubsetSettings {
+    const PATTERN: &'static str = "subset";
+
+    fn id(&self) -> (Option<&String>, Option<&String>) {
+        (self.collection.as_ref(), self.subset.as_ref())
+    }
+
+    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+        Self {
+            collection,
+            children_collection: text(settings, "children_collection"),
+            subset: text(settings, "subset"),
+            parent: text(settings, "parent"),
+            child_id: text(settings, "child_id"),
+            order: texts(settings, "order"),
+            size: number(settings, "size"),
+            embed: texts(settings, "embedded_fields"),
+            version: text(settings, "version"),
+            total: text(settings, "total"),
+        }
+    }
+}
+
+impl Managed for EmbeddedSettings {
+    const PATTERN: &'static str = "embedded";
+
+    fn id(&self) -> (Option<&String>, Option<&String>) {
+        (self.collection.as_ref(), self.children.as_ref())
+    }
+
+    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+        Self {
+            collection,
+            children: text(settings, "children"),
+            child_id: text(settings, "child_id"),
+            max_children: number(settings, "max_children"),
+            ..Self::default()
+        }
+    }
+}
+
+fn text(document: &Document, field: &str) -> Option<String> {
+    document.get_str(field).ok().map(str::to_owned)
+}
+
+fn texts(document: &Document, field: &str) -> Option<Vec<String>> {
+    let texts = document.get_array(field).ok()?;
+    texts.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+fn number(document: &Document, field: &str) -> Option<u32> {
+    match document.get(field)? {
+        Bson::Int32(number) => u32::try_from(*number).ok(),
+        Bson::Int64(number) => u32::try_from(*number).ok(),
+        _ => None,
+    }
+}
