@@ -53,7 +53,7 @@ pub async fn can_move(db: &TestDatabase) -> bool {
 /// Checks that there are no buckets, and no record of a migration.
 pub async fn nothing_is_stored(db: &TestDatabase) {
     assert_eq!(all(&plain(db)).await, []);
-    assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, []);
+    assert_eq!(all(&db.plain_collection("mongo_patterns")).await, []);
 }
 
 /// All documents by `_id`, with the order of their fields and the types of their numbers.

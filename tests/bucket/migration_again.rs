@@ -29,8 +29,13 @@ pub fn trades(db: &TestDatabase) -> Histories<u32> {
     histories::<u32>(db).build().unwrap()
 }
 
+/// Matches the records of migrations in the catalog.
+fn of_migration() -> Document {
+    doc! { "_id.kind": "migration" }
+}
+
 fn records(db: &TestDatabase) -> Collection<Document> {
-    db.plain_collection("mongo_patterns_moves")
+    db.plain_collection("mongo_patterns")
 }
 
 /// Migrates in this direction, with the client that fail points affect.
@@ -111,10 +116,11 @@ impl Way {
     pub async fn check(self, db: &TestDatabase, migrated: Migrated, expected: &[RawDocumentBuf]) {
         assert_eq!((migrated.keys, migrated.items, migrated.buckets), (6, ITEMS, 12));
         assert!(stored(&self.target(db)).await == expected, "{self:?}");
-        let records = all(&records(db)).await;
+        let records: Vec<Document> = all(&records(db)).await;
         assert!(
             records
                 .iter()
+                .filter(|record| record.get_document("_id").unwrap().get_str("kind").unwrap() == "migration")
                 .all(|record| record.contains_key("finished") && !record.contains_key("last"))
         );
     }
@@ -188,7 +194,7 @@ async fn a_migration_that_stops_after_any_write_resumes() {
                 let Err(_) = outcome else { break };
                 failed += 1;
                 // After the recorded position, some documents may exist and others not.
-                let record = records(db).find_one(doc! {}).await.unwrap();
+                let record = records(db).find_one(of_migration()).await.unwrap();
                 let unfinished = record.filter(|record| !record.contains_key("finished"));
                 if let Some(record) = unfinished {
                     way.delete_one_behind(db, record.get("last")).await;
@@ -213,7 +219,11 @@ async fn a_finished_migration_is_recognized() {
         let migrated = Way::There.go(db).await.unwrap();
         assert!(migrated.resumed);
         Way::There.check(db, migrated, &expected).await;
-        assert_eq!(db.recorder().names(), ["find", "aggregate"], "its record, and a count");
+        assert_eq!(
+            db.recorder().names(),
+            ["find", "find", "aggregate"],
+            "its record, and a count"
+        );
 
         // Later writes of others do not make it another migration.
         trades(db)
@@ -235,11 +245,11 @@ async fn a_finished_migration_is_recognized() {
 /// Interrupts a migration after its first chunk, of three keys.
 async fn interrupt(db: &TestDatabase) {
     Way::There.prepare(db).await;
-    // The find of the record, and that of the first chunk.
-    let fault = FailPoint::on(&["find"]).skip(2).close_connection().enable(db).await;
+    // The finds of the settings (twice), of the record, and of the first chunk.
+    let fault = FailPoint::on(&["find"]).skip(4).close_connection().enable(db).await;
     Way::There.go(db).await.unwrap_err();
     fault.disable().await;
-    let record = records(db).find_one(doc! {}).await.unwrap().unwrap();
+    let record = records(db).find_one(of_migration()).await.unwrap().unwrap();
     assert_eq!(record.get("last"), Some(&Bson::Int32(2)));
 }
 
@@ -399,7 +409,7 @@ async fn field_names_are_kept_when_a_chunk_runs_again() {
             assert_eq!(raw(&all(&flat(db)).await[2]), raw(&hostile));
             flat(db).delete_one(doc! { "_id": "3" }).await.unwrap();
             let unfinished = doc! { "$unset": { "finished": 1 } };
-            records(db).update_one(doc! {}, unfinished).await.unwrap();
+            records(db).update_one(of_migration(), unfinished).await.unwrap();
         }
     })
     .await;
@@ -427,6 +437,42 @@ async fn of_two_concurrent_calls_one_continues() {
             Way::There.check(db, migrated, &expected).await;
         }
         assert!(contended > 0);
+    })
+    .await;
+}
+
+/// The chunks before the drop would be missing.
+#[tokio::test]
+async fn a_target_that_is_dropped_during_a_migration_is_found_at_the_next_chunk() {
+    testkit::run(async |db| {
+        if !begin(db).await {
+            return;
+        }
+        let expected = Way::There.prepare(db).await;
+        let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
+        let mut chunks = 0;
+        let (trades, flat) = (trades(db), flat(db));
+        let migration = trades.migrate_from_flat(&flat).chunk_items(20).on_progress(|_| {
+            chunks += 1;
+            if chunks != 2 {
+                return;
+            }
+            let (uri, database) = (uri.clone(), database.clone());
+            let drop = move || {
+                let runtime = tokio::runtime::Runtime::new().unwrap();
+                runtime.block_on(async {
+                    let client = mongodb::Client::with_uri_str(uri).await.unwrap();
+                    let trades = client.database(&database).collection::<Document>("trades");
+                    trades.drop().await.unwrap();
+                });
+            };
+            std::thread::spawn(drop).join().unwrap();
+        });
+        let error = migration.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error}");
+        assert_eq!(chunks, 2);
+        let migrated = Way::There.go(db).await.unwrap();
+        Way::There.check(db, migrated, &expected).await;
     })
     .await;
 }

@@ -96,12 +96,12 @@ async fn a_view_is_a_source_and_is_refused_as_a_target() {
             .view_on("nothing")
             .await
             .unwrap();
-        let before = all(&db.plain_collection("mongo_patterns_moves")).await;
+        let before = all(&db.plain_collection("mongo_patterns")).await;
         let target = db.plain_collection::<RawDocumentBuf>("empty_view");
         let error = trades.migrate_to_flat(&target).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
         assert!(error.to_string().contains("view"), "{error}");
-        assert_eq!(all(&db.plain_collection("mongo_patterns_moves")).await, before);
+        assert_eq!(all(&db.plain_collection("mongo_patterns")).await, before);
     })
     .await;
 }

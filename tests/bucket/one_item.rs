@@ -366,7 +366,7 @@ async fn errors_of_invalid_input_and_setup_say_what_to_do() {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
             assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");
         }
-        trades.ensure_indexes().await.unwrap();
+        trades.ensure_indexes().replace_settings().await.unwrap();
         for id in [mongodb::bson::Bson::Null, 1.5.into(), doc! { "$gt": 0 }.into()] {
             assert_eq!(
                 trades.item(&123, id.clone()).await.unwrap_err().kind(),

@@ -12,7 +12,7 @@ use crate::bucket::damage::*;
 use crate::common::support::*;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
-    named.repair().stream().try_collect().await.unwrap()
+    named.repair().force().stream().try_collect().await.unwrap()
 }
 
 /// The ids of the stored buckets and the numbers of their trades.

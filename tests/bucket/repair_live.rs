@@ -14,7 +14,7 @@ use crate::bucket::damage::*;
 use crate::common::support::*;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
-    named.repair().stream().try_collect().await.unwrap()
+    named.repair().force().stream().try_collect().await.unwrap()
 }
 
 /// The trades of these keys. Panics when one is stored twice.

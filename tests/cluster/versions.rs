@@ -59,7 +59,7 @@ async fn indexes_of_two_page_sizes_need_mongodb_5() {
     testkit::run(async |db| {
         trades(db).await;
         let other = builder(db).page_size(20).build().unwrap();
-        match other.ensure_indexes().await {
+        match other.ensure_indexes().replace_settings().await {
             Ok(_) => assert!(at_least(db, 5)),
             Err(error) => {
                 assert!(

@@ -172,7 +172,7 @@ async fn one_round_trip_checks_both_collections() {
     testkit::run(async |db| {
         ensure(db, "sales").await.unwrap();
         ensure(db, "product").await.unwrap();
-        let each = ["listCollections", "listIndexes", "createIndexes"];
+        let each = ["find", "listCollections", "listIndexes", "createIndexes", "update"];
         assert_eq!(db.recorder().names(), [each, each].concat());
     })
     .await;

@@ -1,5 +1,6 @@
 //! Tests of several patterns and of the testkit, and shared code of the tests.
 
+pub(crate) mod catalog;
 pub(crate) mod collections;
 pub(crate) mod debug;
 pub(crate) mod explain;

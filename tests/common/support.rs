@@ -53,7 +53,7 @@ pub async fn trades(db: &TestDatabase) -> Trades {
 
 pub async fn ready(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Trade>) -> Trades {
     let trades = builder.build().unwrap();
-    trades.ensure_indexes().await.unwrap();
+    trades.ensure_indexes().replace_settings().await.unwrap();
     db.recorder().clear();
     trades
 }

@@ -213,6 +213,7 @@ async fn hostile_elements_and_ids_are_values() {
                 .unwrap();
             assert_eq!(small.rebalance(id.clone()).await.unwrap().inline, 1);
             assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
+            small.ensure_indexes().replace_settings().await.unwrap();
             assert_eq!(findings(&small).await, []);
         }
         let error = things.rebalance(doc! { "$gt": 0 }).await.unwrap_err();

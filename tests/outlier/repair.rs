@@ -11,7 +11,7 @@ use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
 async fn repair(books: &Books) -> Vec<Repaired> {
-    books.repair().stream().try_collect().await.unwrap()
+    books.repair().force().stream().try_collect().await.unwrap()
 }
 
 const WRITES: [&str; 5] = ["insert", "delete", "update", "findAndModify", "commitTransaction"];
@@ -76,7 +76,14 @@ async fn orphans_are_left_until_they_are_to_go() {
             .await
             .unwrap();
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
-        let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
+        let deleted: Vec<_> = books
+            .repair()
+            .delete_orphans()
+            .force()
+            .stream()
+            .try_collect()
+            .await
+            .unwrap();
         assert_eq!(deleted, planned);
         assert_eq!(
             (deleted[0].removed, deleted[0].written, deleted[0].unrepaired),
@@ -86,7 +93,7 @@ async fn orphans_are_left_until_they_are_to_go() {
 
         // who is inserted again without an array gets them back
         plant(db, vec![main_of(2, 0..0)], orphans.clone()).await;
-        let repaired: Vec<_> = books.repair().document(2).stream().try_collect().await.unwrap();
+        let repaired: Vec<_> = books.repair().document(2).force().stream().try_collect().await.unwrap();
         assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
         assert_eq!(stored(db, 2).await, users(0..12));
         assert_eq!(

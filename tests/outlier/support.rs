@@ -38,7 +38,7 @@ pub async fn books(db: &TestDatabase) -> Books {
 
 pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D, E>) -> OutlierRepository<D, E> {
     let books = builder.build().unwrap();
-    books.ensure_indexes().await.unwrap();
+    books.ensure_indexes().replace_settings().await.unwrap();
     if !at_least(db, 5) {
         // The main documents have no index of ours, so their collection may not be there yet.
         let plain = db.plain_client().database(db.database().name());

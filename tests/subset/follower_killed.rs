@@ -62,7 +62,7 @@ async fn a_follower_dropped_at_any_command_is_resumed() {
             let mut damaged = 0;
             for commands in 0.. {
                 if first {
-                    records(db).drop().await.unwrap();
+                    catalog(db).drop().await.unwrap();
                 }
                 write_plainly(&reviews(db), 3, commands as i32 * 2 + i32::from(first), 10).await;
                 let ended = drop_after(db, commands).await;

@@ -7,7 +7,6 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 
-use crate::common::support::all;
 use crate::subset::follower_support::*;
 use crate::subset::support::*;
 
@@ -26,7 +25,9 @@ async fn a_standalone_is_refused() {
     let error = products.follow(NAME).enable_pre_images().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
     assert!(error.to_string().contains("replica set"), "{error}");
-    assert_eq!(database.list_collection_names().await.unwrap(), ["review"]);
+    let mut names = database.list_collection_names().await.unwrap();
+    names.sort();
+    assert_eq!(names, ["mongo_patterns", "review"]);
 }
 
 #[tokio::test]
@@ -37,12 +38,13 @@ async fn missing_indexes_or_pre_images_are_refused() {
         let error = products.follow(NAME).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
         assert!(error.is_setup_error());
-        assert_eq!((count_wrong(db).await, all(&records(db)).await.len()), (1, 0));
+        assert_eq!((count_wrong(db).await, records(db).await.len()), (1, 0));
 
         let other: Products = builder(db.database())
             .order_by("stars", mongo_patterns::subset::Direction::Ascending)
             .build()
             .unwrap();
+        catalog(db).drop().await.unwrap();
         let error = other.follow(NAME).enable_pre_images().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
 
@@ -81,21 +83,23 @@ async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
             .order_by("published_date", mongo_patterns::subset::Direction::Descending)
             .build()
             .unwrap();
-        let record = all(&records(db)).await;
+        let record = records(db).await;
         let error = other.follow(NAME).run_until_current().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
         assert!(
             !error.to_string().contains(NAME) || error.to_string().contains("test_"),
             "{error}"
         );
-        assert_eq!(all(&records(db)).await, record);
+        assert_eq!(records(db).await, record);
         other.follow("newest").run_until_current().await.unwrap();
         // A follower with another size, order or other embedded fields is the same one.
         let larger: Products = builder(db.database()).subset_size(20).build().unwrap();
+        larger.ensure_indexes().replace_settings().await.unwrap();
         assert_eq!(larger.follow(NAME).run_until_current().await.unwrap().changes, 3);
 
-        records(db)
-            .update_one(doc! { "_id": NAME }, doc! { "$set": { "token": "none" } })
+        products.ensure_indexes().replace_settings().await.unwrap();
+        catalog(db)
+            .update_one(doc! { "_id.name": NAME }, doc! { "$set": { "token": "none" } })
             .await
             .unwrap();
         let error = products.follow(NAME).run_until_current().await.unwrap_err();
@@ -129,7 +133,7 @@ async fn a_dropped_collection_ends_it_and_the_next_one_starts_from_the_beginning
             let follow = || products.follow(NAME).enable_pre_images().run_until_current();
             let error = follow().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error:?}");
-            assert_eq!(all(&records(db)).await.len(), 0);
+            assert_eq!(records(db).await.len(), 0);
             let followed = follow().await.unwrap();
             assert_eq!((followed.rebuilt, followed.changes), (1, 0));
             assert_right(db, &products, "").await;

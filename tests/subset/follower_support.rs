@@ -7,6 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
+use crate::common::support::all;
 use crate::common::support::at_least;
 use crate::subset::support::*;
 
@@ -98,7 +99,14 @@ pub async fn count_wrong(db: &TestDatabase) -> usize {
     wrong(&product(db), &reviews(db), 10).await.len()
 }
 
+/// Returns the catalog.
+pub fn catalog(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("mongo_patterns")
+}
+
 /// Returns the records of the followers.
-pub fn records(db: &TestDatabase) -> Collection<Document> {
-    db.plain_collection("mongo_patterns_followers")
+pub async fn records(db: &TestDatabase) -> Vec<Document> {
+    let mut records = all(&catalog(db)).await;
+    records.retain(|record| record.get_document("_id").unwrap().get_str("kind").unwrap() == "follower");
+    records
 }

@@ -93,7 +93,7 @@ async fn a_migration_of_existing_collections_that_fails_at_any_command_is_finish
     testkit::run(async |db| {
         let mut failed = 0;
         for skip in 0.. {
-            for name in ["product", "review"] {
+            for name in ["product", "review", "mongo_patterns"] {
                 db.plain_collection::<Document>(name).drop().await.unwrap();
             }
             load(db).await;
@@ -289,7 +289,7 @@ async fn children_read_by_the_old_order_are_not_written_after_the_migration() {
         // A writer with the new order has begun before the migration, so its product is correct by then.
         let database = db.plain_client().database(db.database().name());
         let new: Products = by_author(&database).subset_size(1).build().unwrap();
-        new.ensure_indexes().await.unwrap();
+        new.ensure_indexes().replace_settings().await.unwrap();
         new.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [2]);
         db.recorder().clear();
@@ -325,6 +325,7 @@ async fn another_size_and_other_fields() {
             .into_iter()
             .enumerate()
         {
+            old.ensure_indexes().replace_settings().await.unwrap();
             let new = builder::<Document, Document>(db.database()).subset_size(size);
             let new = match embed {
                 None => new,
@@ -361,7 +362,7 @@ async fn a_migration_of_the_layout_that_fails_at_any_command_is_finished_by_the_
     testkit::run(async |db| {
         let mut failed = 0;
         for skip in 0.. {
-            for name in ["product", "review"] {
+            for name in ["product", "review", "mongo_patterns"] {
                 db.plain_collection::<Document>(name).drop().await.unwrap();
             }
             load(db).await;

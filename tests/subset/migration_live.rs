@@ -20,7 +20,7 @@ const WRITERS: i32 = 16;
 const SIZE: u32 = 5;
 
 async fn empty(db: &TestDatabase) {
-    for name in ["product", "review", "mongo_patterns_moves"] {
+    for name in ["product", "review", "mongo_patterns"] {
         db.plain_collection::<Document>(name).drop().await.unwrap();
     }
 }

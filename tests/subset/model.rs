@@ -288,11 +288,12 @@ async fn random_calls() {
                 products
             };
             let products: Products = products.build().unwrap();
-            products.ensure_indexes().await.unwrap();
+            products.ensure_indexes().replace_settings().await.unwrap();
             kinds.push((products, total));
         }
         check_random(call(), async |Sequence { number, variant, calls }| {
             let (products, total) = &kinds[variant % kinds.len()];
+            products.ensure_indexes().replace_settings().await.unwrap();
             let id = i32::try_from(number).unwrap() * 2;
             let mut model = Model {
                 db,
@@ -313,6 +314,7 @@ async fn random_calls() {
             }
         })
         .await;
+        kinds[0].0.ensure_indexes().replace_settings().await.unwrap();
         let findings: Vec<_> = kinds[0].0.verify().stream().try_collect().await.unwrap();
         assert_eq!(findings, []);
         assert_eq!(kinds[0].0.consistency().await.unwrap(), Consistency::Transactional);

@@ -76,7 +76,7 @@ pub async fn products(db: &TestDatabase, consistency: Consistency) -> Products {
 
 pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, C>) -> SubsetRepository<P, C> {
     let products = builder.build().unwrap();
-    products.ensure_indexes().await.unwrap();
+    products.ensure_indexes().replace_settings().await.unwrap();
     product(db).delete_many(doc! {}).await.unwrap();
     reviews(db).delete_many(doc! {}).await.unwrap();
     add_product(db, 1).await;

@@ -163,7 +163,7 @@ async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs()
             .order_by("review_author", Direction::Ascending)
             .build()
             .unwrap();
-        by_author.ensure_indexes().await.unwrap();
+        by_author.ensure_indexes().replace_settings().await.unwrap();
         let elsewhere: SubsetRepository<Document, Document> =
             SubsetRepository::builder(db.collection::<Document>("film"), db.collection::<Document>("role"))
                 .subset_field("cast")

@@ -190,6 +190,7 @@ async fn rebuild_all_gives_every_parent_its_total() {
             .total_field(TOTAL)
             .build()
             .unwrap();
+        with.ensure_indexes().replace_settings().await.unwrap();
         with.rebuild_all().await.unwrap();
         assert_eq!(wrong_or_miscounted(db).await, []);
         let before = all(&product(db)).await;

@@ -21,14 +21,14 @@ pub(super) struct Migrations {
 
 impl Model for Migrations {
     const PATTERN: &'static str = "bucket";
-    const COLLECTIONS: &'static [&'static str] = &["flat", "back", "trades", "mongo_patterns_moves"];
+    const COLLECTIONS: &'static [&'static str] = &["flat", "back", "trades", "mongo_patterns"];
 
     fn new(of: Of<'_>) -> Self {
         let buckets = of.collection("trades");
         Self {
             flat: of.collection("flat"),
             back: of.collection("back"),
-            records: of.collection("mongo_patterns_moves"),
+            records: of.collection("mongo_patterns"),
             trades: builder(buckets.clone()).build().unwrap(),
             buckets,
         }
@@ -151,7 +151,7 @@ impl Model for Sizes {
     async fn fill(&self) {
         // The last case has left indexes of its size too. Before the first case, the collection does not exist.
         let _ = self.buckets.drop_indexes().await;
-        self.three.ensure_indexes().await.unwrap();
+        self.three.ensure_indexes().replace_settings().await.unwrap();
         let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 100..103)];
         self.buckets.insert_many(buckets).await.unwrap();
     }

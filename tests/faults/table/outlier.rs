@@ -73,6 +73,13 @@ fn inspect(sales: &[Document], extras: &[Document]) -> (Vec<String>, Vec<String>
     (facts, wrong)
 }
 
+impl Shop {
+    fn catalog(&self) -> Collection<Document> {
+        let database = self.sales.client().database(&self.sales.namespace().db);
+        database.collection("mongo_patterns")
+    }
+}
+
 impl Model for Shop {
     const PATTERN: &'static str = "outlier";
     const COLLECTIONS: &'static [&'static str] = &["sales", "extra_sales"];
@@ -96,7 +103,9 @@ impl Model for Shop {
     }
 
     async fn fill(&self) {
-        self.unique.ensure_indexes().await.unwrap();
+        // The indexes of both, and the settings of the one without unique customers.
+        self.unique.ensure_indexes().replace_settings().await.unwrap();
+        self.books.ensure_indexes().replace_settings().await.unwrap();
         let books = [flagged(1, 0..3), main_of(2, 0..3), main_of(3, 0..2), flagged(4, 0..3)];
         self.sales.insert_many(books).await.unwrap();
         let extras = [extra(1, 0, 3..7), extra(1, 1, 7..9), extra(4, 0, 3..7)];
@@ -127,6 +136,8 @@ impl Model for Shop {
     }
 
     async fn found(&self) -> Vec<String> {
+        // The settings can be those of the repository with unique customers.
+        self.catalog().drop().await.unwrap();
         let mut findings = self.books.verify().stream();
         let mut found = Vec::new();
         while let Some(finding) = findings.try_next().await.unwrap() {
@@ -255,7 +266,12 @@ fn upkeep() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Steps, "OutlierRepository::ensure_indexes", "", |m| {
             Box::pin(async move { text(m.unique.ensure_indexes().await) })
         })
-        .prepare(|m| Box::pin(async move { m.extras.drop_indexes().await.unwrap() })),
+        .prepare(|m| {
+            Box::pin(async move {
+                m.extras.drop_indexes().await.unwrap();
+                m.catalog().drop().await.unwrap();
+            })
+        }),
         Operation::<Shop>::new(Atomic, "OutlierRepository::rebalance", "", |m| {
             Box::pin(async move { text(m.books.rebalance(1).await) })
         })

@@ -83,6 +83,11 @@ pub(super) async fn read(products: &Products) -> Option<Vec<String>> {
 }
 
 pub(super) async fn found(products: &Products) -> Vec<String> {
+    // The settings can be those of a repository with another size.
+    let collection = products.collection();
+    let database = collection.client().database(&collection.namespace().db);
+    let catalog = database.collection::<Document>("mongo_patterns");
+    catalog.delete_many(doc! { "_id.kind": "subset" }).await.unwrap();
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
     let names = findings.into_iter().map(|finding| match finding.problem {
         Problem::Stale => format!("{} stale", finding.parent_id),

@@ -44,8 +44,7 @@ fn once(mut facts: Vec<String>) -> Vec<String> {
 
 impl Model for Shop {
     const PATTERN: &'static str = "subset";
-    const COLLECTIONS: &'static [&'static str] =
-        &["product", "review", "mongo_patterns_moves", "mongo_patterns_followers"];
+    const COLLECTIONS: &'static [&'static str] = &["product", "review", "mongo_patterns"];
 
     fn new(of: Of<'_>) -> Self {
         let with = |size| of_size(of, size).consistency(Consistency::Eventual).build().unwrap();
@@ -116,6 +115,7 @@ fn migrations() -> Vec<Operation<Shop>> {
     fn subsets_of_three(m: &Shop) -> LocalBoxFuture<'_, ()> {
         Box::pin(async move {
             plant(&m.products, &m.reviews).await;
+            m.three.ensure_indexes().replace_settings().await.unwrap();
             m.three.rebuild_all().await.unwrap();
         })
     }

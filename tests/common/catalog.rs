@@ -1,0 +1,353 @@
+//! The catalog: what `ensure_indexes` stores, and which settings are refused by it or by the stored documents.
+
+use std::fmt::Debug;
+
+use futures::{Stream, TryStreamExt};
+use mongo_patterns::subset::{Consistency, Direction};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::*;
+use crate::{embedded, outlier, subset};
+
+async fn entries(db: &TestDatabase) -> Vec<Document> {
+    all(&db.plain_collection("mongo_patterns")).await
+}
+
+/// All documents of the database, to show that nothing has changed.
+async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>)> {
+    let mut contents = Vec::new();
+    for name in [
+        "trades",
+        "sales",
+        "extra_sales",
+        "product",
+        "review",
+        "patron",
+        "mongo_patterns",
+    ] {
+        contents.push((name.to_owned(), all(&db.plain_collection(name)).await));
+    }
+    contents
+}
+
+async fn refused<T: Debug>(result: impl IntoFuture<Output = Result<T, Error>>, setting: &str) {
+    let error = result.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
+    assert!(error.is_setup_error() && error.to_string().contains(setting), "{error}");
+}
+
+async fn collected<T>(stream: impl Stream<Item = Result<T, Error>>) -> Result<Vec<T>, Error> {
+    stream.try_collect().await
+}
+
+#[tokio::test]
+async fn ensure_indexes_stores_the_settings_once() {
+    testkit::run(async |db| {
+        trades(db).await;
+        outlier::support::books(db).await;
+        subset::support::products(db, Consistency::Eventual).await;
+        embedded::support::patrons(db).ensure_indexes().await.unwrap();
+        let entries = entries(db).await;
+        let stored: Vec<(Document, Document)> = entries
+            .iter()
+            .map(|entry| {
+                assert_eq!(entry.get("created"), entry.get("changed"));
+                entry.get_datetime("created").unwrap();
+                assert_eq!(entry.get("format"), Some(&Bson::Int32(1)));
+                assert_eq!(entry.get_str("library").unwrap(), env!("CARGO_PKG_VERSION"));
+                let part = |name: &str| entry.get_document(name).unwrap().clone();
+                (part("_id"), part("settings"))
+            })
+            .collect();
+        let golden = [
+            (
+                doc! { "kind": "bucket", "collection": "trades" },
+                doc! {
+                    "key": "customerId", "items": "history", "count": "count", "time": "date", "item_id": null,
+                    "page_size": 10,
+                },
+            ),
+            (
+                doc! { "kind": "subset", "collection": "product", "field": "reviews" },
+                doc! {
+                    "subset": "reviews", "version": "reviews_version", "total": null, "children_collection": "review",
+                    "parent": "product_id", "child_id": "review_id", "order": ["-published_date", "-review_id"],
+                    "size": 10_i64, "embedded_fields": null,
+                },
+            ),
+            (
+                doc! { "kind": "outlier", "collection": "sales", "field": "customers_purchased" },
+                doc! {
+                    "array": "customers_purchased", "flag": "has_extras", "extras_collection": "extra_sales",
+                    "parent": "book_id", "extras": "customers_purchased_extra", "seq": "seq", "count": "count",
+                    "threshold": 50, "max_extras_elements": 500, "unique": false,
+                },
+            ),
+            (
+                doc! { "kind": "embedded", "collection": "patron", "field": "addresses" },
+                doc! { "children": "addresses", "child_id": "id", "max_children": 5 },
+            ),
+        ];
+        assert_eq!(stored.len(), golden.len());
+        for entry in golden {
+            assert!(stored.contains(&entry), "{stored:#?}");
+        }
+
+        db.recorder().clear();
+        trades(db).await;
+        let before = self::entries(db).await;
+        builder(db).build().unwrap().ensure_indexes().await.unwrap();
+        assert_eq!(db.recorder().names(), ["find", "listCollections", "listIndexes"]);
+        assert_eq!(self::entries(db).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
+    testkit::run(async |db| {
+        trades(db).await.append(&1, &spread(1)).await.unwrap();
+        outlier::support::books(db)
+            .await
+            .insert(&outlier::support::book(1, 60))
+            .await
+            .unwrap();
+        let products = subset::support::products(db, Consistency::Eventual).await;
+        products.insert(&subset::support::review(1)).await.unwrap();
+        embedded::support::patrons(db).ensure_indexes().await.unwrap();
+        let before = contents(db).await;
+
+        let flat = db.collection::<Document>("flat");
+        let typo = builder(db).key_field("customerID").build().unwrap();
+        refused(typo.ensure_indexes(), "`key`").await;
+        refused(collected(typo.verify().stream()), "`key`").await;
+        refused(collected(typo.repair().stream()), "`key`").await;
+        refused(collected(typo.repair().dry_run().stream()), "`key`").await;
+        refused(collected(typo.repair().force().stream()), "`key`").await;
+        refused(typo.migrate_from_flat(&flat), "`key`").await;
+        refused(typo.migrate_from_flat(&flat).plan(), "`key`").await;
+        refused(typo.migrate_to_flat(&flat), "`key`").await;
+        let larger = builder(db).page_size(100).build().unwrap();
+        refused(larger.ensure_indexes(), "`page_size` of ").await;
+        refused(collected(larger.repair().force().stream()), "`page_size`").await;
+        refused(larger.migrate_page_size_from(50), "`page_size`").await;
+
+        let other = outlier::support::builder::<outlier::support::Book, String>(db);
+        let books = other.parent_field("parent_id").build().unwrap();
+        refused(books.ensure_indexes(), "`parent`").await;
+        refused(collected(books.verify().stream()), "`parent`").await;
+        refused(collected(books.repair().delete_orphans().force().stream()), "`parent`").await;
+        refused(books.migrate_existing(), "`parent`").await;
+        refused(collected(books.migrate_existing().plan()), "`parent`").await;
+        let books = outlier::support::again(db, 10, 500);
+        refused(books.ensure_indexes(), "`threshold`").await;
+        refused(collected(books.repair().stream()), "`threshold`").await;
+
+        let products = subset::support::builder::<Document, subset::support::Review>(db.database());
+        let products = products.subset_size(3).build().unwrap();
+        refused(products.ensure_indexes(), "`size`").await;
+        refused(collected(products.verify().stream()), "`size`").await;
+        refused(collected(products.repair().stream()), "`size`").await;
+        refused(products.rebuild_all(), "`size`").await;
+        refused(products.migrate_existing(), "`size`").await;
+        refused(products.migrate_from_embedded(), "`size`").await;
+        if at_least(db, 6) {
+            refused(products.follow("f").run_until_current(), "`size`").await;
+        }
+
+        let patrons = embedded::support::builder(db).max_children(7).build().unwrap();
+        refused(patrons.ensure_indexes(), "`max_children`").await;
+        refused(collected(patrons.verify().stream()), "`max_children`").await;
+        refused(patrons.migrate_from_references(&flat, "patron_id"), "`max_children`").await;
+        refused(patrons.migrate_to_references(&flat, "patron_id"), "`max_children`").await;
+        assert_eq!(contents(db).await, before);
+
+        patrons.ensure_indexes().replace_settings().await.unwrap();
+        patrons.ensure_indexes().await.unwrap();
+        refused(embedded::support::patrons(db).ensure_indexes(), "`max_children`").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn migrations_change_the_settings() {
+    testkit::run(async |db| {
+        let old = trades(db).await;
+        for n in 0..25 {
+            old.append(&1, &spread(n)).await.unwrap();
+        }
+        for size in [20, 5] {
+            let new = builder(db).page_size(size).build().unwrap();
+            new.migrate_page_size_from(if size == 20 { 10 } else { 20 })
+                .await
+                .unwrap();
+            new.ensure_indexes().await.unwrap();
+            refused(collected(old.verify().stream()), "`page_size`").await;
+        }
+
+        outlier::support::books(db)
+            .await
+            .insert(&outlier::support::book(1, 60))
+            .await
+            .unwrap();
+        let books = outlier::support::again(db, 20, 30);
+        books.migrate_existing().dry_run().await.unwrap();
+        refused(books.ensure_indexes(), "`threshold`").await;
+        assert_eq!(books.migrate_existing().await.unwrap().documents, 1);
+        books.ensure_indexes().await.unwrap();
+        assert!(
+            books
+                .verify()
+                .stream()
+                .try_collect::<Vec<_>>()
+                .await
+                .unwrap()
+                .is_empty()
+        );
+
+        let old = subset::support::products(db, Consistency::Eventual).await;
+        let new = subset::support::builder::<Document, subset::support::Review>(db.database());
+        let new = new
+            .order_by("review_author", Direction::Ascending)
+            .subset_size(3)
+            .build()
+            .unwrap();
+        new.migrate_layout_from(&old).plan().await.unwrap();
+        old.ensure_indexes().await.unwrap();
+        new.migrate_layout_from(&old).await.unwrap();
+        new.migrate_layout_from(&old).await.unwrap();
+        new.ensure_indexes().await.unwrap();
+        refused(old.ensure_indexes(), "`").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_concurrent_callers_with_different_settings_one_succeeds() {
+    testkit::run(async |db| {
+        for round in 0..10 {
+            let collection = format!("patron{round}");
+            let attempt = |max| {
+                let patrons = embedded::support::Patrons::builder(db.collection::<Document>(&collection));
+                let patrons = patrons.children_field("addresses").max_children(max).build().unwrap();
+                async move { patrons.ensure_indexes().await }
+            };
+            let results = futures::future::join_all([1, 2, 3, 4].map(attempt)).await;
+            assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+            for error in results.into_iter().filter_map(Result::err) {
+                assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
+            }
+        }
+    })
+    .await;
+}
+
+/// Without an entry: a database that shell commands or an older version wrote.
+async fn without_entries(db: &TestDatabase) {
+    let entries = db.plain_collection::<Document>("mongo_patterns");
+    entries.delete_many(doc! {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        for customer in 0..12 {
+            let items: Vec<Trade> = (0..25).map(spread).collect();
+            trades.append_many(&customer, &items).await.unwrap();
+        }
+        let books = outlier::support::books(db).await;
+        for id in 0..40 {
+            let purchases = if id % 8 == 0 { 60 } else { 15 };
+            books.insert(&outlier::support::book(id, purchases)).await.unwrap();
+        }
+        let products = subset::support::products(db, Consistency::Eventual).await;
+        for id in 2..30 {
+            subset::support::add_product(db, id).await;
+            for review in 0..4 {
+                products
+                    .insert(&subset::support::review_of(id, review, 0))
+                    .await
+                    .unwrap();
+            }
+        }
+        without_entries(db).await;
+        let before = contents(db).await;
+
+        let typo = builder(db).key_field("customerID").build().unwrap();
+        refused(collected(typo.repair().stream()), "`customerID`").await;
+        refused(
+            collected(builder(db).count_field("n").build().unwrap().repair().stream()),
+            "`n`",
+        )
+        .await;
+        refused(
+            collected(builder(db).time_field("day").build().unwrap().repair().stream()),
+            "`history.day`",
+        )
+        .await;
+        let larger = builder(db).page_size(100).build().unwrap();
+        refused(collected(larger.repair().stream()), "customerId_1_count_lt_10").await;
+        refused(larger.ensure_indexes(), "customerId_1_count_lt_10").await;
+        plain(db).drop_indexes().await.unwrap();
+        refused(collected(larger.repair().stream()), "more than a tenth").await;
+        collected(larger.repair().dry_run().stream()).await.unwrap();
+
+        let (sales, extras) = (db.collection::<Document>("sales"), db.collection::<Document>("nosuch"));
+        let none = outlier::support::Books::builder(sales.clone(), extras).array_field("customers_purchased");
+        let none = none.parent_field("book_id").build().unwrap();
+        refused(collected(none.repair().stream()), "nosuch").await;
+        let other = outlier::support::builder::<outlier::support::Book, String>(db);
+        let other = other.parent_field("parent_id").build().unwrap();
+        refused(collected(other.repair().delete_orphans().stream()), "`parent_id`").await;
+        let flag = outlier::support::builder::<outlier::support::Book, String>(db)
+            .flag_field("more")
+            .build()
+            .unwrap();
+        refused(collected(flag.repair().stream()), "`more`").await;
+        refused(flag.migrate_existing(), "`more`").await;
+        let low = outlier::support::again(db, 10, 500);
+        refused(collected(low.repair().stream()), "more than a tenth").await;
+
+        let small = subset::support::builder::<Document, subset::support::Review>(db.database());
+        let small = small.subset_size(2).build().unwrap();
+        refused(collected(small.repair().stream()), "more than a tenth").await;
+        let array = subset::support::builder::<Document, subset::support::Review>(db.database());
+        let array = array.subset_field("ratings").build().unwrap();
+        refused(collected(array.repair().stream()), "`ratings`").await;
+        assert_eq!(contents(db).await, before);
+
+        let repaired = collected(low.repair().force().stream()).await.unwrap();
+        assert_eq!(repaired.len(), 40);
+        let repaired = collected(small.repair().force().stream()).await.unwrap();
+        assert_eq!(repaired.len(), 28);
+        let repaired = collected(larger.repair().force().stream()).await.unwrap();
+        assert_eq!(repaired.len(), 12);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_entry_of_a_later_version_is_refused() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let entries = db.plain_collection::<Document>("mongo_patterns");
+        entries
+            .update_one(doc! {}, doc! { "$set": { "format": 2 } })
+            .await
+            .unwrap();
+        let error = collected(trades.repair().stream()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        entries
+            .update_one(
+                doc! {},
+                doc! { "$set": { "format": 1, "settings.figures": { "qty": "sum" } } },
+            )
+            .await
+            .unwrap();
+        refused(collected(trades.repair().stream()), "`figures`").await;
+    })
+    .await;
+}
