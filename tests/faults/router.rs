@@ -250,3 +250,29 @@ async fn what_a_router_is_too_old_for_is_unsupported() {
     })
     .await;
 }
+
+/// A chunk that moves aborts transactions, which the call repeats as its policy allows.
+#[tokio::test]
+async fn transactions_that_lose_against_moving_chunks_end_as_contention() {
+    testkit::run(async |db| {
+        use mongo_patterns::RetryPolicy;
+        use mongo_patterns::subset::Consistency::Transactional;
+        let policy = RetryPolicy::default().with_max_attempts(3);
+        let products = subset::support::builder(db.database())
+            .consistency(Transactional)
+            .retry(policy);
+        let products: subset::support::Products = subset::support::ready(db, products).await;
+        for (code, is_contention) in [(239, true), (267, true), (272, true), (133, false)] {
+            let fault = FailPoint::on(&["insert"]).error_code(code);
+            let fault = fault.error_labels(&["TransientTransactionError"]).enable(db).await;
+            let error = products.insert(&subset::support::review(1)).await.unwrap_err();
+            fault.disable().await;
+            assert_eq!(error.is_contention(), is_contention, "{code}: {error:?}");
+            assert!(error.is_transient() && !error.is_outcome_unknown(), "{code}: {error:?}");
+            assert_eq!(error.attempts(), Some(3), "{code}");
+            let reviews = db.plain_collection::<mongodb::bson::Document>("review");
+            assert_eq!(reviews.count_documents(doc! {}).await.unwrap(), 0);
+        }
+    })
+    .await;
+}
