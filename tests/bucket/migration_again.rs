@@ -440,39 +440,3 @@ async fn of_two_concurrent_calls_one_continues() {
     })
     .await;
 }
-
-/// The chunks before the drop would be missing.
-#[tokio::test]
-async fn a_target_that_is_dropped_during_a_migration_is_found_at_the_next_chunk() {
-    testkit::run(async |db| {
-        if !begin(db).await {
-            return;
-        }
-        let expected = Way::There.prepare(db).await;
-        let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
-        let mut chunks = 0;
-        let (trades, flat) = (trades(db), flat(db));
-        let migration = trades.migrate_from_flat(&flat).chunk_items(20).on_progress(|_| {
-            chunks += 1;
-            if chunks != 2 {
-                return;
-            }
-            let (uri, database) = (uri.clone(), database.clone());
-            let drop = move || {
-                let runtime = tokio::runtime::Runtime::new().unwrap();
-                runtime.block_on(async {
-                    let client = mongodb::Client::with_uri_str(uri).await.unwrap();
-                    let trades = client.database(&database).collection::<Document>("trades");
-                    trades.drop().await.unwrap();
-                });
-            };
-            std::thread::spawn(drop).join().unwrap();
-        });
-        let error = migration.await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error}");
-        assert_eq!(chunks, 2);
-        let migrated = Way::There.go(db).await.unwrap();
-        Way::There.check(db, migrated, &expected).await;
-    })
-    .await;
-}

@@ -18,6 +18,7 @@ pub(crate) mod keys_on_server;
 pub(crate) mod manual;
 pub(crate) mod migration;
 pub(crate) mod migration_again;
+pub(crate) mod migration_dropped;
 pub(crate) mod migration_fields;
 pub(crate) mod migration_killed;
 pub(crate) mod migration_plan;

@@ -441,10 +441,8 @@ async fn a_child_that_another_index_refuses_stays_embedded() {
         // A migration that has begun with other names must be resumed with these.
         let unset = doc! { "$unset": { "finished": "" }, "$set": { "settings.subset": "other" } };
         let records = db.plain_collection::<Document>("mongo_patterns");
-        records
-            .update_one(doc! { "_id.kind": "migration" }, unset)
-            .await
-            .unwrap();
+        let of_migration = doc! { "_id.kind": "migration" };
+        records.update_one(of_migration, unset).await.unwrap();
         let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     })

@@ -8,8 +8,8 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::settings::OutlierSettings;
 
-/// The number of documents of a collection that are looked at.
-const LOOKED_AT: i64 = 20;
+/// The number of documents of a collection that are read.
+const READ: i64 = 20;
 
 /// Sets the collection and the fields of the overflow documents, if there are any: documents with an array, whose other
 /// field has `_id`s of the collection.
@@ -27,7 +27,7 @@ pub(super) async fn find(
     names.sort_by_key(|name| (!name.contains(&collection), name.clone()));
     for name in names {
         let other = context.database.collection::<Document>(&name);
-        let documents = other.find(doc! {}).limit(LOOKED_AT).await;
+        let documents = other.find(doc! {}).limit(READ).await;
         let documents = documents.map_err(Failure::on(other.namespace()))?;
         let documents: Vec<Document> = documents.try_collect().await.map_err(Failure::on(other.namespace()))?;
         let Some(found) = Fields::of(&documents) else { continue };
@@ -46,7 +46,7 @@ pub(super) async fn find(
             settings.parent = Some(parent.clone());
             settings.extras = Some(found.extras.clone());
             settings.count = found.count.filter(|count| count != "count");
-            let outliers = main.find(doc! { "_id": { "$in": &distinct } }).limit(LOOKED_AT);
+            let outliers = main.find(doc! { "_id": { "$in": &distinct } }).limit(READ);
             let outliers = outliers.await.map_err(Failure::on(main.namespace()))?;
             let outliers: Vec<Document> = outliers.try_collect().await.map_err(Failure::on(main.namespace()))?;
             of_outliers(settings, &outliers);
