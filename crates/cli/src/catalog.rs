@@ -3,7 +3,6 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::COLLECTION;
 use mongo_patterns_core::{Error, ErrorKind};
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,8 +21,7 @@ pub(crate) struct Stored {
 /// Returns whether the catalog has an entry of a pattern for an array field of a collection.
 pub(crate) async fn has(context: &Context, pattern: &str, collection: &str, field: &str) -> Result<bool, Failure> {
     let id = doc! { "kind": pattern, "collection": collection, "field": field };
-    let found = catalog(context).find_one(doc! { "_id": id }).await;
-    Ok(found.map_err(Failure::on(COLLECTION))?.is_some())
+    Ok(!find(context, doc! { "_id": id }).await?.is_empty())
 }
 
 /// Returns the settings of all patterns of a collection, also as that of overflow documents or children.
@@ -33,10 +31,7 @@ pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<S
         { "settings.extras_collection": collection },
         { "settings.children_collection": collection },
     ] };
-    let entries: Vec<Document> = match catalog(context).find(filter).sort(doc! { "_id": 1 }).await {
-        Ok(entries) => entries.try_collect().await.map_err(Failure::on(COLLECTION))?,
-        Err(error) => return Err(Failure::on(COLLECTION)(error)),
-    };
+    let entries = find(context, filter).await?;
     let mut stored = Stored {
         profile: Profile::default(),
         patterns: Vec::new(),
@@ -47,8 +42,18 @@ pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<S
     Ok(stored)
 }
 
-fn catalog(context: &Context) -> Collection<Document> {
-    context.database.collection(COLLECTION)
+/// Finds entries. A user who may not read the catalog finds none, as in the library.
+async fn find(context: &Context, filter: Document) -> Result<Vec<Document>, Failure> {
+    let catalog = context.database.collection::<Document>(COLLECTION);
+    let entries = match catalog.find(filter).sort(doc! { "_id": 1 }).await {
+        Ok(entries) => entries.try_collect().await,
+        Err(error) => Err(error),
+    };
+    match entries.map_err(|error| (Error::from(error.clone()).kind(), error)) {
+        Ok(entries) => Ok(entries),
+        Err((ErrorKind::Unauthorized, _)) => Ok(Vec::new()),
+        Err((_, error)) => Err(Failure::on(catalog.namespace())(error)),
+    }
 }
 
 impl Stored {
@@ -99,13 +104,7 @@ pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<
     };
     let mut filter = doc! { "_id.kind": S::PATTERN, "_id.collection": collection };
     filter.extend(field.map(|field| ("_id.field".to_owned(), field.into())));
-    let entries = catalog(context).find(filter).limit(2).await;
-    let entries: Vec<Document> = match entries.map_err(Error::from) {
-        // The library works as if there were no entry, too.
-        Err(error) if error.kind() == ErrorKind::Unauthorized => return Ok(given),
-        entries => entries?.try_collect().await.map_err(Failure::on(COLLECTION))?,
-    };
-    match entries.as_slice() {
+    match find(context, filter).await?.as_slice() {
         [entry] => {
             let settings = entry.get_document("settings").cloned().unwrap_or_default();
             overlay(Some(&S::of_entry(Some(collection.clone()), &settings)), &given)

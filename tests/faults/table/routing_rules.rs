@@ -13,17 +13,13 @@ pub(super) const SHARD_KEYS: [(&str, &str); 6] = [
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 5] = [
+pub(super) const UNSHARDED: [(&str, &str); 4] = [
     ("flat", "the source of a migration, which is read as a whole"),
     ("back", "the target of a migration, which is checked to be empty"),
     ("address", "the references of a migration, which are read as a whole"),
     (
-        "mongo_patterns_moves",
-        "the record of a migration: one document, in an unsharded collection",
-    ),
-    (
-        "mongo_patterns_followers",
-        "the record of a follower: one document, in an unsharded collection",
+        "mongo_patterns",
+        "the catalog: one document for each list, migration and follower, in an unsharded collection",
     ),
 ];
 
