@@ -102,6 +102,11 @@ pub(super) async fn read(trades: &Trades) -> Option<Vec<String>> {
 
 pub(super) async fn found(trades: &Trades) -> Vec<String> {
     use mongo_patterns::bucket::Problem::{Count, Empty, NotFull, SeveralOpen, TooManyItems};
+    // The settings can be those of a repository with another page size.
+    let collection = trades.collection();
+    let database = collection.client().database(&collection.namespace().db);
+    let catalog = database.collection::<Document>("mongo_patterns");
+    catalog.delete_many(doc! { "_id.kind": "bucket" }).await.unwrap();
     let mut findings = trades.verify().stream();
     let mut found = Vec::new();
     while let Some(finding) = findings.try_next().await.unwrap() {

@@ -45,7 +45,9 @@ impl PageSizeMigration<'_> {
         let mut migrated = MigratedPageSize::default();
         if settings.page_size < self.old {
             drop_old_index(&mut Steps::run(), collection, &old_index).await?;
-            ensure.replace(&mut Steps::run()).await?;
+            // Before the index, so that a service with the new size can create it after an interruption.
+            ensure.entry.replace(&mut Steps::run()).await?;
+            ensure.plan.ensure(collection).await?;
             let left = self.rewrite::<K>(&mut migrated).await?;
             return left.map_or(Ok(migrated), |left| Err(not_rewritten(left)));
         }
@@ -53,11 +55,12 @@ impl PageSizeMigration<'_> {
             return Err(not_rewritten(left));
         }
         drop_old_index(&mut Steps::run(), collection, &old_index).await?;
+        ensure.entry.replace(&mut Steps::run()).await?;
         let mut rounds = 0;
         loop {
             rounds += 1;
             let left = self.rewrite::<K>(&mut migrated).await?;
-            match (ensure.replace(&mut Steps::run()).await, left) {
+            match (ensure.plan.ensure(collection).await, left) {
                 (Ok(_), _) => return Ok(migrated),
                 (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}
