@@ -11,7 +11,7 @@ use crate::args::BucketMigration;
 use crate::catalog;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
-use crate::output::Summary;
+use crate::output::{Summary, grouped};
 use crate::progress::{Progress, SharedProgress};
 
 impl<K: Key + FromText> Work<'_, K> {
@@ -71,8 +71,9 @@ impl<K: Key + FromText> Work<'_, K> {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "{} has no index on `{key}`, so the server would migrate its {items} items by one command, which does not resume: pass --create-index, or --no-index to migrate so",
-            flat.namespace()
+            "{} has no index on `{key}`, so the server would migrate its {} items by one command, which does not resume: pass --create-index, or --no-index to migrate so",
+            flat.namespace(),
+            grouped(items)
         )))
     }
 
