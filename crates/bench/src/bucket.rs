@@ -57,7 +57,7 @@ fn repository(collection: &Collection<Document>, page_size: u32) -> Result<Trade
 async fn fresh(collection: &Collection<Document>) -> Result<Trades> {
     collection.drop().await?;
     let trades = repository(collection, PAGE_SIZE)?;
-    trades.ensure_indexes().await?;
+    trades.ensure_indexes().replace_settings().await?;
     Ok(trades)
 }
 

@@ -152,7 +152,7 @@ async fn load(form: Form, collection: &Collection<Document>, items: u64) -> Resu
         Form::Buckets(page_size) => {
             collection.drop().await?;
             let trades = super::repository(collection, page_size)?;
-            trades.ensure_indexes().await?;
+            trades.ensure_indexes().replace_settings().await?;
             let appended = trades.append_stream(stream::iter((0..items).map(item))).await?;
             ensure!(appended.items == items, "items are missing");
             return Ok(());

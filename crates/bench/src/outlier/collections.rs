@@ -78,7 +78,7 @@ impl Collections {
     pub(super) async fn fresh_of(&self, builder: OutlierRepositoryBuilder<Book, String>) -> Result<Books> {
         self.empty().await?;
         let books = builder.build()?;
-        books.ensure_indexes().await?;
+        books.ensure_indexes().replace_settings().await?;
         Ok(books)
     }
 

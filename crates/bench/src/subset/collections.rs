@@ -110,7 +110,7 @@ impl Collections {
     pub(super) async fn filled(&self, products: i32, reviews: i64) -> Result<()> {
         self.empty().await?;
         let repository = self.repository(Consistency::Eventual)?;
-        repository.ensure_indexes().await?;
+        repository.ensure_indexes().replace_settings().await?;
         self.fill(products, reviews).await?;
         repository.rebuild_all().await?;
         self.settle().await

@@ -77,7 +77,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let collections = Collections::timed(bench, form.prefix());
         collections.empty().await?;
         let films = films(&collections, form)?;
-        films.ensure_indexes().await?;
+        films.ensure_indexes().replace_settings().await?;
         let new = (0..count).map(|id| doc! { "_id": id, "title": "The Haunted Castle" });
         collections.products.insert_many(new).await?;
         collections.reviews.insert_many((0..count).map(details)).await?;

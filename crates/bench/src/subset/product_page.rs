@@ -119,6 +119,7 @@ async fn fill(collections: &Collections, form: Form, products: i32, reviews: i64
                 .subset_size(all)
                 .consistency(Consistency::Eventual)
                 .build()?;
+            all.ensure_indexes().replace_settings().await?;
             all.rebuild_all().await?;
         }
         _ => collections.filled(products, reviews).await?,
