@@ -108,7 +108,7 @@ async fn unknown_ids_are_not_found() {
         ("/products/3", "/products", "There is no product with this id."),
         ("/products/3/reviews", "/products", "There is no product with this id."),
         ("/patrons/jo", "/patrons", "There is no patron with this id."),
-        ("/books/1/buyers/nobody", "/books", "It does not exist"),
+        ("/books/1/buyers/unknown", "/books", "It does not exist"),
         ("/patrons/joe/addresses/9", "/patrons", "It does not exist"),
     ] {
         let page = get(service, path).await.unwrap();
