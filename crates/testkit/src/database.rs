@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
+use mongodb::error::ErrorKind;
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection, Database};
 
@@ -94,7 +95,7 @@ pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
     let db = TestDatabase::create().await;
     let outcome = AssertUnwindSafe(test(&db)).catch_unwind().await;
     if outcome.as_ref().is_ok_and(|outcome| !outcome.is_failure()) {
-        if let Err(error) = db.plain.database(db.database.name()).drop().await {
+        if let Err(error) = db.drop_database().await {
             panic!("the test succeeded, but its database could not be dropped: {error}");
         }
     } else {
@@ -108,6 +109,18 @@ pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
 }
 
 impl TestDatabase {
+    /// Drops the database. The driver does not retry this command, although it is idempotent. It closes its connections when
+    /// a test has blocked the thread of its monitor, for example while it waited for a process.
+    async fn drop_database(&self) -> mongodb::error::Result<()> {
+        let database = self.plain.database(self.database.name());
+        match database.drop().await {
+            Err(error) if matches!(*error.kind, ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. }) => {
+                database.drop().await
+            }
+            dropped => dropped,
+        }
+    }
+
     async fn create() -> Self {
         let server = server().await.unwrap_or_else(|error| panic!("{error}"));
         let name = unique_name();
