@@ -105,7 +105,9 @@ impl Record {
 
     /// Deletes the record of a migration that this call has begun, and that migrated nothing.
     pub async fn forget(&self) -> Result<()> {
-        self.collection.delete_one(self.ours()).await?;
+        let mut unused = self.ours();
+        unused.insert("moved", 0_i64);
+        self.collection.delete_one(unused).await?;
         Ok(())
     }
 
