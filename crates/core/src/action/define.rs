@@ -17,8 +17,8 @@
 ///
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
 /// that takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs
-/// `Self::execute(self)` in the span of the operation. With `(span)` after the name of the operation it runs `Self::execute(self, span)`. The options are
-/// `session` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
+/// `Self::execute(self)` in the span of the operation. With `(span)` after the name of the operation it runs
+/// `Self::execute(self, span)`. The options are `session` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
 /// returns a stream.
 #[doc(hidden)]
 #[macro_export]
