@@ -143,6 +143,55 @@ async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_oth
     assert_eq!(stored(&writer).await, before, "nothing was written");
 }
 
+/// Such users were set up before there was a catalog.
+#[tokio::test]
+async fn without_privileges_on_the_catalog_calls_work_as_without_an_entry() {
+    let (mongod, _folder) = with_users().await;
+    let writer = log_in(&mongod, "writer", "wr1ter").await;
+    Shop::of(writer.clone()).fill().await;
+    let admin = log_in(&mongod, "root", "r00t").await.client().database("admin");
+    let trades = doc! { "db": "shop", "collection": "trades" };
+    let privileges = [
+        doc! { "resource": trades, "actions": ["find", "insert", "update", "remove", "listIndexes", "createIndex"] },
+        doc! { "resource": { "db": "shop", "collection": "" }, "actions": ["listCollections"] },
+    ];
+    let role = doc! { "createRole": "clerk", "privileges": &privileges[..], "roles": [] };
+    admin.run_command(role).await.unwrap();
+    let clerk = doc! { "createUser": "clerk", "pwd": "cl3rk", "roles": ["clerk"] };
+    admin.run_command(clerk).await.unwrap();
+
+    let catalog = writer.collection::<Document>("mongo_patterns");
+    let entries = catalog.count_documents(doc! {}).await.unwrap();
+    let shop = Shop::of(log_in(&mongod, "clerk", "cl3rk").await);
+    shop.trades.ensure_indexes().await.unwrap();
+    assert!(
+        shop.trades
+            .verify()
+            .stream()
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        shop.trades
+            .repair()
+            .stream()
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), entries);
+
+    // A reader cannot store the settings, and the indexes are there.
+    catalog.delete_many(doc! {}).await.unwrap();
+    let reader = Shop::of(log_in(&mongod, READER, SECRET).await);
+    reader.trades.ensure_indexes().await.unwrap();
+    reader.books.ensure_indexes().await.unwrap();
+    assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_user_with_the_role_read_can_verify_but_not_repair() {
     let (mongod, _folder) = with_users().await;

@@ -291,6 +291,7 @@ async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() 
         let larger = builder(db).page_size(100).build().unwrap();
         refused(collected(larger.repair().stream()), "customerId_1_count_lt_10").await;
         refused(larger.ensure_indexes(), "customerId_1_count_lt_10").await;
+        refused(typo.ensure_indexes(), "`customerID`").await;
         plain(db).drop_indexes().await.unwrap();
         refused(collected(larger.repair().stream()), "more than a tenth").await;
         collected(larger.repair().dry_run().stream()).await.unwrap();
@@ -302,6 +303,9 @@ async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() 
         let other = outlier::support::builder::<outlier::support::Book, String>(db);
         let other = other.parent_field("parent_id").build().unwrap();
         refused(collected(other.repair().delete_orphans().stream()), "`parent_id`").await;
+        let other = outlier::support::builder::<outlier::support::Book, String>(db);
+        let other = other.parent_field("parent_id").build().unwrap();
+        refused(other.ensure_indexes(), "`parent_id`").await;
         let flag = outlier::support::builder::<outlier::support::Book, String>(db)
             .flag_field("more")
             .build()
@@ -314,6 +318,10 @@ async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() 
         let small = subset::support::builder::<Document, subset::support::Review>(db.database());
         let small = small.subset_size(2).build().unwrap();
         refused(collected(small.repair().stream()), "more than a tenth").await;
+        let child = subset::support::builder::<Document, subset::support::Review>(db.database());
+        let child = child.child_id_field("id").build().unwrap();
+        refused(child.ensure_indexes(), "`id`").await;
+        refused(child.migrate_existing(), "`id`").await;
         let array = subset::support::builder::<Document, subset::support::Review>(db.database());
         let array = array.subset_field("ratings").build().unwrap();
         refused(collected(array.repair().stream()), "`ratings`").await;

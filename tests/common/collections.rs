@@ -172,7 +172,14 @@ async fn one_round_trip_checks_both_collections() {
     testkit::run(async |db| {
         ensure(db, "sales").await.unwrap();
         ensure(db, "product").await.unwrap();
-        let each = ["find", "listCollections", "listIndexes", "createIndexes", "update"];
+        let each = [
+            "find",
+            "aggregate",
+            "listCollections",
+            "listIndexes",
+            "createIndexes",
+            "update",
+        ];
         assert_eq!(db.recorder().names(), [each, each].concat());
     })
     .await;

@@ -147,7 +147,7 @@ async fn indexes_are_created_once_and_never_dropped() {
             (first.created, first.existing),
             (vec!["customerId_1_count_lt_10".to_owned()], vec![])
         );
-        assert_eq!(db.recorder().round_trips(), 5);
+        assert_eq!(db.recorder().round_trips(), 6);
         db.recorder().clear();
         let second = trades.ensure_indexes().await.unwrap();
         assert_eq!(

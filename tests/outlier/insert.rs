@@ -300,7 +300,7 @@ async fn without_its_index_an_outlier_is_not_pushed_to() {
         let error = books.push(1, &"user02".to_owned()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing);
         extra_sales(db)
-            .insert_one(doc! { "book_id": 9, "seq": 0 })
+            .insert_one(doc! { "book_id": 9, "seq": 0, "customers_purchased_extra": [] })
             .await
             .unwrap();
         let error = books.push(1, &"user02".to_owned()).await.unwrap_err();

@@ -101,7 +101,7 @@
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
 //! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and about 16 index entries a key at most |
 //! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
-//! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 3, or 5 when it creates an index | all, when it creates one |
+//! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 3, or 6 the first time | all, when it creates one |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key with findings | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |

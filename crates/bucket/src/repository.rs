@@ -76,6 +76,7 @@ impl Shared {
             collection: &self.collection,
             other: None,
             entry: self.entry(),
+            fields: self.settings.fields(),
             family: self.settings.index_family(),
             has_indexes: None,
         }

@@ -87,6 +87,15 @@ impl Settings {
         IndexPlan::new(collection, indexes)
     }
 
+    /// Returns the fields of a bucket, by their settings.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, &str)> {
+        vec![
+            ("key", self.key.as_str()),
+            ("items", self.items.as_str()),
+            ("count", self.count.as_str()),
+        ]
+    }
+
     /// Returns the start of the names of the indexes on open buckets, whatever the page size is.
     pub(crate) fn index_family(&self) -> Option<String> {
         Some(format!("{}_1_{}_lt_", self.key, self.count))

@@ -200,7 +200,7 @@ async fn read_only_commands_send_no_write() {
         "--key",
         "customerId",
         "--items",
-        "h",
+        "history",
         "indexes",
         "--create",
     ]);

@@ -9,9 +9,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-#[doc(hidden)]
-pub use ensure::Ensure;
 pub use ensure::EnsureIndexes;
+#[doc(hidden)]
+pub use ensure::{Ensure, State};
 pub use existing::{list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, index_missing};
 

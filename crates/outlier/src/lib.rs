@@ -108,7 +108,7 @@
 //! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
-//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 3, or 5 when it creates an index | all overflow documents, when it creates an index |
+//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 3, or 6 the first time | all overflow documents, when it creates an index |
 //!
 //! # Indexes
 //!

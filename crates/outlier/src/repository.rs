@@ -79,6 +79,7 @@ impl Shared {
             collection: &self.overflow,
             other: Some(&self.main),
             entry: self.entry(),
+            fields: self.settings.fields_of_overflow(),
             family: None,
             has_indexes: Some(&self.has_indexes),
         }

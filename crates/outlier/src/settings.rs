@@ -52,6 +52,11 @@ impl Settings {
         self.unique.then(|| format!("{}_1_{}_1", self.parent, self.extras))
     }
 
+    /// Returns the fields that an overflow document of any form has, by their settings.
+    pub(crate) fn fields_of_overflow(&self) -> Vec<(&'static str, &str)> {
+        vec![("parent", self.parent.as_str()), ("extras", self.extras.as_str())]
+    }
+
     /// Returns the settings of the stored form.
     pub(crate) fn stored_form(&self, overflow: &str) -> Document {
         doc! {

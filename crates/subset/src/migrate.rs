@@ -5,7 +5,6 @@ pub(crate) mod from_embedded;
 
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 
-use crate::repair::check_settings::check_migration;
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
 use crate::repository::prelude::*;
 use crate::results::{MigratedExisting, MigratedLayout};
@@ -20,7 +19,6 @@ pub(crate) async fn existing(
     steps: &mut Steps<'_, '_>,
     reporter: Reporter<'_>,
 ) -> Result<MigratedExisting> {
-    check_migration(shared, steps).await?;
     let ensured = shared.ensure().run(steps).await?;
     if discard {
         discard_embedded(shared, steps).await?;

@@ -72,6 +72,7 @@ impl Shared {
             collection: &self.children,
             other: Some(&self.parents),
             entry: self.entry(),
+            fields: self.settings.fields_of_child(),
             family: None,
             has_indexes: None,
         }

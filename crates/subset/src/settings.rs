@@ -92,6 +92,11 @@ impl Settings {
         self.child_index = name(self.child_keys());
     }
 
+    /// Returns the fields of every child, by their settings.
+    pub(crate) fn fields_of_child(&self) -> Vec<(&'static str, &str)> {
+        vec![("parent", self.parent.as_str()), ("child_id", self.child_id.as_str())]
+    }
+
     /// Returns the settings of the stored form.
     pub(crate) fn stored_form(&self, children: &str) -> Document {
         let names = |fields: &[FieldName]| fields.iter().map(|field| field.as_str().into()).collect::<Vec<Bson>>();

@@ -65,7 +65,7 @@ use Route::{All, Listed};
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 22] = [
+pub(super) const BROADCAST: [Broadcast; 23] = [
     of(
         "bucket",
         "page",
@@ -104,6 +104,12 @@ pub(super) const BROADCAST: [Broadcast; 22] = [
         "migrate_page_size_from",
         BY_ID,
         &[("aggregate", "trades", All), ("find", "trades", All)],
+    ),
+    of(
+        "outlier",
+        "ensure_indexes",
+        "reads a sample of a collection without an entry in the catalog",
+        &[("aggregate", "extra_sales", All)],
     ),
     of("outlier", "analyze", WHOLE, &[("aggregate", "sales", All)]),
     of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All)]),

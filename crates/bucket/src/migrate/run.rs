@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::catalog::{Last, Position, Record};
 use mongo_patterns_core::error;
+use mongo_patterns_core::index::State;
 use mongo_patterns_core::migration::{Step, Steps, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
@@ -20,6 +21,8 @@ enum Start {
         total: u64,
         /// The unfinished migration of an earlier call.
         resumed: Option<Last>,
+        /// The entry of the buckets in the catalog.
+        entry: State,
     },
 }
 
@@ -63,8 +66,8 @@ impl Migration<'_> {
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, reporter: &mut Reporter<'_>) -> Result<Outcome> {
         let record = Record::of(self.target);
-        let (total, resumed) = match self.prepare(steps, &record).await? {
-            Start::From { total, resumed } => (total, resumed),
+        let (total, resumed, entry) = match self.prepare(steps, &record).await? {
+            Start::From { total, resumed, entry } => (total, resumed, entry),
             Start::Finished(compared) => {
                 return Ok(Outcome {
                     total: compared.items,
@@ -77,7 +80,7 @@ impl Migration<'_> {
             }
         };
         if let Direction::ToBuckets(_) = self.direction {
-            self.ensure.run(steps).await?;
+            self.ensure.run_after(entry, steps).await?;
         }
         let position = match &resumed {
             Some(last) => {
@@ -131,7 +134,7 @@ impl Migration<'_> {
         {
             return Err(self.other_migration(other));
         }
-        self.ensure.check(steps).await?;
+        let entry = self.ensure.check(steps).await?;
         if same && last.as_ref().is_some_and(|last| last.finished) {
             let compared = self.compare(steps, self.migrated_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
@@ -145,7 +148,7 @@ impl Migration<'_> {
         if resumed.is_none() && !empty {
             self.check_target(steps).await?;
         }
-        Ok(Start::From { total, resumed })
+        Ok(Start::From { total, resumed, entry })
     }
 
     /// Tries the migration with one document, to find out whether the server supports it.

@@ -24,11 +24,7 @@ pub(crate) async fn check_repair<K: Key>(shared: &Shared, all_keys: bool, is_rep
     let in_items = |field: &str| format!("{}.{field}", settings.items);
     let time = settings.time.as_ref().map(|field| in_items(field.as_str()));
     let item_id = settings.item_id_path();
-    let mut fields = vec![
-        ("key", settings.key.as_str()),
-        ("items", settings.items.as_str()),
-        ("count", settings.count.as_str()),
-    ];
+    let mut fields = settings.fields();
     fields.extend(time.as_deref().map(|path| ("time", path)));
     fields.extend(item_id.as_deref().map(|path| ("item_id", path)));
     check_fields(&mut Steps::run(), collection, &fields).await?;

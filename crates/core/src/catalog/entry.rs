@@ -178,7 +178,7 @@ impl Entry {
         Error::new(
             ErrorKind::SettingsMismatch,
             format!(
-                "the setting `{name}` of `{}` is {stored} in the catalog `{COLLECTION}`, and {given} here, nothing was written: use the stored settings, change them with a migration, or call ensure_indexes().replace_settings() if the stored ones are wrong",
+                "the setting `{name}` of `{}` is {stored} in the catalog `{COLLECTION}`, and {given} here: use the stored settings, change them with a migration, or call ensure_indexes().replace_settings() if the stored ones are wrong",
                 self.namespace
             ),
         )

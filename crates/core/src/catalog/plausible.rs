@@ -72,7 +72,7 @@ pub fn implausible(reason: impl Display) -> Error {
     Error::new(
         ErrorKind::SettingsMismatch,
         format!(
-            "{reason}, and the collection has no entry in the catalog, nothing was written: correct the settings; if they are right, and the call has force(), read its dry run and call that"
+            "{reason}, and the collection has no entry in the catalog, nothing was written: correct the settings; if they are right, read the dry run and call force(), or call ensure_indexes().replace_settings()"
         ),
     )
 }

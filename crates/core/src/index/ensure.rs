@@ -7,7 +7,7 @@ use mongodb::bson::RawDocumentBuf;
 
 use super::{EnsuredIndexes, IndexPlan, collection};
 use crate::action::Call;
-use crate::catalog::Entry;
+use crate::catalog::{Entry, check_fields};
 use crate::error::{ErrorKind, Result};
 use crate::migration::Steps;
 use crate::session::Session;
@@ -35,6 +35,8 @@ pub struct Ensure<'a> {
     pub other: Option<&'a Collection<RawDocumentBuf>>,
     /// The settings of the repository.
     pub entry: Entry,
+    /// The settings that name a field of each document of the collection that has the indexes.
+    pub fields: Vec<(&'static str, &'a str)>,
     /// The start of the names of indexes that exist for one setting only.
     pub family: Option<String>,
     /// Set when they exist.
@@ -44,8 +46,9 @@ pub struct Ensure<'a> {
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.namespace());
 
 /// The entry of a repository in the catalog.
-#[derive(Clone, Copy, PartialEq)]
-enum State {
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum State {
     /// It has the same settings.
     Stored,
     None,
@@ -59,14 +62,26 @@ impl<'a> Ensure<'a> {
     }
 
     /// Compares the settings with the catalog, creates the missing indexes, and stores the settings if there are none,
-    /// or if the collections were dropped. Up to five round trips.
+    /// or if the collections were dropped. Up to six round trips.
     ///
     /// # Errors
-    /// Those of [`Entry::check`] and [`IndexPlan::ensure`], with nothing written.
+    /// Those of [`check`](Self::check) and [`IndexPlan::ensure`], with nothing written, and those of [`Entry::store`].
     pub async fn run(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        match self.state(steps).await? {
+        let state = self.check(steps).await?;
+        self.run_after(state, steps).await
+    }
+
+    /// Does what [`run`](Self::run) does, after [`check`](Self::check).
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub async fn run_after(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        match state {
             State::Stored => self.create_indexes(&self.plan, steps).await,
             State::None => {
+                if !self.fields.is_empty() {
+                    check_fields(steps, self.collection, &self.fields).await?;
+                }
                 let plan = self.plan.clone().only_one_of(self.family.clone());
                 let ensured = self.create_indexes(&plan, steps).await?;
                 self.entry.store(steps).await?;
@@ -76,15 +91,11 @@ impl<'a> Ensure<'a> {
         }
     }
 
-    /// Compares the settings with the catalog. Returns whether it has some. One round trip.
+    /// Compares the settings with the catalog. One round trip.
     ///
     /// # Errors
     /// Those of [`Entry::check`], unless the collections were dropped.
-    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
-        Ok(self.state(steps).await? == State::Stored)
-    }
-
-    async fn state(&self, steps: &mut Steps<'_, '_>) -> Result<State> {
+    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<State> {
         match self.entry.check(steps).await {
             Ok(true) => Ok(State::Stored),
             Ok(false) => Ok(State::None),

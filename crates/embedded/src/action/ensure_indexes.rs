@@ -34,6 +34,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             collection: self.collection(),
             other: None,
             entry: self.shared().entry(),
+            fields: Vec::new(),
             family: None,
             has_indexes: None,
         })

@@ -18,8 +18,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and two more
-    /// when it creates an index and stores the settings. To create one, the server reads all overflow
+    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and three
+    /// more when it creates an index and stores the settings: a sample of documents without an entry must fit them. To create one, the server reads all overflow
     /// documents.
     ///
     /// # Sessions and transactions
@@ -30,8 +30,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// again.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, unless
-    /// you [replace](EnsureIndexes::replace_settings) them.
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
+    /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when another index conflicts, [`UnsupportedCollation`] when the
     /// collation of either collection is not the simple one, [`Configuration`] when one is a view, a time series,
     /// capped or clustered, and [`Corrupt`] when stored documents violate an index, as several overflow documents of

@@ -62,11 +62,7 @@ pub(crate) async fn check_migration(
 async fn check_documents(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
     let (main, overflow, settings) = shared.parts();
     check_fields(steps, main, &[("array", settings.array.as_str())]).await?;
-    let fields = [
-        ("parent", settings.parent.as_str()),
-        ("extras", settings.extras.as_str()),
-    ];
-    check_fields(steps, overflow, &fields).await?;
+    check_fields(steps, overflow, &settings.fields_of_overflow()).await?;
     let has_overflow = has(steps, "look for overflow documents", overflow, doc! {}).await?;
     let filter = match has_overflow {
         true => query::with_flag(settings),

@@ -18,8 +18,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and two more to
-    /// create indexes and store the settings, for which the server reads the whole collection.
+    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and three more to
+    /// check that a sample of children fits the settings, to create indexes and to store the settings, for which the server reads the whole collection.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -29,8 +29,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// again.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, unless
-    /// you [replace](EnsureIndexes::replace_settings) them.
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
+    /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
     /// a collection is not the simple one, [`Configuration`] when a collection is a view, a time series, capped or
     /// clustered, and [`Corrupt`] when two stored children of one parent have the same id.

@@ -22,8 +22,10 @@ impl FromEmbedded<'_> {
         let shared = self.shared;
         check_chunk_size(self.chunk_children)?;
         let record = Record::of(&shared.children);
+        let ensure = shared.ensure();
+        let state = ensure.check(steps).await?;
         let (last, total) = self.check(steps, &record).await?;
-        shared.ensure().run(steps).await?;
+        ensure.run_after(state, steps).await?;
         self.take_over(steps, &record, last.as_ref()).await?;
         let mut migrated = Migrated {
             resumed: last.is_some(),
@@ -52,7 +54,6 @@ impl FromEmbedded<'_> {
     /// Runs all checks. Returns the unfinished migration to resume, and the number of children to migrate.
     async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64)> {
         let commands = self.commands();
-        self.shared.ensure().check(steps).await?;
         let last = record.read(steps).await?.filter(|last| !last.finished);
         let is_resumed = last
             .as_ref()

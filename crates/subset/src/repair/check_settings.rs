@@ -23,7 +23,7 @@ pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()>
     }
     let (parents, children, settings) = (&shared.parents, &shared.children, &shared.settings);
     check_fields(&mut Steps::run(), parents, &[("subset", settings.subset.as_str())]).await?;
-    check_children(shared, &mut Steps::run()).await?;
+    check_fields(&mut Steps::run(), children, &settings.fields_of_child()).await?;
     shared.check_indexes().await?;
     let mut tally = Tally::of(parents.estimated_document_count().await?);
     let stale = whole::stale(settings, children.name(), None);
@@ -33,22 +33,4 @@ pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()>
         tally.add(&Problem::Stale)?;
     }
     Ok(())
-}
-
-/// Compares the settings with the catalog. Without an entry, compares them with the children.
-pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
-    match shared.ensure().check(steps).await? {
-        true => Ok(()),
-        false => check_children(shared, steps).await,
-    }
-}
-
-/// Checks that children have the fields.
-async fn check_children(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
-    let settings = &shared.settings;
-    let fields = [
-        ("parent", settings.parent.as_str()),
-        ("child_id", settings.child_id.as_str()),
-    ];
-    check_fields(steps, &shared.children, &fields).await
 }
