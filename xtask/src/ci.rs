@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process::{cargo, output, run as run_process};
-use crate::{deny, examples, long, modules, msrv, words};
+use crate::{deny, examples, long, modules, msrv, package, words};
 
 const PATTERNS: [&str; 4] = ["bucket", "outlier", "subset", "embedded"];
 /// The crates that build alone. The facade has a run for each of its features.
@@ -104,7 +104,7 @@ fn run_step(step: Step) -> Result<()> {
         Step::Examples => examples::run(),
         Step::Benchmarks => run_benchmarks(),
         Step::Msrv => msrv::check_dependencies(),
-        Step::Package => package(),
+        Step::Package => package::check(),
         Step::Deny => deny::check_offline(),
     }
 }
@@ -191,13 +191,6 @@ fn diagrams(page: &str) -> impl Iterator<Item = String> {
     let words = page.split(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.'));
     let files = words.filter(|word| word.ends_with(".svg"));
     files.map(str::to_owned)
-}
-
-/// Packs every crate as it would be published, and compiles what was packed.
-fn package() -> Result<()> {
-    // The check is of the packages: a tree with changes that are not committed is as good.
-    let dry_run = ["publish", "--workspace", "--dry-run", "--locked", "--allow-dirty"];
-    run_process(&mut cargo(dry_run))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod examples;
 mod long;
 mod modules;
 mod msrv;
+mod package;
 mod process;
 mod words;
 
