@@ -71,7 +71,7 @@ async fn the_second_of_a_full_bucket_loses_later_items() {
 #[tokio::test]
 async fn two_writers_open_two_buckets() {
     testkit::run(async |db| {
-        if !db.server().is_replica_set() {
+        if !db.server().has_transactions() {
             panic!("this test needs transactions: run it against a replica set, such as that of docker-compose.yml");
         }
         // Transactions force the race: both read before either has written.

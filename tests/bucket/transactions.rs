@@ -11,7 +11,7 @@ use crate::common::support::*;
 
 async fn session(db: &TestDatabase) -> ClientSession {
     assert!(
-        db.server().is_replica_set(),
+        db.server().has_transactions(),
         "this test needs transactions: run it against a replica set, such as that of docker-compose.yml"
     );
     db.client().start_session().await.unwrap()

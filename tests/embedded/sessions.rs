@@ -10,7 +10,7 @@ use crate::embedded::support::*;
 
 async fn session(db: &TestDatabase) -> ClientSession {
     assert!(
-        db.server().is_replica_set(),
+        db.server().has_transactions(),
         "this test needs transactions: run it against a replica set, such as that of docker-compose.yml"
     );
     db.client().start_session().await.unwrap()

@@ -32,7 +32,8 @@
 //! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary directory, with
 //! test commands enabled. It ends with the process, even if the process is killed, and its directory is removed.
 //! [`Mongod`] starts further servers, such as a standalone, or one that a test kills and restarts. [`ReplicaSet`]
-//! starts several nodes, whose primary a test can kill, freeze or step down.
+//! starts several nodes, whose primary a test can kill, freeze or step down. [`ShardedCluster`] starts shards behind a
+//! mongos.
 //!
 //! # A database per test
 //!
@@ -47,10 +48,12 @@ mod fail_point;
 mod locate;
 mod mongod;
 mod planned;
+mod process;
 mod recorder;
 mod replica_set;
 mod search_path;
 mod server;
+mod sharded_cluster;
 mod switch;
 mod wheel;
 
@@ -61,4 +64,5 @@ pub use mongod::{Mongod, MongodOptions};
 pub use planned::PlannedFault;
 pub use recorder::{CommandRecorder, RecordedCommand};
 pub use replica_set::{ReplicaSet, ReplicaSetOptions};
-pub use server::{Server, server};
+pub use server::{Server, Topology, server};
+pub use sharded_cluster::{ShardedCluster, ShardedClusterOptions};

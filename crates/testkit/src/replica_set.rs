@@ -6,7 +6,8 @@ use mongodb::Client;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
-use crate::mongod::{ELECTION_TIMEOUT, POLL, START_TIMEOUT, initiate};
+use crate::mongod::{ELECTION_TIMEOUT, Role, initiate};
+use crate::process::{POLL, START_TIMEOUT};
 use crate::{Mongod, MongodOptions, StartError};
 
 /// The time that a node has to answer `hello`. A slower node counts as unreachable.
@@ -104,7 +105,7 @@ impl ReplicaSet {
             started.push(Mongod::start_process(&options.mongod).await?);
         }
         let members: Vec<&Mongod> = started.iter().collect();
-        initiate(&members, options.election_timeout)
+        initiate(&members, &Role::Member, options.election_timeout)
             .await
             .map_err(StartError::one)?;
         let nodes = started.into_iter().map(|mongod| Node { mongod, client: None });
@@ -121,7 +122,10 @@ impl ReplicaSet {
 
     /// Returns the connection string, with all nodes.
     pub fn uri(&self) -> String {
-        let hosts = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.mongod.port));
+        let hosts = self
+            .nodes
+            .iter()
+            .map(|node| format!("127.0.0.1:{}", node.mongod.process.port));
         format!("mongodb://{}/?replicaSet=rs0", hosts.collect::<Vec<_>>().join(","))
     }
 
@@ -154,16 +158,8 @@ impl ReplicaSet {
     /// # Errors
     /// If it does not start; with the end of its log.
     pub async fn restart(&mut self, node: usize) -> Result<(), StartError> {
-        let started = Instant::now();
         let node = &mut self.nodes[node];
-        while !node.mongod.start_again().await? {
-            // Another process has its port at the moment.
-            node.mongod.kill().await?;
-            if started.elapsed() > START_TIMEOUT {
-                return Err(node.mongod.failure("another process has taken its port"));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        node.mongod.process.restart().await?;
         node.connect().await?;
         node.wait_until_member().await
     }
@@ -177,7 +173,7 @@ impl ReplicaSet {
         let primary = self.primary().await?;
         let node = &mut self.nodes[primary];
         node.client = None;
-        node.mongod.signal("STOP")?;
+        node.mongod.process.signal("STOP")?;
         self.primary_but(Some(primary)).await?;
         Ok(primary)
     }
@@ -188,7 +184,7 @@ impl ReplicaSet {
     /// # Errors
     /// If it is not a member after two minutes.
     pub async fn thaw(&mut self, node: usize) -> Result<(), StartError> {
-        self.nodes[node].mongod.signal("CONT")?;
+        self.nodes[node].mongod.process.signal("CONT")?;
         self.nodes[node].connect().await?;
         let started = Instant::now();
         loop {
@@ -201,6 +197,7 @@ impl ReplicaSet {
             if started.elapsed() > START_TIMEOUT {
                 return Err(self.nodes[node]
                     .mongod
+                    .process
                     .failure("it did not step down for the new primary"));
             }
             tokio::time::sleep(POLL).await;
@@ -222,7 +219,7 @@ impl ReplicaSet {
             // Another node can have been elected just before.
             && self.primary().await? == primary
         {
-            return Err(node.mongod.failure(&error.to_string()));
+            return Err(node.mongod.process.failure(&error.to_string()));
         }
         self.primary_but(Some(primary)).await?;
         Ok(primary)
@@ -256,8 +253,8 @@ impl ReplicaSet {
 
 impl Node {
     async fn connect(&mut self) -> Result<(), StartError> {
-        let client = self.mongod.direct_client().await;
-        self.client = Some(client.map_err(|error| self.mongod.failure(&error.to_string()))?);
+        let client = self.mongod.process.direct_client().await;
+        self.client = Some(client.map_err(|error| self.mongod.process.failure(&error.to_string()))?);
         Ok(())
     }
 
@@ -286,6 +283,7 @@ impl Node {
             if started.elapsed() > START_TIMEOUT {
                 return Err(self
                     .mongod
+                    .process
                     .failure(&format!("it was not a member of the set within {START_TIMEOUT:?}")));
             }
             tokio::time::sleep(POLL).await;

@@ -28,7 +28,7 @@ static SERVER: OnceCell<Result<Server, StartError>> = OnceCell::const_new();
 pub struct Server {
     uri: String,
     version: String,
-    replica_set: bool,
+    topology: Topology,
     test_commands: bool,
     /// Ends with the process, because a static is never dropped.
     started: Option<Mongod>,
@@ -49,6 +49,39 @@ pub struct Server {
 pub async fn server() -> Result<&'static Server, StartError> {
     let server = SERVER.get_or_init(Server::acquire).await;
     server.as_ref().map_err(Clone::clone)
+}
+
+/// The kind of deployment of a server.
+///
+/// ```no_run
+/// # use mongo_patterns_testkit::{self as testkit, Topology};
+/// # async fn f() -> Result<(), testkit::StartError> {
+/// let is_sharded = testkit::server().await?.topology() == Topology::Sharded;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Topology {
+    /// One mongod without a replica set.
+    Standalone,
+    /// A replica set, also one of a single node.
+    ReplicaSet,
+    /// A sharded cluster, reached through a mongos.
+    Sharded,
+}
+
+impl Topology {
+    /// Returns the topology that a reply to `hello` shows.
+    fn of(hello: &Document) -> Self {
+        if hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid") {
+            Self::Sharded
+        } else if hello.contains_key("setName") {
+            Self::ReplicaSet
+        } else {
+            Self::Standalone
+        }
+    }
 }
 
 impl Server {
@@ -72,9 +105,14 @@ impl Server {
         self.started.as_ref()
     }
 
-    /// Returns whether it is a member of a replica set, so that it has transactions.
-    pub fn is_replica_set(&self) -> bool {
-        self.replica_set
+    /// Returns the kind of deployment.
+    pub fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    /// Returns whether it has transactions, change streams and retryable writes: a standalone has not.
+    pub fn has_transactions(&self) -> bool {
+        self.topology != Topology::Standalone
     }
 
     /// Returns whether it runs with `enableTestCommands=1`, so that it has fail points.
@@ -115,12 +153,28 @@ impl Server {
         Ok(Self {
             uri,
             version: info.get_str("version").unwrap_or_default().to_owned(),
-            replica_set: hello.contains_key("setName"),
+            topology: Topology::of(&hello),
             test_commands: parameters.is_ok_and(|reply| {
                 reply.get_bool("enableTestCommands").unwrap_or(false)
                     || reply.get_i32("enableTestCommands").unwrap_or(0) == 1
             }),
             started,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reply_to_hello_shows_the_topology() {
+        let mongos = doc! { "isWritablePrimary": true, "msg": "isdbgrid", "maxWireVersion": 21, "ok": 1.0 };
+        let node = doc! { "isWritablePrimary": true, "setName": "rs0", "secondary": false, "ok": 1.0 };
+        let standalone = doc! { "isWritablePrimary": true, "maxWireVersion": 17, "ok": 1.0 };
+        assert_eq!(
+            [mongos, node, standalone].each_ref().map(Topology::of),
+            [Topology::Sharded, Topology::ReplicaSet, Topology::Standalone]
+        );
     }
 }

@@ -1,0 +1,300 @@
+//! A server process in a temporary directory, which ends with this process.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+use mongodb::options::ClientOptions;
+
+use crate::StartError;
+
+/// The longest time that a start may take. On an idle machine it takes under a second.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// Runs the program of its arguments, and kills it when its own standard input closes. The system closes that pipe
+/// however the process ends, even by a kill. Then the keeper removes the directory, which needs no clean shutdown. A
+/// line on its standard input kills the program too, and a second line starts it again.
+const KEEPER: &str = r#"
+folder=$1; shift
+exec 3<&0
+while
+  "$@" </dev/null >"$folder/out.txt" 2>&1 3<&- &
+  server=$!
+  echo "$server"
+  (read -r _ <&3; kill -KILL "$server") 2>/dev/null &
+  keeper=$!
+  wait "$server"
+  echo "$?" >"$folder/ended.txt"
+  wait "$keeper"
+  read -r _ <&3
+do :; done
+rm -rf "$folder"
+"#;
+
+/// A mongod or mongos on a free port of 127.0.0.1.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// `mongod` or `mongos`, for errors.
+    name: &'static str,
+    keeper: Child,
+    /// The keeper's standard output, to which it writes the process id. It is kept open because a write to a closed
+    /// pipe would end the keeper.
+    pids: Option<BufReader<ChildStdout>>,
+    pub(crate) pid: u32,
+    pub(crate) port: u16,
+    pub(crate) folder: PathBuf,
+}
+
+/// The program of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) path: &'a Path,
+}
+
+impl Process {
+    /// Starts a program with test commands enabled, and waits until it listens. Its data is in `data` of its folder.
+    pub(crate) async fn start(
+        program: Program<'_>,
+        arguments: impl Fn(&Path) -> Vec<OsString>,
+    ) -> Result<Self, StartError> {
+        // Another process can take the free port before the program does. Then the program ends, and the next attempt
+        // uses another port.
+        for _ in 0..10 {
+            if let Some(process) = Self::start_on(free_port()?, program, &arguments).await? {
+                return Ok(process);
+            }
+        }
+        Err(StartError::one(format!(
+            "other processes took 10 free ports before {} could: run the tests again",
+            program.name
+        )))
+    }
+
+    /// Returns `None` if the port is taken.
+    async fn start_on(
+        port: u16,
+        program: Program<'_>,
+        arguments: &impl Fn(&Path) -> Vec<OsString>,
+    ) -> Result<Option<Self>, StartError> {
+        let failed = |error: std::io::Error| StartError::one(format!("starting {}: {error}", program.path.display()));
+        let folder = tempfile::Builder::new()
+            .prefix("mongo-patterns-")
+            .tempdir()
+            .map_err(failed)?
+            .keep();
+        fs::create_dir(folder.join("data")).map_err(failed)?;
+
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", KEEPER, "keeper"]).arg(&folder).arg(program.path);
+        keeper.arg("--logpath").arg(folder.join("log.txt"));
+        keeper.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string()]);
+        // A killed server would leave its socket file behind.
+        keeper.arg("--nounixsocket");
+        keeper.args(["--setParameter", "enableTestCommands=1"]);
+        keeper.args(arguments(&folder));
+        own_process_group(&mut keeper);
+        let mut keeper = keeper
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let mut pids = keeper.stdout.take().map(BufReader::new);
+        let pid = read_pid(&mut pids).map_err(failed)?;
+        let process = Self {
+            name: program.name,
+            keeper,
+            pids,
+            pid,
+            port,
+            folder,
+        };
+        Ok(process.wait_until_it_listens().await?.then_some(process))
+    }
+
+    /// Kills it with SIGKILL. Its data remains.
+    pub(crate) async fn kill(&mut self) -> Result<(), StartError> {
+        self.signal_keeper()?;
+        let started = Instant::now();
+        while !self.folder.join("ended.txt").exists() {
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.failure(&format!("{} did not end after SIGKILL", self.name)));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Starts it after [`kill`](Self::kill), and waits until it listens. Returns `false` if its port is taken.
+    pub(crate) async fn start_again(&mut self) -> Result<bool, StartError> {
+        for stale in ["ended.txt", "log.txt"] {
+            // A missing file is not an error.
+            let _ = fs::remove_file(self.folder.join(stale));
+        }
+        self.signal_keeper()?;
+        self.pid = read_pid(&mut self.pids).map_err(|error| self.failure(&error.to_string()))?;
+        self.wait_until_it_listens().await
+    }
+
+    /// Starts it after [`kill`](Self::kill), when its port is free, and waits until it listens.
+    pub(crate) async fn restart(&mut self) -> Result<(), StartError> {
+        let started = Instant::now();
+        while !self.start_again().await? {
+            // Another process has its port at the moment.
+            self.kill().await?;
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.failure("another process has taken its port"));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Sends a signal, such as `STOP`.
+    pub(crate) fn signal(&self, signal: &str) -> Result<(), StartError> {
+        let sent = Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(self.pid.to_string())
+            .status();
+        match sent {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(self.failure(&format!("SIG{signal} could not be sent to {}", self.name))),
+        }
+    }
+
+    /// Writes a line to the keeper, which then kills the program or starts it again.
+    fn signal_keeper(&mut self) -> Result<(), StartError> {
+        let written = self.keeper.stdin.as_mut().map(|stdin| stdin.write_all(b"\n"));
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failure(&format!("the keeper process of {} has ended", self.name))),
+        }
+    }
+
+    /// Waits until it listens. Returns `false` if the port is taken. It reads the program's own log, because another
+    /// process could answer on the port.
+    async fn wait_until_it_listens(&self) -> Result<bool, StartError> {
+        let started = Instant::now();
+        loop {
+            let log = fs::read_to_string(self.folder.join("log.txt")).unwrap_or_default();
+            if log.contains("Waiting for connections") {
+                return Ok(true);
+            }
+            if let Ok(status) = fs::read_to_string(self.folder.join("ended.txt")) {
+                if log.contains("Address already in use") {
+                    return Ok(false);
+                }
+                return Err(self.failure(&format!("{} ended with status {}", self.name, status.trim())));
+            }
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.failure(&format!("{} did not listen within {START_TIMEOUT:?}", self.name)));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Returns a new client of this process alone. A client that connected before the initiation of a replica set can
+    /// keep an outdated topology.
+    pub(crate) async fn direct_client(&self) -> mongodb::error::Result<Client> {
+        let uri = format!(
+            "mongodb://127.0.0.1:{}/?directConnection=true&serverSelectionTimeoutMS=60000",
+            self.port
+        );
+        Client::with_options(ClientOptions::parse(uri).await?)
+    }
+
+    /// Runs a command on this process alone.
+    pub(crate) async fn admin(&self, command: Document) -> mongodb::error::Result<Document> {
+        self.direct_client().await?.database("admin").run_command(command).await
+    }
+
+    /// Waits until it is the primary, or a standalone.
+    pub(crate) async fn wait_until_primary(&self) -> Result<(), String> {
+        let started = Instant::now();
+        loop {
+            let hello = self
+                .admin(doc! { "hello": 1 })
+                .await
+                .map_err(|error| error.to_string())?;
+            if hello.get_bool("isWritablePrimary").unwrap_or(false) {
+                return Ok(());
+            }
+            if started.elapsed() > START_TIMEOUT {
+                return Err(format!("{} was not primary within {START_TIMEOUT:?}", self.name));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Creates an error with the end of the log.
+    pub(crate) fn failure(&self, problem: &str) -> StartError {
+        let tail = |name: &str| {
+            let text = fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(10)..].join("\n")
+        };
+        StartError::one(format!("{problem}\n{}\n{}", tail("out.txt"), tail("log.txt")))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        // The keeper now ends. An error here means that it has ended already.
+        let _ = self.keeper.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn read_pid(pids: &mut Option<BufReader<ChildStdout>>) -> std::io::Result<u32> {
+    let mut pid = String::new();
+    if let Some(pids) = pids {
+        pids.read_line(&mut pid)?;
+    }
+    Ok(pid.trim().parse().unwrap_or(0))
+}
+
+fn free_port() -> Result<u16, StartError> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| StartError::one(format!("no free port on 127.0.0.1: {error}")))
+}
+
+/// Ctrl-C in a terminal reaches the whole process group. The keeper must survive it to clean up.
+#[cfg(unix)]
+fn own_process_group(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    command.process_group(0);
+}
+
+#[cfg(not(unix))]
+fn own_process_group(_: &mut Command) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locate::mongod;
+
+    #[tokio::test]
+    async fn a_start_on_a_taken_port_returns_none() {
+        let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let path = mongod().unwrap();
+        let program = Program {
+            name: "mongod",
+            path: &path,
+        };
+        let arguments = |folder: &Path| vec!["--dbpath".into(), folder.join("data").into()];
+        let started = Process::start_on(port, program, &arguments).await.unwrap();
+        assert!(started.is_none());
+    }
+}
