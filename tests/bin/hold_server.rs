@@ -1,12 +1,16 @@
-//! Gets a server as tests and examples do, reports it in one line, and keeps it until its standard input ends.
+//! Gets a server as tests and examples do, reports it in one line, and keeps it until its standard input ends. With the
+//! argument `cluster`, starts a sharded cluster.
 
 use std::io::Read;
 use std::process::ExitCode;
 
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, ShardedCluster};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("cluster") {
+        return hold_cluster().await;
+    }
     let server = match testkit::server().await {
         Ok(server) => server,
         Err(error) => {
@@ -18,6 +22,19 @@ async fn main() -> ExitCode {
         Some(mongod) => println!("{} {} {}", mongod.pid(), mongod.folder().display(), mongod.uri()),
         None => println!("not started by this process: {}", server.version()),
     }
+    let _ = std::io::stdin().read(&mut [0]);
+    ExitCode::SUCCESS
+}
+
+async fn hold_cluster() -> ExitCode {
+    let cluster = match ShardedCluster::start(2).await {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    println!("{}", cluster.uri());
     let _ = std::io::stdin().read(&mut [0]);
     ExitCode::SUCCESS
 }

@@ -181,6 +181,22 @@ async fn a_configured_mongod_that_does_not_run_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_cluster_without_a_mongos_says_what_is_missing() {
+    let nothing = tempfile::tempdir().unwrap();
+    let text = message(holder().arg("cluster").env("PATH", nothing.path()).env_remove("MONGOS"));
+    for part in [
+        "no mongos was found, which a sharded cluster needs",
+        "MONGOS: not set",
+        "a mongos on the PATH: none",
+        "Install a mongos on the PATH, or set MONGOS to its path",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = message(holder().arg("cluster").env("MONGOS", "/no/such/mongos"));
+    assert!(text.contains("MONGOS=/no/such/mongos: cannot be started"), "{text}");
+}
+
+#[tokio::test]
 async fn an_unreachable_configured_server_is_an_error_without_the_password() {
     let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
         .unwrap()

@@ -1,6 +1,7 @@
 //! What contributors and CI run beside `cargo test`. `cargo xtask --help` lists the commands.
 
 mod ci;
+mod cluster;
 mod deny;
 mod examples;
 mod long;
@@ -30,6 +31,8 @@ enum Command {
     /// Runs one of the long proofs. docs/guarantees.md lists their last results.
     #[command(subcommand)]
     Long(long::Proof),
+    /// Runs the tests on a sharded cluster of two shards, which needs a mongos: `MONGOS`, or one on the `PATH`.
+    Cluster(cluster::Options),
     /// Checks licences, duplicate and forbidden crates, sources and security advisories with cargo-deny.
     Deny(deny::Options),
     /// Checks the workspace with the oldest Rust that it supports, which rustup must have installed.
@@ -56,6 +59,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Ci(options) => ci::run(&options),
         Command::Long(proof) => long::run(&proof),
+        Command::Cluster(options) => cluster::run(&options),
         Command::Deny(options) => deny::run(&options),
         Command::Msrv => msrv::check_with_oldest(),
         Command::Modules => modules::check(),
