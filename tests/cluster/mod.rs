@@ -1,5 +1,6 @@
 //! Tests on other deployments: three nodes, secured servers, older versions.
 
+pub(crate) mod load;
 pub(crate) mod secured;
 pub(crate) mod secured_support;
 pub(crate) mod three_nodes;

@@ -4,29 +4,26 @@
 //!
 //! `cargo xtask long primary` is the long form: a hundred kills. It writes `docs/guarantees/three-nodes.md`.
 
-mod bucket_load;
-mod calls;
-mod embedded_load;
-mod flat_load;
-mod history;
 mod nemesis;
-mod outlier_load;
 mod report;
 mod rollback;
-mod stage;
-mod subset_load;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use mongo_patterns_testkit::{ReplicaSet, ReplicaSetOptions};
+use mongodb::Database;
 use mongodb::bson::doc;
 
-use bucket_load::{Judged, Level};
+use crate::cluster::load::bucket::{Judged, Level};
+use crate::cluster::load::flat;
+use crate::cluster::load::stage::{Stage, ask, quiet};
 use nemesis::{Faults, inject_faults};
 use report::Report;
-use stage::{Stage, ask};
 
+/// The election timeout when the load has stopped.
+const LONG_ELECTION_TIMEOUT_MILLIS: i32 = 3000;
 const SHORT: Faults = Faults {
     kills: 2,
     freezes: 2,
@@ -52,14 +49,22 @@ const EXPECTED: [&str; 7] = [
 async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let faults = if is_long { LONG } else { SHORT };
-    let mut stage = Stage::start().await;
-    let (started, first_term) = (Instant::now(), stage.term().await);
-    inject_faults(&mut stage.set, &stage.load, faults).await;
+    let fast = ReplicaSetOptions::new(3).election_timeout(Duration::from_secs(1));
+    let mut set = ReplicaSet::start_with(fast).await.unwrap();
+    let stage = Stage::start(&set.uri()).await;
+    let (started, first_term) = (Instant::now(), term(&stage.database).await);
+    inject_faults(&mut set, &stage.load, faults).await;
     let time = started.elapsed();
-    let elections = stage.term().await - first_term;
+    let elections = term(&stage.database).await - first_term;
     let server = ask(&stage.database, doc! { "buildInfo": 1 }).await;
     let load = stage.load.clone();
-    let (stored, levels) = stage.judge().await;
+    let (stored, levels) = stage
+        .judge(async |ledger, database| {
+            raise_election_timeout(database).await;
+            quiet(database).await;
+            rollback::check(&mut set, ledger, database).await;
+        })
+        .await;
     let report = Report {
         version: server.get_str("version").unwrap().to_owned(),
         faults,
@@ -104,5 +109,30 @@ fn check_work(report: &Report) {
             assert!(EXPECTED.contains(&name), "{kind}: {error}");
         }
     }
-    assert_eq!(report.stored.migrations.0 > 0, flat_load::can_migrate(&report.version));
+    assert_eq!(report.stored.migrations.0 > 0, flat::can_migrate(&report.version));
+}
+
+/// Returns the term of the last election.
+async fn term(database: &Database) -> i64 {
+    let admin = database.client().database("admin");
+    let status = ask(&admin, doc! { "replSetGetStatus": 1 }).await;
+    status.get_i64("term").unwrap()
+}
+
+/// Raises the election timeout, so that no primary steps down because the machine is busy.
+async fn raise_election_timeout(database: &Database) {
+    let admin = database.client().database("admin");
+    loop {
+        let answer = ask(&admin, doc! { "replSetGetConfig": 1 }).await;
+        let mut config = answer.get_document("config").unwrap().clone();
+        let version = config.get_i32("version").unwrap();
+        config.insert("version", version + 1);
+        let settings = config.get_document_mut("settings").unwrap();
+        if settings.insert("electionTimeoutMillis", LONG_ELECTION_TIMEOUT_MILLIS)
+            == Some(LONG_ELECTION_TIMEOUT_MILLIS.into())
+        {
+            return;
+        }
+        drop(admin.run_command(doc! { "replSetReconfig": config }).await);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mongo_patterns_testkit::ReplicaSet;
 use tokio::time::timeout;
 
-use super::calls::Load;
+use crate::cluster::load::calls::Load;
 
 /// How many calls succeed before the next fault, and while a node is away.
 const HEALTHY: u64 = 40;

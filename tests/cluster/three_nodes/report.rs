@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::bucket_load::{Judged, Level};
-use super::calls::Counts;
 use super::nemesis::Faults;
+use crate::cluster::load::bucket::{Judged, Level};
+use crate::cluster::load::calls::Counts;
+use crate::cluster::load::stage::Stored;
 
 /// The results of a run.
 #[derive(Debug)]
@@ -18,20 +19,6 @@ pub struct Report {
     pub calls: BTreeMap<&'static str, Counts>,
     pub stored: Stored,
     pub levels: BTreeMap<Level, Judged>,
-}
-
-/// The stored data at the end.
-#[derive(Debug)]
-pub struct Stored {
-    /// For each kind: the numbers of acknowledged, unknown, and unknown but stored items.
-    pub by_kind: Vec<(&'static str, (usize, usize, usize))>,
-    /// The number of reviews of repositories, and the number of their products that were repaired.
-    pub reviews: usize,
-    pub repaired: usize,
-    /// The number of changes that the follower read.
-    pub followed: u64,
-    /// The number of migrations, and how many of them took several calls.
-    pub migrations: (u64, u64),
 }
 
 impl Report {

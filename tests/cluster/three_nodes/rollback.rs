@@ -7,7 +7,7 @@ use mongo_patterns_testkit::ReplicaSet;
 use mongodb::bson::{DateTime, doc};
 use mongodb::{Client, Database};
 
-use super::bucket_load::{Ledger, Level};
+use crate::cluster::load::bucket::{Ledger, Level};
 use crate::common::support::{Trade, Trades};
 
 /// A key that the load does not write.

@@ -1,4 +1,4 @@
-//! The setup of a run: three nodes, the writers and readers of each pattern, a follower and migrations.
+//! The setup of a run: the writers and readers of each pattern, a follower and migrations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use mongo_patterns::subset::Followed;
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{ReplicaSet, ReplicaSetOptions};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ClientOptions, WriteConcern};
 use mongodb::{Client, Database};
@@ -14,24 +13,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::bucket_load::{Judged, Ledger, Level};
+use super::bucket::{Judged, Ledger, Level};
 use super::calls::Load;
-use super::embedded_load::Addresses;
-use super::outlier_load::Sales;
-use super::report::Stored;
-use super::subset_load::Reviews;
-use super::{flat_load, subset_load};
+use super::embedded::Addresses;
+use super::outlier::Sales;
+use super::subset::Reviews;
+use super::{flat, subset};
 use crate::subset::support::BOTH;
 
 /// How long the last calls may take after the load has stopped.
 const LAST_CALLS: Duration = Duration::from_secs(120);
 
-/// The election timeout when the load has stopped.
-const LONG_ELECTION_TIMEOUT_MILLIS: i32 = 3000;
-
 #[derive(Debug)]
 pub struct Stage {
-    pub set: ReplicaSet,
     pub database: Database,
     pub load: Arc<Load>,
     pub ledgers: [Arc<Ledger>; 2],
@@ -41,6 +35,20 @@ pub struct Stage {
     tasks: Vec<JoinHandle<()>>,
     migrator: JoinHandle<(u64, u64)>,
     follower: Follower,
+}
+
+/// The stored data at the end.
+#[derive(Debug)]
+pub struct Stored {
+    /// For each kind: the numbers of acknowledged, unknown, and unknown but stored items.
+    pub by_kind: Vec<(&'static str, (usize, usize, usize))>,
+    /// The number of reviews of repositories, and the number of their products that were repaired.
+    pub reviews: usize,
+    pub repaired: usize,
+    /// The number of changes that the follower read.
+    pub followed: u64,
+    /// The number of migrations, and how many of them took several calls.
+    pub migrations: (u64, u64),
 }
 
 /// A follower of the reviews of a program that writes without a repository.
@@ -55,8 +63,8 @@ struct Follower {
 }
 
 /// Returns a database by a client of its own, like that of another process.
-pub async fn other_client(set: &ReplicaSet, name: &str) -> Database {
-    let mut options = ClientOptions::parse(set.uri()).await.unwrap();
+pub async fn other_client(uri: &str, name: &str) -> Database {
+    let mut options = ClientOptions::parse(uri).await.unwrap();
     options.write_concern = Some(WriteConcern::majority());
     // A node that does not answer is detected within seconds.
     options.connect_timeout = Some(Duration::from_secs(2));
@@ -78,11 +86,9 @@ pub async fn ask(database: &Database, command: Document) -> Document {
 }
 
 impl Stage {
-    /// Starts the nodes and all tasks.
-    pub async fn start() -> Self {
-        let fast = ReplicaSetOptions::new(3).election_timeout(Duration::from_secs(1));
-        let set = ReplicaSet::start_with(fast).await.unwrap();
-        let database = other_client(&set, "test").await;
+    /// Creates the indexes, and starts all tasks.
+    pub async fn start(uri: &str) -> Self {
+        let database = other_client(uri, "test").await;
         let load = Load::new();
         let mut tasks: Vec<JoinHandle<()>> = Vec::new();
 
@@ -93,7 +99,7 @@ impl Stage {
             for _ in 0..2 {
                 tasks.push(tokio::spawn(Arc::clone(ledger).write(trades.clone())));
             }
-            let other = other_client(&set, "test").await;
+            let other = other_client(uri, "test").await;
             for level in Level::ALL {
                 let reader_database = if level == Level::Default { &database } else { &other };
                 let (ledger, trades) = (Arc::clone(ledger), ledger.repository(reader_database, level));
@@ -105,7 +111,7 @@ impl Stage {
         }
         let sales = [Sales::new(false, &load), Sales::new(true, &load)];
         for sales in &sales {
-            let books = sales.repository(&other_client(&set, "test").await);
+            let books = sales.repository(&other_client(uri, "test").await);
             books.ensure_indexes().await.unwrap();
             for _ in 0..2 {
                 tasks.push(tokio::spawn(Arc::clone(sales).write(books.clone())));
@@ -117,20 +123,19 @@ impl Stage {
             tasks.push(tokio::spawn(Arc::clone(&addresses).write(patrons)));
         }
         let reviews = Reviews::new(&load);
-        subset_load::prepare(&database).await;
+        subset::prepare(&database).await;
         for consistency in BOTH {
-            let products = subset_load::repository(&other_client(&set, "test").await, consistency);
+            let products = subset::repository(&other_client(uri, "test").await, consistency);
             tasks.push(tokio::spawn(Arc::clone(&reviews).write(products, consistency)));
         }
-        let reader = other_client(&set, "test").await;
-        tasks.push(tokio::spawn(subset_load::read_snapshots(Arc::clone(&load), reader)));
-        let database_of_migrations = other_client(&set, "test").await;
-        let migrator = tokio::spawn(flat_load::migrate_repeatedly(Arc::clone(&load), database_of_migrations));
-        let follower = Follower::start(&set).await;
-        let past = subset_load::write_without_repository(Arc::clone(&load), follower.database.clone());
+        let reader = other_client(uri, "test").await;
+        tasks.push(tokio::spawn(subset::read_snapshots(Arc::clone(&load), reader)));
+        let database_of_migrations = other_client(uri, "test").await;
+        let migrator = tokio::spawn(flat::migrate_repeatedly(Arc::clone(&load), database_of_migrations));
+        let follower = Follower::start(uri).await;
+        let past = subset::write_without_repository(Arc::clone(&load), follower.database.clone());
         tasks.push(tokio::spawn(past));
         Self {
-            set,
             database,
             load,
             ledgers,
@@ -143,15 +148,9 @@ impl Stage {
         }
     }
 
-    /// Returns the term of the last election.
-    pub async fn term(&self) -> i64 {
-        let admin = self.database.client().database("admin");
-        let status = ask(&admin, doc! { "replSetGetStatus": 1 }).await;
-        status.get_i64("term").unwrap()
-    }
-
-    /// Stops the load, waits until all calls have ended, and compares the stored data with the outcomes of the calls.
-    pub async fn judge(mut self) -> (Stored, BTreeMap<Level, Judged>) {
+    /// Stops the load, waits until all calls have ended and the servers are `settled`, and compares the stored data with
+    /// the outcomes of the calls.
+    pub async fn judge(self, settled: impl AsyncFnOnce(&Ledger, &Database)) -> (Stored, BTreeMap<Level, Judged>) {
         self.load.stop();
         let end = async {
             for task in self.tasks {
@@ -160,9 +159,7 @@ impl Stage {
             self.migrator.await.unwrap()
         };
         let migrations = timeout(LAST_CALLS, end).await.expect("a call does not end");
-        raise_election_timeout(&self.database).await;
-        quiet(&self.database).await;
-        super::rollback::check(&mut self.set, &self.ledgers[0], &self.database).await;
+        settled(&self.ledgers[0], &self.database).await;
 
         let followed = self.follower.judge().await;
         let mut by_kind = Vec::new();
@@ -192,12 +189,12 @@ impl Stage {
 }
 
 impl Follower {
-    async fn start(set: &ReplicaSet) -> Self {
-        let database = other_client(set, "past").await;
-        subset_load::prepare(&database).await;
+    async fn start(uri: &str) -> Self {
+        let database = other_client(uri, "past").await;
+        subset::prepare(&database).await;
         let (at, mut reached) = watch::channel(Followed::default());
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(subset_load::follow(other_client(set, "past").await, at, stopped));
+        let task = tokio::spawn(subset::follow(other_client(uri, "past").await, at, stopped));
         let has_begun = reached.changed().await.is_ok();
         Self {
             database,
@@ -227,31 +224,13 @@ impl Follower {
         assert!(!has_ended, "the follower ended: {:?}", self.task.await);
         self.stop.send_replace(true);
         let followed = self.task.await.unwrap().unwrap();
-        subset_load::assert_correct(&self.database).await;
+        subset::assert_correct(&self.database).await;
         followed.changes
     }
 }
 
-/// Raises the election timeout, so that no primary steps down because the machine is busy.
-async fn raise_election_timeout(database: &Database) {
-    let admin = database.client().database("admin");
-    loop {
-        let answer = ask(&admin, doc! { "replSetGetConfig": 1 }).await;
-        let mut config = answer.get_document("config").unwrap().clone();
-        let version = config.get_i32("version").unwrap();
-        config.insert("version", version + 1);
-        let settings = config.get_document_mut("settings").unwrap();
-        if settings.insert("electionTimeoutMillis", LONG_ELECTION_TIMEOUT_MILLIS)
-            == Some(LONG_ELECTION_TIMEOUT_MILLIS.into())
-        {
-            return;
-        }
-        drop(admin.run_command(doc! { "replSetReconfig": config }).await);
-    }
-}
-
 /// Waits until the servers execute no command of a client that is gone.
-async fn quiet(database: &Database) {
+pub async fn quiet(database: &Database) {
     let admin = database.client().database("admin");
     let busy = async {
         loop {
