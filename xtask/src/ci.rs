@@ -133,6 +133,18 @@ fn check_features() -> Result<()> {
     for feature in PATTERNS {
         run_process(cargo(facade).args(["--features", feature]))?;
     }
+    // The tests of a sharded cluster need a mongos, and so only compile here.
+    let cluster = [
+        "check",
+        "--quiet",
+        "--locked",
+        "--package",
+        "integration-tests",
+        "--features",
+        "cluster",
+        "--all-targets",
+    ];
+    run_process(&mut cargo(cluster))?;
     for name in CRATES {
         let package = format!("mongo-patterns-{name}");
         run_process(&mut cargo(["check", "--quiet", "--locked", "--package", &package]))?;
