@@ -306,6 +306,11 @@ impl Model<'_> {
                 let page = trades.page(&key, number).await.unwrap();
                 let expected = history.0.get(usize::try_from(number).unwrap() - 1);
                 assert_eq!(page.map(|page| (page.id, page.items)).as_ref(), expected);
+                let total = history.0.len() as u64;
+                if number <= total {
+                    let page = trades.page(&key, number).of(total).await.unwrap();
+                    assert_eq!(page.map(|page| (page.id, page.items)).as_ref(), expected);
+                }
             }
             Call::Pages(limit, newest_first) => {
                 let (mut walked, mut token) = (Vec::new(), None);

@@ -53,6 +53,34 @@ async fn pages_are_numbered_from_one() {
 }
 
 #[tokio::test]
+async fn a_page_of_a_known_number_is_read_from_the_nearer_end() {
+    testkit::run(async |db| {
+        let trades = four_pages(db).await;
+        let find = |order: i32, skip: i64| (order, (skip > 0).then_some(skip));
+        let reads = [find(1, 0), find(1, 1), find(-1, 1), find(-1, 0)];
+        for (number, read) in (1..=4).zip(reads) {
+            let page = trades.page(&123, number).await.unwrap();
+            db.recorder().clear();
+            assert_eq!(trades.page(&123, number).of(4).await.unwrap(), page, "{number}");
+            let sent = db.recorder().commands().pop().unwrap().command;
+            let order = sent.get_document("sort").unwrap().get_i32("_id").unwrap();
+            assert_eq!((order, sent.get_i64("skip").ok()), read, "{number}");
+        }
+        // The number is out of date: two pages fewer, and one page more.
+        let fourth = trades.page(&123, 4).await.unwrap();
+        assert_eq!(trades.page(&123, 4).of(2).await.unwrap(), fourth);
+        assert_eq!(trades.page(&123, 5).of(4).await.unwrap(), None);
+        assert_eq!(trades.page(&123, 3).of(3).await.unwrap(), fourth);
+        assert_eq!(trades.page(&123, 9).of(9).await.unwrap(), fourth);
+        for number in [0, u64::MAX] {
+            let error = trades.page(&123, number).of(u64::MAX).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_cursor_reads_forwards_and_backwards() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
@@ -166,6 +194,9 @@ async fn a_cursor_page_examines_one_document_at_any_position() {
         trades.page(&123, 9_001).await.unwrap().unwrap();
         let examined = explain_last(db).await;
         assert_eq!((examined.keys, examined.documents), (9_001, 1), "{examined:?}");
+        trades.page(&123, 9_001).of(10_000).await.unwrap().unwrap();
+        let examined = explain_last(db).await;
+        assert_eq!((examined.keys, examined.documents), (1_000, 1), "{examined:?}");
     })
     .await;
 }

@@ -12,6 +12,7 @@ use crate::alternate::{Alternative, Turns, alternate};
 use crate::measure::Entry;
 use crate::report::{Comparison, Section};
 
+const PAGES: u64 = 100;
 const REPOSITORY_REPEATED: &str = "append, repeated";
 const BY_HAND_REPEATED: &str = "by hand, repeated";
 const PAGE: &str = "page";
@@ -39,7 +40,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for (title, turns) in [("Append", single), ("Append, 64 concurrent", concurrent)] {
         section.add(&Comparison::new(title, "append", append(bench, turns).await?));
     }
-    pages::fill(bench, 100).await?;
+    pages::fill(bench, PAGES).await?;
     for (title, turns) in [
         ("Read a page of ten items", single),
         ("Read a page, 64 concurrent", concurrent),
@@ -77,7 +78,7 @@ async fn append(bench: &Bench<'_>, turns: Turns) -> Result<Vec<Entry>> {
 async fn read(bench: &Bench<'_>, turns: Turns) -> Result<Vec<Entry>> {
     let prepare = |database: Database| {
         async move {
-            let reader = Reader::new(&database.collection("pages"), &database.collection("pages_flat"))?;
+            let reader = Reader::new(&database.collection("pages"), &database.collection("pages_flat"), PAGES)?;
             let forms = [
                 (PAGE, Form::Number),
                 (FIND, Form::ByHand),

@@ -20,13 +20,14 @@ const PAGE: u64 = super::PAGE_SIZE as u64;
 const TEXT: &str = "\
 One reader reads a page of ten items of a key that has 10,000 pages, and decodes it. Each form is compared with \
 itself at page 1. A read by token starts at the token of the previous page. Page 1 has no token and a simpler query, \
-so the table also has page 2. The form by hand is the manual's, `find` with `skip`. One document per item has an \
+so the table also has page 2. A read of a known number has the number of pages, and starts from the nearer end. The form by hand is the manual's, `find` with `skip`. One document per item has an \
 index by customer and date. A page is ten documents there, found by `skip`, or by the date of the last item of the \
 previous page.";
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Number,
+    Of,
     Cursor,
     ByHand,
     Flat,
@@ -34,11 +35,19 @@ pub(super) enum Form {
 }
 
 impl Form {
-    const ALL: [Self; 5] = [Self::Number, Self::Cursor, Self::ByHand, Self::Flat, Self::FlatCursor];
+    const ALL: [Self; 6] = [
+        Self::Number,
+        Self::Of,
+        Self::Cursor,
+        Self::ByHand,
+        Self::Flat,
+        Self::FlatCursor,
+    ];
 
     fn name(self, page: u64) -> String {
         let form = match self {
             Self::Number => "page",
+            Self::Of => "page, of a known number",
             Self::Cursor => "pages, by token",
             Self::ByHand => "find and skip by hand",
             Self::Flat => "flat, find and skip",
@@ -60,7 +69,7 @@ impl Form {
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let pages = bench.pick([1, 2, 100, 10_000], [1, 2, 10, 100]);
     fill(bench, pages[3]).await?;
-    let timed = Reader::new(&bench.collection("pages"), &bench.collection("pages_flat"))?;
+    let timed = Reader::new(&bench.collection("pages"), &bench.collection("pages_flat"), pages[3])?;
     let mut variants = Vec::new();
     for form in Form::ALL {
         for page in pages {
@@ -72,14 +81,14 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
             });
             let variant = variant.against(form.name(pages[0]));
             variants.push(match form {
-                Form::Number | Form::Cursor => variant.ours(),
+                Form::Number | Form::Of | Form::Cursor => variant.ours(),
                 _ => variant,
             });
         }
     }
     let title = "By page number";
     let mut comparison = Comparison::new(title, "page", compare(bench, title, variants).await?);
-    let counted = Reader::new(&bench.recorded("pages"), &bench.recorded("pages_flat"))?;
+    let counted = Reader::new(&bench.recorded("pages"), &bench.recorded("pages_flat"), pages[3])?;
     for form in Form::ALL {
         for page in pages {
             let found = examined(bench, counted.operation(form, page)(0)).await?;
@@ -109,14 +118,17 @@ pub(super) struct Reader {
     trades: Trades,
     buckets: Collection<by_hand::Bucket<Vec<Trade>>>,
     flat: Collection<FlatTrade>,
+    /// How many pages there are.
+    total: u64,
 }
 
 impl Reader {
-    pub(super) fn new(buckets: &Collection<Document>, flat: &Collection<Document>) -> Result<Self> {
+    pub(super) fn new(buckets: &Collection<Document>, flat: &Collection<Document>, total: u64) -> Result<Self> {
         Ok(Self {
             trades: super::repository(buckets, super::PAGE_SIZE)?,
             buckets: buckets.clone_with_type(),
             flat: flat.clone_with_type(),
+            total,
         })
     }
 
@@ -147,6 +159,10 @@ impl Reader {
                 .page(&KEY, page)
                 .await?
                 .and_then(|page| of_trades(&page.items))),
+            Form::Of => {
+                let found = self.trades.page(&KEY, page).of(self.total).await?;
+                Ok(found.and_then(|page| of_trades(&page.items)))
+            }
             Form::Cursor => {
                 let before = match page {
                     1 => None,

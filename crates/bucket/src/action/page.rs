@@ -19,8 +19,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server examines one document, and skips `number - 1` index entries. For pages far from the
-    /// first, [`pages`](Self::pages) with a token is faster. On a sharded cluster this call reads from every shard, and
+    /// One round trip. The server examines one document, and skips `number - 1` index entries, or with
+    /// [`of`](GetPage::of) those behind the page if they are fewer. For pages far from both ends, [`pages`](Self::pages)
+    /// with a token is faster. On a sharded cluster this call reads from every shard, and
     /// `pages` from one.
     ///
     /// # Cancel safety
@@ -36,6 +37,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             number,
+            total: None,
             types: PhantomData,
             session: None,
         }
@@ -48,15 +50,34 @@ mongo_patterns_core::action! {
         shared: &'a Shared,
         key: Result<EncodedKey>,
         number: u64,
+        total: Option<u64>,
         types: PhantomData<fn() -> (K, T)>,
     }
     with session;
     "page" => Option<Bucket<K, T>> where K: Key, T: DeserializeOwned + 'a
 }
 
-impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
-    async fn execute(self) -> Result<Option<Bucket<K, T>>> {
-        let key = self.key?;
+impl<K, T> GetPage<'_, K, T> {
+    mongo_patterns_core::setters! {
+        /// Tells how many pages there are, as [`count_pages`](BucketRepository::count_pages) returns it. Then a page of
+        /// the second half is read from the last page backwards.
+        ///
+        /// The number of such a page counts from the last one. If `n` pages were added after the count, the call returns
+        /// page `number + n`.
+        ///
+        /// ```no_run
+        /// # use mongo_patterns_bucket::BucketRepository;
+        /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+        /// let total = trades.count_pages(&123).await?;
+        /// let last_but_one = trades.page(&123, total - 1).of(total).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        of(pages: u64) => total = Some(pages);
+    }
+
+    /// Returns whether to read from the last page, and how many pages to skip.
+    fn position(&self) -> Result<(bool, u64)> {
         let skip = self.number.checked_sub(1).filter(|skip| i64::try_from(*skip).is_ok());
         let skip = skip.ok_or_else(|| {
             Error::new(
@@ -64,8 +85,21 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
                 "the number of the page is out of range: pass one from 1 to i64::MAX",
             )
         })?;
+        // A page beyond the total may have been added since.
+        let behind = self.total.and_then(|total| total.checked_sub(self.number));
+        Ok(match behind.filter(|behind| *behind < skip) {
+            Some(behind) => (true, behind),
+            None => (false, skip),
+        })
+    }
+}
+
+impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
+    async fn execute(self) -> Result<Option<Bucket<K, T>>> {
+        let (newest_first, skip) = self.position()?;
+        let key = self.key?;
         let options = FindOneOptions::builder()
-            .sort(by_id(false))
+            .sort(by_id(newest_first))
             .skip(Some(skip).filter(|skip| *skip > 0))
             .build();
         let mut session = Session::of_caller(self.session).await?;
