@@ -5,9 +5,11 @@ mod batches;
 mod by_hand;
 mod combine;
 mod history;
+mod latency;
 mod one_key;
 mod overhead;
 mod pages;
+mod pool;
 mod storage;
 mod trade;
 
@@ -22,8 +24,8 @@ use trade::Trade;
 pub(crate) use trade::scatter;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 8] = [
-    "append", "overhead", "one-key", "history", "pages", "batches", "combine", "storage",
+pub(crate) const SECTIONS: [&str; 10] = [
+    "append", "overhead", "one-key", "latency", "pool", "history", "pages", "batches", "combine", "storage",
 ];
 
 const PAGE_SIZE: u32 = 10;
@@ -35,6 +37,8 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "append" => append::run(bench).await,
         "overhead" => overhead::run(bench).await,
         "one-key" => one_key::run(bench).await,
+        "latency" => latency::run(bench).await,
+        "pool" => pool::run(bench).await,
         "history" => history::run(bench).await,
         "pages" => pages::run(bench).await,
         "batches" => batches::run(bench).await,

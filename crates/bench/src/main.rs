@@ -7,6 +7,7 @@ mod alternate;
 mod bucket;
 mod counts;
 mod cpu;
+mod latency;
 mod measure;
 mod outlier;
 mod page;
@@ -19,8 +20,8 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Parser;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::Collection;
 use mongodb::bson::Document;
+use mongodb::{Client, Collection, Database};
 
 use crate::page::Run;
 use crate::report::Section;
@@ -73,6 +74,8 @@ const PARTS: [Part; 3] = [
 /// The environment of all sections.
 struct Bench<'a> {
     db: &'a TestDatabase,
+    /// A client with a connection for each of many tasks. The driver has ten by default.
+    wide: Database,
     quick: bool,
     /// The number of rounds, after one warm-up round.
     rounds: usize,
@@ -87,6 +90,11 @@ impl Bench<'_> {
     /// Returns a collection by a client without a recorder, for measurements of time.
     fn collection(&self, name: &str) -> Collection<Document> {
         self.db.plain_collection(name)
+    }
+
+    /// Returns a collection by a client with a connection for each task.
+    fn wide(&self, name: &str) -> Collection<Document> {
+        self.wide.collection(name)
     }
 
     /// Returns a collection by a client whose commands are recorded, for counts.
@@ -113,9 +121,17 @@ async fn main() -> Result<()> {
     testkit::run(async |db| run(&args, db).await).await
 }
 
+/// Returns the database of the run by a client with this number of connections at most.
+async fn client(db: &TestDatabase, connections: u32) -> Result<Database> {
+    let mut options = db.server().client_options().await?;
+    options.max_pool_size = Some(connections);
+    Ok(Client::with_options(options)?.database(db.database().name()))
+}
+
 async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     let bench = Bench {
         db,
+        wide: client(db, latency::MOST_WRITERS).await?,
         quick: args.quick,
         rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).into(),
     };

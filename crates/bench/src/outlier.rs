@@ -6,6 +6,7 @@ mod collections;
 mod extras;
 mod growth;
 mod hazards;
+mod latency;
 mod lists;
 mod one_book;
 mod push;
@@ -17,8 +18,16 @@ use crate::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 8] = [
-    "reads", "growth", "push", "one-book", "caps", "extras", "lists", "hazards",
+pub(crate) const SECTIONS: [&str; 9] = [
+    "reads",
+    "growth",
+    "push",
+    "push-latency",
+    "one-book",
+    "caps",
+    "extras",
+    "lists",
+    "hazards",
 ];
 
 pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
@@ -26,6 +35,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "reads" => reads::run(bench).await,
         "growth" => growth::run(bench).await,
         "push" => push::run(bench).await,
+        "push-latency" => latency::run(bench).await,
         "one-book" => one_book::run(bench).await,
         "caps" => caps::run(bench).await,
         "extras" => extras::run(bench).await,

@@ -4,6 +4,7 @@ mod by_hand;
 mod collections;
 mod hot_product;
 mod insert;
+mod latency;
 mod naive;
 mod one_to_one;
 mod product_page;
@@ -17,11 +18,12 @@ use crate::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 7] = [
+pub(crate) const SECTIONS: [&str; 8] = [
     "product-page",
     "second-page",
     "one-to-one",
     "insert",
+    "insert-latency",
     "hot-product",
     "wrong-subsets",
     "rebuild",
@@ -33,6 +35,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "second-page" => second_page::run(bench).await,
         "one-to-one" => one_to_one::run(bench).await,
         "insert" => insert::run(bench).await,
+        "insert-latency" => latency::run(bench).await,
         "hot-product" => hot_product::run(bench).await,
         "wrong-subsets" => wrong::run(bench).await,
         "rebuild" => rebuild::run(bench).await,
