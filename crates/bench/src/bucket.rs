@@ -10,6 +10,7 @@ mod one_key;
 mod overhead;
 mod pages;
 mod pool;
+mod scale;
 mod storage;
 mod trade;
 
@@ -24,8 +25,8 @@ use trade::Trade;
 pub(crate) use trade::scatter;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 10] = [
-    "append", "overhead", "one-key", "latency", "pool", "history", "pages", "batches", "combine", "storage",
+pub(crate) const SECTIONS: [&str; 11] = [
+    "append", "overhead", "one-key", "latency", "pool", "history", "pages", "batches", "combine", "storage", "scale",
 ];
 
 const PAGE_SIZE: u32 = 10;
@@ -44,6 +45,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "batches" => batches::run(bench).await,
         "combine" => combine::run(bench).await,
         "storage" => storage::run(bench).await,
+        "scale" => scale::run(bench).await,
         _ => bail!("the section `{name}` does not exist"),
     }
 }

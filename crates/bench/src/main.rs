@@ -9,6 +9,7 @@ mod counts;
 mod cpu;
 mod latency;
 mod measure;
+mod memory;
 mod outlier;
 mod page;
 mod report;

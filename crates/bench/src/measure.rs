@@ -1,5 +1,6 @@
 //! Variants that take turns.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -137,11 +138,26 @@ impl Entry {
 /// Runs the variants in turns: each once in every round, starting with another one each time. The first round does not
 /// count.
 pub(crate) async fn compare(bench: &Bench<'_>, title: &str, variants: Vec<Variant<'_>>) -> Result<Vec<Entry>> {
+    in_rounds(bench, title, variants, 0..=bench.rounds).await
+}
+
+/// Runs each variant once, in order, for work that takes minutes.
+pub(crate) async fn compare_once(bench: &Bench<'_>, title: &str, variants: Vec<Variant<'_>>) -> Result<Vec<Entry>> {
+    let one = variants.len();
+    in_rounds(bench, title, variants, one..=one).await
+}
+
+async fn in_rounds(
+    bench: &Bench<'_>,
+    title: &str,
+    variants: Vec<Variant<'_>>,
+    rounds: RangeInclusive<usize>,
+) -> Result<Vec<Entry>> {
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); variants.len()];
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {prefix}: {msg}")?;
-    let bar = ProgressBar::new(((bench.rounds + 1) * variants.len()) as u64).with_style(style);
+    let bar = ProgressBar::new((rounds.clone().count() * variants.len()) as u64).with_style(style);
     bar.set_prefix(title.to_owned());
-    for round in 0..=bench.rounds {
+    for round in rounds {
         for position in 0..variants.len() {
             let index = (position + round) % variants.len();
             let variant = &variants[index];
