@@ -11,6 +11,7 @@ mod lists;
 mod one_book;
 mod push;
 mod reads;
+mod scale;
 
 use anyhow::{Result, bail};
 
@@ -18,7 +19,7 @@ use crate::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 9] = [
+pub(crate) const SECTIONS: [&str; 10] = [
     "reads",
     "growth",
     "push",
@@ -28,6 +29,7 @@ pub(crate) const SECTIONS: [&str; 9] = [
     "extras",
     "lists",
     "hazards",
+    "long-list",
 ];
 
 pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
@@ -41,6 +43,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "extras" => extras::run(bench).await,
         "lists" => lists::run(bench).await,
         "hazards" => hazards::run(bench).await,
+        "long-list" => scale::run(bench).await,
         _ => bail!("the section `{name}` does not exist"),
     }
 }

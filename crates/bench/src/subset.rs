@@ -9,6 +9,7 @@ mod naive;
 mod one_to_one;
 mod product_page;
 mod rebuild;
+mod scale;
 mod second_page;
 mod wrong;
 
@@ -18,7 +19,7 @@ use crate::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 8] = [
+pub(crate) const SECTIONS: [&str; 9] = [
     "product-page",
     "second-page",
     "one-to-one",
@@ -27,6 +28,7 @@ pub(crate) const SECTIONS: [&str; 8] = [
     "hot-product",
     "wrong-subsets",
     "rebuild",
+    "many-children",
 ];
 
 pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
@@ -39,6 +41,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "hot-product" => hot_product::run(bench).await,
         "wrong-subsets" => wrong::run(bench).await,
         "rebuild" => rebuild::run(bench).await,
+        "many-children" => scale::run(bench).await,
         _ => bail!("the section `{name}` does not exist"),
     }
 }
