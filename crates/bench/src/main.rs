@@ -14,6 +14,7 @@ mod outlier;
 mod page;
 mod report;
 mod subset;
+mod summary;
 mod svg;
 
 use std::path::PathBuf;
@@ -143,6 +144,7 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
         .out
         .clone()
         .or_else(|| whole.then(|| PathBuf::from("docs/benchmarks")));
+    let mut parts: Vec<Vec<Section>> = Vec::new();
     for part in &PARTS {
         let mut sections: Vec<Section> = Vec::new();
         for name in part.sections {
@@ -156,10 +158,18 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
                 sections.push(section);
             }
         }
-        if let Some(out) = out.as_ref().filter(|_| !sections.is_empty()) {
-            page::write(out, &run, part, &sections)?;
-            println!("\nWritten to {}", out.display());
-        }
+        parts.push(sections);
     }
+    let mut summary = match args.only.is_empty() {
+        true => summary::summary(&parts.iter().flatten().collect::<Vec<_>>())?,
+        false => String::new(),
+    };
+    println!("{summary}");
+    let Some(out) = out else { return Ok(()) };
+    for (part, sections) in PARTS.iter().zip(&parts).filter(|(_, sections)| !sections.is_empty()) {
+        // The first page has it.
+        page::write(&out, &run, part, sections, &std::mem::take(&mut summary))?;
+    }
+    println!("\nWritten to {}", out.display());
     Ok(())
 }

@@ -107,7 +107,7 @@ impl Sample {
 }
 
 /// The measurements of one variant in all rounds, and its other figures.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) baseline: String,

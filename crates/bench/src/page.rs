@@ -80,8 +80,8 @@ and index keys examined are those of the server's `explain`; both are counted in
 write concern `majority`, the server's default. In the charts, blue is this project.
 ";
 
-/// Writes all files of a part to a folder.
-pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section]) -> Result<()> {
+/// Writes all files of a part to a folder. The page begins with the summary.
+pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section], summary: &str) -> Result<()> {
     let save = |file: &str, text: &str| {
         let path = folder.join(file);
         fs::write(&path, text).with_context(|| path.display().to_string())
@@ -90,7 +90,7 @@ pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section])
     for chart in sections.iter().flat_map(|section| &section.charts) {
         save(&format!("{}-{}", part.name, chart.file), &chart.svg())?;
     }
-    save(part.page, &page(run, part, sections))?;
+    save(part.page, &page(run, part, sections, summary))?;
     let figures: Vec<_> = sections
         .iter()
         .map(|section| json!({ "name": section.name, "title": section.title, "comparisons": section.raw }))
@@ -110,9 +110,13 @@ pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section])
     )
 }
 
-fn page(run: &Run, part: &Part, sections: &[Section]) -> String {
+fn page(run: &Run, part: &Part, sections: &[Section], summary: &str) -> String {
     let how = HOW.replace("PART", part.name);
-    let mut text = format!("# Benchmarks: the {} pattern\n\n{}\n\n{how}", part.name, run.summary());
+    let mut text = format!(
+        "# Benchmarks: the {} pattern\n\n{}\n\n{how}{summary}",
+        part.name,
+        run.summary()
+    );
     for section in sections {
         text += &format!("\n## {}\n\n{}\n", section.title, section.text);
         let mut charts = section.charts.iter();

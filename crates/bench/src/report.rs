@@ -14,6 +14,7 @@ pub(crate) struct Section {
     pub(crate) text: String,
     pub(crate) tables: Vec<Table>,
     pub(crate) charts: Vec<Chart>,
+    pub(crate) comparisons: Vec<Comparison>,
     /// All figures, for the JSON file of the run.
     pub(crate) raw: Vec<Value>,
 }
@@ -26,12 +27,14 @@ impl Section {
             text: text.into(),
             tables: Vec::new(),
             charts: Vec::new(),
+            comparisons: Vec::new(),
             raw: Vec::new(),
         }
     }
 
     /// Adds a comparison: a table, a chart of the rates, and the raw figures.
     pub(crate) fn add(&mut self, comparison: &Comparison) {
+        self.comparisons.push(comparison.clone());
         self.tables.push(comparison.table());
         let file = format!("{}-{}.svg", self.name, self.charts.len() + 1);
         self.charts.push(comparison.chart(file));
@@ -49,6 +52,7 @@ impl Section {
 }
 
 /// Variants side by side.
+#[derive(Clone)]
 pub(crate) struct Comparison {
     pub(crate) title: String,
     /// The operation that is counted, such as `append`.
@@ -106,7 +110,7 @@ impl Comparison {
     }
 
     /// Returns the ratio of an entry to a baseline in each round.
-    fn ratios(&self, entry: &Entry, baseline: &str, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    pub(crate) fn ratios(&self, entry: &Entry, baseline: &str, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         let Some(baseline) = self.entries.iter().find(|other| other.name == baseline) else {
             return Vec::new();
         };
@@ -230,7 +234,7 @@ impl Table {
 }
 
 /// Returns the median of ratios, with the smallest and the largest.
-fn spread(ratios: Vec<f64>) -> String {
+pub(crate) fn spread(ratios: Vec<f64>) -> String {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
     match median(ratios) {
