@@ -183,7 +183,7 @@
 pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, PlannedCommand, Progress, Removed, Result, RetryPolicy, Updated, action,
-    index, key,
+    index, key, sharding,
 };
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;
