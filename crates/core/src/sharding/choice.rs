@@ -89,7 +89,7 @@ impl ShardKeyChoice {
         hashed_key.unwrap_or(&self.recommended)
     }
 
-    /// Returns what is wrong with an existing key. `None` for one under which the pattern works.
+    /// Returns the problem of an existing key. `None` for one under which the pattern works.
     ///
     /// The server enforces a unique shard key by a unique index, which would allow one document for each value.
     pub(super) fn check(&self, key: &Document, unique: bool) -> Option<UnsuitableShardKey> {

@@ -1,6 +1,8 @@
 //! A server in front of a real mongod that replies like the router of a sharded cluster with two shards to the commands of
 //! a set-up, and forwards all others. It has the rules of a router on indexes and keys, and no shards.
 
+#![allow(dead_code)] // two test programs have this file
+
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mongo_patterns_testkit::{CommandRecorder, TestDatabase};
@@ -18,6 +20,7 @@ pub struct Router {
     cluster: Arc<Cluster>,
     client: Client,
     pub recorder: CommandRecorder,
+    pub uri: String,
     name: String,
 }
 
@@ -55,7 +58,7 @@ impl Router {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let uri = format!("mongodb://{}/?directConnection=true", listener.local_addr().unwrap());
         tokio::spawn(accept(listener, server, Arc::clone(&cluster)));
-        let mut options = ClientOptions::parse(uri).await.unwrap();
+        let mut options = ClientOptions::parse(&uri).await.unwrap();
         let recorder = CommandRecorder::new();
         recorder.attach(&mut options);
         let client = Client::with_options(options).unwrap();
@@ -64,6 +67,7 @@ impl Router {
             cluster,
             client,
             recorder,
+            uri,
             name,
         }
     }
