@@ -6,10 +6,10 @@ use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::sharding::{EnsuredSharding, ShardKeyChoice};
 use mongo_patterns::{Error, ErrorKind, PlannedCommand};
 use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Client, Database};
 
-use crate::common::support::Trade;
+use crate::common::support::{SECOND, Trade, at};
 use crate::embedded::support::Patrons;
 use crate::outlier::support::Book;
 use crate::subset::support::{Products, builder as products};
@@ -245,6 +245,38 @@ async fn a_plan_lists_the_commands_in_the_order_that_works() {
         assert_eq!(names(db).await, Vec::<String>::new());
         let debug = format!("{plan:?}");
         assert!(!debug.contains("region"), "{debug}");
+    })
+    .await;
+}
+
+/// The bytes of an item with its share of a full bucket, by which the documentation counts the items of a chunk.
+#[tokio::test]
+async fn buckets_have_the_documented_sizes() {
+    testkit::run(async |db| {
+        let trade = doc! { "type": "buy", "ticker": "MDB", "qty": 419, "date": at(SECOND) };
+        // A document with a date and a string has 5 + 14 + 8 bytes, and those of the string.
+        let sized = |bytes: usize| doc! { "date": at(SECOND), "t": "x".repeat(bytes - 27) };
+        for (item, page, expected) in [(trade, 10, 68), (sized(250), 50, 255), (sized(1000), 100, 1005)] {
+            let collection = db.collection::<Document>(&format!("trades_{page}"));
+            let trades = BucketRepository::<i32, Document>::builder(collection.clone())
+                .key_field("customerId")
+                .items_field("history")
+                .time_field("date")
+                .page_size(page)
+                .build()
+                .unwrap();
+            trades.ensure_indexes().await.unwrap();
+            let items = vec![item; page as usize];
+            trades.append_many(&123, &items).await.unwrap();
+            let stored = collection.clone_with_type::<RawDocumentBuf>();
+            let bucket = stored.find_one(doc! {}).await.unwrap().unwrap();
+            let bytes = bucket.as_bytes().len() as f64 / f64::from(page);
+            assert_eq!(bytes.round() as usize, expected);
+        }
+        assert_eq!(
+            [68, 255, 1005].map(|bytes| (128 << 20) / bytes / 1000),
+            [1973, 526, 133]
+        );
     })
     .await;
 }
