@@ -66,7 +66,7 @@ async fn buckets(seen: &mut Seen<'_>) {
     let flat = seen.db.collection::<Document>("flat");
     let (item, items, key) = (marked(), [marked()], MARKER);
     let mut session = trades.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 24] = [
+    let actions: [&dyn Debug; 26] = [
         &trades,
         &trades.keys().after(key),
         &trades.delete_key(key),
@@ -77,6 +77,8 @@ async fn buckets(seen: &mut Seen<'_>) {
         &trades.counts(key),
         &trades.count_pages(key),
         &trades.ensure_indexes(),
+        &trades.ensure_sharded().presplit([key]),
+        &trades.verify_shard_keys(),
         &trades.item(key, MARKER),
         &trades.items(key),
         &trades.items(key).page(),
@@ -102,7 +104,7 @@ async fn lists(seen: &mut Seen<'_>) {
     let books: OutlierRepository<Document, Document> = builder.build().unwrap();
     let (element, elements) = (marked(), [marked()]);
     let mut session = books.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 18] = [
+    let actions: [&dyn Debug; 20] = [
         &books,
         &books.migrate_existing(),
         &books.analyze(),
@@ -111,6 +113,8 @@ async fn lists(seen: &mut Seen<'_>) {
         &books.delete(MARKER),
         &books.elements(MARKER),
         &books.ensure_indexes(),
+        &books.ensure_sharded().presplit([MARKER]),
+        &books.verify_shard_keys(),
         &books.get(MARKER),
         &books.get_full(MARKER),
         &books.insert(&element).session(&mut session),
@@ -137,7 +141,7 @@ async fn children(seen: &mut Seen<'_>) {
     let token: ChildToken = page.next.unwrap();
     let (child, children) = (marked(), [marked()]);
     let mut session = products.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 22] = [
+    let actions: [&dyn Debug; 24] = [
         &products,
         &token,
         &products.migrate_existing(),
@@ -148,6 +152,8 @@ async fn children(seen: &mut Seen<'_>) {
         &products.delete(MARKER, MARKER),
         &products.delete_parent(MARKER),
         &products.ensure_indexes(),
+        &products.ensure_sharded().presplit([MARKER]),
+        &products.verify_shard_keys(),
         &products.follow("reviews"),
         &products.get(MARKER),
         &products.insert(&child).session(&mut session),
@@ -171,11 +177,13 @@ async fn embedded(seen: &mut Seen<'_>) {
     let other = seen.db.collection::<Document>("address");
     let child = marked();
     let mut session = patrons.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 14] = [
+    let actions: [&dyn Debug; 16] = [
         &patrons,
         &patrons.add_child(MARKER, &child).session(&mut session),
         &patrons.child(MARKER, MARKER),
         &patrons.ensure_indexes(),
+        &patrons.ensure_sharded().presplit([MARKER]),
+        &patrons.verify_shard_keys(),
         &patrons.get(MARKER),
         &patrons.insert(&child),
         &patrons.migrate_from_references(&other, "patron_id"),

@@ -12,7 +12,11 @@ pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod numeric_names;
 pub(crate) mod plans;
+#[path = "../../crates/cli/tests/router.rs"]
+pub(crate) mod router;
 pub(crate) mod setup;
+pub(crate) mod sharding;
+pub(crate) mod sharding_cluster;
 pub(crate) mod spawned;
 pub(crate) mod steps;
 pub(crate) mod support;

@@ -20,6 +20,7 @@ mod prelude;
 mod remove_item;
 mod repair;
 mod replace_item;
+mod sharding;
 mod update_item;
 mod verify;
 
@@ -36,6 +37,7 @@ pub use migrate_from_flat::MigrateFromFlat;
 pub use migrate_page_size::MigratePageSize;
 pub use migrate_to_flat::MigrateToFlat;
 pub use mongo_patterns_core::index::EnsureIndexes;
+pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use newest::Newest;
 pub use page::GetPage;
 pub use pages::Pages;

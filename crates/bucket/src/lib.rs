@@ -102,6 +102,7 @@
 //! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and about 16 index entries a key at most |
 //! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 3, or 6 the first time | all, when it creates one |
+//! | [`ensure_sharded`](BucketRepository::ensure_sharded) | 5, or 13 the first time | as `ensure_indexes` |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key with findings | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
@@ -117,8 +118,9 @@
 //! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
 //! of the items, with an entry for each item.
 //!
-//! On a sharded cluster, shard by the key field: every write and read of a key has it by equality, except `page` and
-//! `count_pages`, and except `repair`, because a damaged bucket of the key can be on any shard.
+//! On a sharded cluster, call [`ensure_sharded`](BucketRepository::ensure_sharded), which shards by the key field: every
+//! write and read of a key has it by equality, except `page` and `count_pages`, and except `repair`, because a damaged
+//! bucket of the key can be on any shard.
 //!
 //! # Cookbook
 //!

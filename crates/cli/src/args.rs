@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::init::InitOptions;
 use crate::load::LoadOptions;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
+use crate::shard::ShardOptions;
 
 /// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
 ///
@@ -90,6 +91,8 @@ pub(crate) enum BucketVerb {
     Repair(Repair),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
+    /// Shards the collection on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
     /// Migrates a live collection to the page size of --page-size
     Resize {
         /// The old page size. [default: that of the catalog]
@@ -164,6 +167,8 @@ pub(crate) enum OutlierVerb {
     },
     /// Shows the indexes that the pattern needs
     Indexes(Create),
+    /// Shards both collections on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
     /// Inserts documents with their arrays from a file, or pushes elements
     Load(OutlierLoad),
 }
@@ -209,6 +214,8 @@ pub(crate) enum SubsetVerb {
     Repair(Repair),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
+    /// Shards both collections on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
     /// Inserts children of existing parents from a file: CSV, TSV or JSON
     Load(LoadOptions),
 }
@@ -292,6 +299,8 @@ pub(crate) enum EmbeddedVerb {
     Repair(DryRun),
     /// Shows the indexes that the pattern needs: none
     Indexes(Create),
+    /// Shards the collection on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
     /// Inserts parents with their children from a file, or adds children
     Load(EmbeddedLoad),
 }
@@ -381,6 +390,7 @@ impl Command {
             Self::Bucket(Bucket { verb, .. }) => match verb {
                 BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
                 BucketVerb::Indexes(create) => create.create,
+                BucketVerb::Shard(options) => !options.plan,
                 BucketVerb::Resize { .. } => true,
                 BucketVerb::Load(options) => !options.is_dry_run(),
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
@@ -388,17 +398,20 @@ impl Command {
             Self::Outlier(Outlier { verb, .. }) => match verb {
                 OutlierVerb::Migrate(options) | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
                 OutlierVerb::Indexes(create) => create.create,
+                OutlierVerb::Shard(options) => !options.plan,
                 OutlierVerb::Load(load) => !load.options.is_dry_run(),
                 OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
                 SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
                 SubsetVerb::Indexes(create) => create.create,
+                SubsetVerb::Shard(options) => !options.plan,
                 SubsetVerb::Load(options) => !options.is_dry_run(),
                 SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
             },
             Self::Embedded(Embedded { verb, .. }) => match verb {
                 EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
+                EmbeddedVerb::Shard(options) => !options.plan,
                 EmbeddedVerb::Load(load) => !load.options.is_dry_run(),
                 EmbeddedVerb::Analyze(_)
                 | EmbeddedVerb::Plan(_)

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::load::{self, BucketShape, FromText, LoadOptions};
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
+use crate::shard::{self, ShardOptions};
 use crate::{catalog, indexes, plan};
 
 const PATTERN: &str = "bucket";
@@ -81,10 +82,26 @@ impl<'a, K: Key + FromText> Work<'a, K> {
                 let (plan, collection) = (self.buckets.indexes(), self.buckets.collection());
                 indexes::show(output, "bucket indexes", &plan, collection).await
             }
+            BucketVerb::Shard(options) => self.shard(options).await,
             BucketVerb::Resize { from } => self.resize(*from).await,
             BucketVerb::Load(options) => self.load(options).await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
+    }
+
+    async fn shard(&self, options: &ShardOptions) -> Outcome {
+        let keys: Vec<K> = options.keys()?;
+        let ensure = self.buckets.ensure_sharded().presplit(&keys);
+        let ensure = if options.hashed { ensure.hashed() } else { ensure };
+        let choices = self.buckets.shard_keys();
+        shard::run(
+            self.context,
+            ("bucket shard", self.namespace()),
+            ensure,
+            &choices,
+            options,
+        )
+        .await
     }
 
     /// Items are encoded once, when they are read.
@@ -110,7 +127,7 @@ impl<'a, K: Key + FromText> Work<'a, K> {
                 self.context.must_exist(buckets).await
             }
             BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
-            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Load(_) => Ok(()),
+            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Shard(_) | BucketVerb::Load(_) => Ok(()),
         }
     }
 

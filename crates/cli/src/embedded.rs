@@ -18,7 +18,7 @@ use crate::output::{Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan};
+use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "embedded";
 
@@ -49,6 +49,11 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Migrate { options, .. } => work.migrate(options.back).await,
         EmbeddedVerb::Verify => work.verify("embedded verify").await,
         EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
+        EmbeddedVerb::Shard(options) => {
+            let ensure = options.ids(work.parents.ensure_sharded())?;
+            let of = ("embedded shard", work.parents.collection().namespace().to_string());
+            shard::run(context, of, ensure, &work.parents.shard_keys(), options).await
+        }
         EmbeddedVerb::Indexes(create) if create.create => {
             let ensured = indexes::create(work.parents.ensure_indexes(), *create).await?;
             let namespace = work.parents.collection().namespace().to_string();
@@ -107,7 +112,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &EmbeddedVerb) -> Result<(), Failure> {
-        if matches!(verb, EmbeddedVerb::Indexes(_)) {
+        if matches!(verb, EmbeddedVerb::Indexes(_) | EmbeddedVerb::Shard(_)) {
             return Ok(());
         }
         if matches!(verb, EmbeddedVerb::Plan(_) | EmbeddedVerb::Migrate { .. }) {
@@ -191,8 +196,8 @@ impl Work<'_> {
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
     async fn verify(&self, command: &'static str) -> Outcome {
         let output = self.context.output;
+        let mut found = shard::verify(output, self.parents.verify_shard_keys()).await?;
         let progress = SharedProgress::new(output, "verify", "parents", None);
-        let mut found = 0;
         let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
         while let Some(finding) = findings.try_next().await? {
             found += 1;

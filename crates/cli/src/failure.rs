@@ -166,7 +166,7 @@ fn advice(error: &Error) -> Option<&'static str> {
     }
     if of_driver.and_then(error::code) == Some(UNAUTHORIZED) {
         return Some(
-            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`",
+            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`, and `shard` also `clusterManager` on `admin`",
         );
     }
     match error.kind() {
@@ -179,6 +179,9 @@ fn advice(error: &Error) -> Option<&'static str> {
         ErrorKind::SettingsMismatch => Some(
             "force() is --force, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog",
         ),
+        ErrorKind::Unsupported if error.operation() == Some("ensure_sharded") => {
+            Some("ensure_indexes() is `indexes --create`")
+        }
         ErrorKind::Contention => Some("run the command again"),
         ErrorKind::ServerSelection => Some(
             "check the hosts of --uri or MONGODB_URI, and whether the server requires --tls, --tls-ca-file or --tls-certificate-key-file",

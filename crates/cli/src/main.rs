@@ -22,6 +22,7 @@ mod plan;
 mod profile;
 mod progress;
 mod settings;
+mod shard;
 mod shell;
 mod stop;
 mod subset;

@@ -18,7 +18,7 @@ use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan};
+use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "outlier";
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     }
     let lists: Lists = repository(context, &settings)?;
     let output = context.output;
-    if !matches!(pattern.verb, OutlierVerb::Indexes(_)) {
+    if !matches!(pattern.verb, OutlierVerb::Indexes(_) | OutlierVerb::Shard(_)) {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
@@ -52,6 +52,11 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
                 confirm_orphans(context, &lists, &settings, *yes).await?;
             }
             repair(output, &lists, *options, *delete_orphans).await
+        }
+        OutlierVerb::Shard(options) => {
+            let ensure = options.ids(lists.ensure_sharded())?;
+            let of = ("outlier shard", lists.collection().namespace().to_string());
+            shard::run(context, of, ensure, &lists.shard_keys(), options).await
         }
         OutlierVerb::Indexes(create) if create.create => {
             let ensured = indexes::create(lists.ensure_indexes(), *create).await?;
@@ -179,10 +184,10 @@ async fn migrate(output: Output, lists: &Lists, options: Repair) -> Outcome {
 }
 
 async fn verify(output: Output, lists: &Lists) -> Outcome {
+    let mut found = shard::verify(output, lists.verify_shard_keys()).await?;
     let progress = SharedProgress::new(output, "verify", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
     let mut findings = lists.verify().on_progress(progress.callback()).stream();
-    let mut found = 0;
     while let Some(finding) = findings.try_next().await? {
         found += 1;
         progress.suspend(|| print(output, lists, &finding))?;

@@ -10,7 +10,12 @@ use crate::output::{Output, to_json};
 use crate::shell;
 
 pub(crate) fn print(output: Output, database: &Database, commands: &[PlannedCommand]) -> Outcome {
-    print_database(output, database)?;
+    print_of(output, database, "migrate", commands)
+}
+
+/// Prints the plan of a command of this name.
+pub(crate) fn print_of(output: Output, database: &Database, command: &str, commands: &[PlannedCommand]) -> Outcome {
+    print_heading(output, database, command)?;
     for planned in commands {
         print_one(output, planned)?;
     }
@@ -18,20 +23,26 @@ pub(crate) fn print(output: Output, database: &Database, commands: &[PlannedComm
 }
 
 pub(crate) fn print_database(output: Output, database: &Database) -> std::io::Result<()> {
-    output.text("// To read, not to run: `migrate` checks, retries and resumes these commands, in this order.")?;
+    print_heading(output, database, "migrate")
+}
+
+fn print_heading(output: Output, database: &Database, command: &str) -> std::io::Result<()> {
+    output.text(&format!(
+        "// To read, not to run: `{command}` checks, retries and resumes these commands, in this order."
+    ))?;
     output.text(&format!("use {}", shell::name(database.name())))
 }
 
 pub(crate) fn print_one(output: Output, planned: &PlannedCommand) -> std::io::Result<()> {
     let writes = if planned.writes { "writes: " } else { "" };
-    let admin = if planned.on_admin {
-        ".getSiblingDB(\"admin\")"
-    } else {
-        ""
+    let sibling = match planned {
+        _ if planned.on_admin => ".getSiblingDB(\"admin\")",
+        _ if planned.on_config => ".getSiblingDB(\"config\")",
+        _ => "",
     };
     let command = Bson::Document(planned.command.clone());
     output.text(&format!(
-        "\n// {writes}{}\ndb{admin}.runCommand({})",
+        "\n// {writes}{}\ndb{sibling}.runCommand({})",
         planned.purpose,
         shell::pretty(&command)
     ))?;
@@ -40,6 +51,7 @@ pub(crate) fn print_one(output: Output, planned: &PlannedCommand) -> std::io::Re
         "purpose": planned.purpose,
         "writes": planned.writes,
         "on_admin": planned.on_admin,
+        "on_config": planned.on_config,
         "command": to_json(&command),
     }))
 }

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::load::{self, ChildShape, Children, LoadOptions};
 use crate::profile::overlay;
 use crate::settings::{SubsetSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan};
+use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "subset";
 
@@ -45,6 +45,11 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         SubsetVerb::Migrate { options, .. } => work.migrate(options).await,
         SubsetVerb::Verify => work.verify().await,
         SubsetVerb::Repair(options) => work.repair(*options).await,
+        SubsetVerb::Shard(options) => {
+            let ensure = options.ids(work.parents.ensure_sharded())?;
+            let choices = work.parents.shard_keys();
+            shard::run(context, ("subset shard", work.namespace()), ensure, &choices, options).await
+        }
         SubsetVerb::Indexes(create) if create.create => {
             let ensured = indexes::create(work.parents.ensure_indexes(), *create).await?;
             let namespace = work.parents.children_collection().namespace().to_string();
@@ -67,7 +72,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &SubsetVerb) -> Result<(), Failure> {
-        if matches!(verb, SubsetVerb::Indexes(_)) {
+        if matches!(verb, SubsetVerb::Indexes(_) | SubsetVerb::Shard(_)) {
             return Ok(());
         }
         self.context.must_exist(self.parents.collection().name()).await?;

@@ -10,6 +10,7 @@
 //! | [`index`] | index plans, which are created and never dropped |
 //! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
+//! | [`sharding`] | the shard keys of a pattern, and the set-up of a sharded cluster |
 //!
 //! Everything else is hidden: it serves the crates of the patterns, and can change with any version.
 
@@ -50,6 +51,7 @@ pub mod session;
 mod setters;
 #[doc(hidden)] // checks of the settings of a builder
 pub mod settings;
+pub mod sharding;
 #[doc(hidden)] // the limit of a document
 pub mod size;
 #[doc(hidden)] // reads of stored documents

@@ -11,6 +11,7 @@ mod orphans;
 mod remove_child;
 mod reorder_children;
 mod replace_child;
+mod sharding;
 mod update_child;
 mod verify;
 
@@ -21,6 +22,7 @@ pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
 pub use mongo_patterns_core::index::EnsureIndexes;
+pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use orphans::{OrphanStream, Orphans};
 pub use remove_child::RemoveChild;
 pub use reorder_children::ReorderChildren;

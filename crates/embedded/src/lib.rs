@@ -105,6 +105,7 @@
 //! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
 //! | the same, refused | 2: the write, and a read of the reason | 1 each |
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 3, or 4 the first time | none |
+//! | [`ensure_sharded`](EmbeddedRepository::ensure_sharded) | 5, or 11 the first time | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for each thousands of findings | all |
 //! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, the children three times |
 //! | [`migrate_to_references`](EmbeddedRepository::migrate_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
@@ -115,7 +116,7 @@
 //! # Indexes
 //!
 //! None besides that of `_id`. To find parents by a field of their children, create one of your own. On a sharded
-//! cluster, shard by `_id`, which every call carries.
+//! cluster, call [`ensure_sharded`](EmbeddedRepository::ensure_sharded), which shards by `_id`: every call carries it.
 //!
 //! # Cookbook
 //!

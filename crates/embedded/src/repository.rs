@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
-use mongo_patterns_core::index::IndexPlan;
+use mongo_patterns_core::index::{Ensure, IndexPlan};
 
 use crate::prelude::*;
 use crate::query::validator::validator;
@@ -38,6 +38,24 @@ impl Shared {
     pub(crate) fn entry(&self) -> Entry {
         let (settings, children) = (self.settings.stored_form(), self.settings.children.as_str());
         Entry::new("embedded", &self.collection, Some(children), settings)
+    }
+
+    pub(crate) fn index_plan(&self) -> IndexPlan {
+        IndexPlan::new(self.collection.name(), Vec::new())
+    }
+
+    /// Returns what checks the collection and stores the entry.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        Ensure {
+            call: self.operation("ensure_indexes"),
+            plan: self.index_plan(),
+            collection: &self.collection,
+            other: None,
+            entry: self.entry(),
+            fields: Vec::new(),
+            family: None,
+            has_indexes: None,
+        }
     }
 
     /// Compares the settings with the catalog.
@@ -95,7 +113,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// To find parents by a field of their children, create an index of your own, such as `{ "addresses.zip": 1 }`.
     pub fn indexes(&self) -> IndexPlan {
-        IndexPlan::new(self.shared.collection.name(), Vec::new())
+        self.shared.index_plan()
     }
 
     /// Returns a validator for the collection: a `$jsonSchema` for the form of a parent, with `max_children` as

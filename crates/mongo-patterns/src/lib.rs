@@ -174,6 +174,12 @@
 //! client, one in 500 ms. With the defaults of 2 and 10, a burst of dropped futures can delay the next command, or the abort
 //! of a dropped call's transaction, by many seconds.
 //!
+//! # Sharded clusters
+//!
+//! `ensure_sharded` of a repository shards its collections and does what `ensure_indexes` does, in the order that the server
+//! accepts. `shard_keys` returns the suitable shard keys, with reasons and limits, and `verify_shard_keys` names collections
+//! with another one. See [`sharding`]. The automated tests of these calls have not run against a mongos yet.
+//!
 //! # Observability
 //!
 //! Every call is a `tracing` span `mongo_patterns` at debug level, with the fields `pattern`, `operation`, `namespace`
@@ -183,7 +189,7 @@
 pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, PlannedCommand, Progress, Removed, Result, RetryPolicy, Updated, action,
-    index, key,
+    index, key, sharding,
 };
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;

@@ -16,6 +16,7 @@ mod push_unique;
 mod rebalance;
 mod remove;
 mod repair;
+mod sharding;
 mod verify;
 
 pub use analyze::Analyze;
@@ -28,6 +29,7 @@ pub use get_full::GetFull;
 pub use insert::Insert;
 pub use migrate_existing::MigrateExisting;
 pub use mongo_patterns_core::index::EnsureIndexes;
+pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use push::Push;
 pub use push_many::PushMany;
 pub use push_unique::PushUnique;

@@ -109,6 +109,7 @@
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 3, or 6 the first time | all overflow documents, when it creates an index |
+//! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 16 the first time | as `ensure_indexes` |
 //!
 //! # Indexes
 //!
@@ -169,8 +170,8 @@
 //!
 //! # Sharding
 //!
-//! Shard the main documents by `_id` and the overflow documents by the parent field. Every read and write has both by
-//! equality.
+//! [`ensure_sharded`](OutlierRepository::ensure_sharded) shards the main documents by `_id` and the overflow documents by
+//! the parent field. Every read and write has both by equality.
 
 pub mod action;
 mod builder;

@@ -19,6 +19,7 @@ mod rebuild;
 mod rebuild_all;
 mod repair;
 mod replace;
+mod sharding;
 mod update;
 mod verify;
 
@@ -35,6 +36,7 @@ pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
 pub use migrate_layout_from::MigrateLayoutFrom;
 pub use mongo_patterns_core::index::EnsureIndexes;
+pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use rebuild::Rebuild;
 pub use rebuild_all::RebuildAll;
 pub use repair::{Repair, RepairedStream};

@@ -217,7 +217,8 @@
 //!
 //! # Sharding
 //!
-//! Shard the parents by `_id` and the children by the parent field. Every read and write has both by equality.
+//! [`ensure_sharded`](SubsetRepository::ensure_sharded) shards the parents by `_id` and the children by the parent field.
+//! Every read and write has both by equality.
 
 pub mod action;
 mod builder;

@@ -178,6 +178,7 @@ impl Model for Histories {
         operations.extend(upkeep());
         operations.extend(reads());
         operations.extend(super::sessions::of_buckets());
+        operations.extend(super::shard_keys::of_buckets());
         operations
     }
 }

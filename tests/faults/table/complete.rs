@@ -8,7 +8,7 @@ use super::operation::Model;
 use super::{bucket, bucket_migrations, embedded, outlier, subset, subset_migrations};
 
 /// Public functions that send no command, and the reason.
-const SILENT: [(&str, &str); 12] = [
+const SILENT: [(&str, &str); 13] = [
     ("builder", "checks names"),
     ("build", "checks names"),
     ("collection", "returns the driver's collection"),
@@ -21,6 +21,7 @@ const SILENT: [(&str, &str); 12] = [
     ("indexes", "builds a plan"),
     ("validator", "builds a schema"),
     ("extras_validator", "builds a schema"),
+    ("shard_keys", "returns a choice"),
 ];
 
 /// Those of single types.

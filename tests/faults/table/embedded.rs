@@ -94,6 +94,7 @@ impl Model for Library {
         let mut operations = writes();
         operations.extend(reads());
         operations.extend(super::sessions::of_parents());
+        operations.extend(super::shard_keys::of_parents());
         operations
     }
 }

@@ -21,6 +21,7 @@ mod report;
 mod routing;
 mod routing_rules;
 mod sessions;
+mod shard_keys;
 mod subset;
 mod subset_migrations;
 mod workers;

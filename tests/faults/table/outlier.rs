@@ -167,6 +167,7 @@ impl Model for Shop {
         operations.extend(upkeep());
         operations.extend(reads());
         operations.extend(super::sessions::of_outliers());
+        operations.extend(super::shard_keys::of_outliers());
         operations
     }
 }

@@ -165,6 +165,7 @@ impl Model for Shop {
         operations.extend(upkeep());
         operations.extend(reads());
         operations.extend(super::sessions::of_subsets());
+        operations.extend(super::shard_keys::of_subsets());
         operations
     }
 }

@@ -11,12 +11,13 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
 use crate::output::{Record, Summary, counted, printable, to_json, variant};
 use crate::progress::SharedProgress;
+use crate::shard;
 
 impl<K: Key + FromText> Work<'_, K> {
     pub(super) async fn verify(&self) -> Outcome {
+        let mut found = shard::verify(self.context.output, self.buckets.verify_shard_keys()).await?;
         let progress = self.progress("verify").await?;
         let mut findings = self.buckets.verify().on_progress(|at| progress.at(at)).stream();
-        let mut found = 0;
         while let Some(finding) = findings.try_next().await? {
             found += 1;
             progress.suspend(|| self.print(&finding))?;

@@ -9,13 +9,14 @@ use crate::args::Repair;
 use crate::failure::{Exit, Outcome};
 use crate::output::{Record, Summary, variant};
 use crate::progress::SharedProgress;
+use crate::shard;
 
 impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
         let output = self.context.output;
+        let mut found = shard::verify(output, self.parents.verify_shard_keys()).await?;
         let progress = SharedProgress::new(output, "verify", "parents", None);
         let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
-        let mut found = 0;
         while let Some(finding) = findings.try_next().await? {
             found += 1;
             progress.suspend(|| self.print(&finding))?;

@@ -32,6 +32,9 @@ pub enum ErrorKind {
     SettingsMismatch,
     /// The collation of the collection is not the simple one, so ranges of `_id` would not be index bounds.
     UnsupportedCollation,
+    /// A collection is sharded by a key under which the pattern does not work, or a unique index excludes the keys under
+    /// which it does.
+    UnsuitableShardKey,
     /// A unique index that is not the pattern's refused the write.
     DuplicateKey,
     /// A stored document violates an invariant of the pattern.
@@ -108,6 +111,7 @@ impl ErrorKind {
             | Self::IndexMismatch
             | Self::SettingsMismatch
             | Self::UnsupportedCollation
+            | Self::UnsuitableShardKey
             | Self::PreImagesDisabled => Class::Setup,
             Self::Decode
             | Self::Corrupt
@@ -130,7 +134,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 31] = [
+    const KINDS: [ErrorKind; 32] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -144,6 +148,7 @@ mod tests {
         IndexMismatch,
         SettingsMismatch,
         UnsupportedCollation,
+        UnsuitableShardKey,
         DuplicateKey,
         Corrupt,
         Unsupported,

@@ -58,7 +58,7 @@ impl Error {
     }
 
     /// Returns whether the collection is not set up for the pattern: an index is missing or different, the collation is
-    /// not the simple one, or pre-images are disabled.
+    /// not the simple one, the shard key is unsuitable, or pre-images are disabled.
     pub fn is_setup_error(&self) -> bool {
         self.0.kind.class() == Class::Setup
     }

@@ -76,19 +76,45 @@ impl<'a> Ensure<'a> {
     /// # Errors
     /// Those of [`run`](Self::run).
     pub async fn run_after(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        self.check_documents(state, steps).await?;
+        self.write(state, &self.plan_in(state), steps).await
+    }
+
+    /// Checks that a sample of documents fits settings that are not stored yet. At most one round trip.
+    pub(crate) async fn check_documents(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
         match state {
-            State::Stored => self.create_indexes(&self.plan, steps).await,
-            State::None => {
-                if !self.fields.is_empty() {
-                    check_fields(steps, self.collection, &self.fields).await?;
-                }
-                let plan = self.plan.clone().only_one_of(self.family.clone());
-                let ensured = self.create_indexes(&plan, steps).await?;
-                self.entry.store(steps).await?;
-                Ok(ensured)
-            }
-            State::Dropped => self.replace(steps).await,
+            State::None if !self.fields.is_empty() => check_fields(steps, self.collection, &self.fields).await,
+            _ => Ok(()),
         }
+    }
+
+    /// Returns the plan, which refuses an index of another setting where no settings are stored.
+    pub(crate) fn plan_in(&self, state: State) -> IndexPlan {
+        match state {
+            State::None => self.plan.clone().only_one_of(self.family.clone()),
+            State::Stored | State::Dropped => self.plan.clone(),
+        }
+    }
+
+    /// Creates the missing indexes of a plan, and stores the settings.
+    pub(crate) async fn write(
+        &self,
+        state: State,
+        plan: &IndexPlan,
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<EnsuredIndexes> {
+        let ensured = self.create_indexes(plan, steps).await?;
+        match state {
+            State::Stored => {}
+            State::None => self.entry.store(steps).await?,
+            State::Dropped => self.entry.replace(steps).await?,
+        }
+        Ok(ensured)
+    }
+
+    /// Refuses collections that the pattern cannot work on. One round trip for each database.
+    pub(crate) async fn check_collections(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        collection::check(steps, self.collection, self.other).await
     }
 
     /// Compares the settings with the catalog. One round trip.

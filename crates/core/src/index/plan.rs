@@ -102,13 +102,35 @@ impl IndexPlan {
     ) -> Result<EnsuredIndexes> {
         collection::check(steps, collection, other).await?;
         let present = steps.list_indexes("look for the indexes", collection).await?;
-        let (mut ensured, missing) = self.compare(&present)?;
+        self.create_missing(steps, collection, &present).await
+    }
+
+    /// Returns the same plan without indexes of these names.
+    #[must_use]
+    pub(crate) fn without(mut self, names: &[String]) -> Self {
+        self.indexes.retain(|planned| !names.contains(&planned.name));
+        self
+    }
+
+    /// Checks that no index conflicts with the plan.
+    pub(crate) fn check_conflicts(&self, present: &[Document]) -> Result<()> {
+        self.compare(present).map(drop)
+    }
+
+    /// Creates the indexes that are not among those that the server has listed.
+    pub(crate) async fn create_missing(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        collection: &Collection<RawDocumentBuf>,
+        present: &[Document],
+    ) -> Result<EnsuredIndexes> {
+        let (mut ensured, missing) = self.compare(present)?;
         if missing.is_empty() {
             return Ok(ensured);
         }
         let models = missing.iter().map(|planned| planned.to_model()).collect();
         let created = steps.write(Step::create_indexes(collection, models)).await;
-        created.map_err(|error| self.not_created(error, &present, &missing))?;
+        created.map_err(|error| self.not_created(error, present, &missing))?;
         ensured.created = missing.iter().map(|planned| planned.name.clone()).collect();
         Ok(ensured)
     }

@@ -21,6 +21,8 @@ pub struct PlannedCommand {
     pub writes: bool,
     /// Whether it runs on the database `admin` instead of that of the collections.
     pub on_admin: bool,
+    /// Whether it runs on the database `config`, which a sharded cluster has.
+    pub on_config: bool,
     /// The command, as `runCommand` takes it. It can hold user values, such as the keys that bound a chunk.
     pub command: Document,
 }
@@ -33,6 +35,7 @@ impl PlannedCommand {
             purpose,
             writes: false,
             on_admin: false,
+            on_config: false,
             command,
         }
     }
@@ -51,6 +54,13 @@ impl PlannedCommand {
     #[must_use]
     pub fn on_admin(mut self) -> Self {
         self.on_admin = true;
+        self
+    }
+
+    /// Sets the database `config`.
+    #[must_use]
+    pub(crate) fn on_config(mut self) -> Self {
+        self.on_config = true;
         self
     }
 }

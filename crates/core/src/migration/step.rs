@@ -45,6 +45,8 @@ enum Action {
     /// A command that replies with a cursor of one batch.
     List(Document),
     ListOnAdmin(Document),
+    /// A command on the database `admin` that replies with one document.
+    Admin(Document),
 }
 
 /// The server's reply to a [`Step`].
@@ -176,6 +178,11 @@ impl Step {
         Self::new(purpose, on, Action::ListOnAdmin(command))
     }
 
+    /// Runs a command of the deployment, on the database `admin`. The reply is one document.
+    pub(crate) fn admin(purpose: &'static str, on: &Raw, command: Document) -> Self {
+        Self::new(purpose, on, Action::Admin(command))
+    }
+
     /// Sets the index that an aggregation uses.
     #[must_use]
     pub fn hint(self, index: Option<Hint>) -> Self {
@@ -215,7 +222,8 @@ impl Step {
             false => PlannedCommand::read(self.purpose, self.command()?),
         };
         Ok(match self.action {
-            Action::ListOnAdmin(_) => planned.on_admin(),
+            Action::ListOnAdmin(_) | Action::Admin(_) => planned.on_admin(),
+            _ if self.collection.namespace().db == "config" => planned.on_config(),
             _ => planned,
         })
     }
@@ -272,7 +280,7 @@ impl Step {
             Action::DeleteMany(filter) => delete(filter, 0),
             Action::CreateIndexes(models) => doc! { "createIndexes": name, "indexes": serialize_to_bson(models)? },
             Action::DropIndex(index) => doc! { "dropIndexes": name, "index": index },
-            Action::List(command) | Action::ListOnAdmin(command) => command.clone(),
+            Action::List(command) | Action::ListOnAdmin(command) | Action::Admin(command) => command.clone(),
         })
     }
 
@@ -337,6 +345,11 @@ impl Step {
             Action::ListOnAdmin(command) => {
                 let admin = on.client().database("admin");
                 reply.documents = first_batch(&send::run_command(session, &admin, command).await?)?;
+            }
+            Action::Admin(command) => {
+                let admin = on.client().database("admin");
+                let document = send::run_command(session, &admin, command).await?;
+                reply.documents = vec![RawDocumentBuf::try_from(&document)?];
             }
         }
         Ok(reply)

@@ -1,4 +1,4 @@
-use mongo_patterns_core::index::{Ensure, EnsureIndexes};
+use mongo_patterns_core::index::EnsureIndexes;
 
 use super::prelude::*;
 
@@ -28,15 +28,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`UnsupportedCollation`] when the collation of the collection is not the simple one, because different ids could
     /// be equal under it, and [`Configuration`] when it is a view, a time series, capped or clustered.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
-        EnsureIndexes::new(Ensure {
-            call: self.shared().operation("ensure_indexes"),
-            plan: self.indexes(),
-            collection: self.collection(),
-            other: None,
-            entry: self.shared().entry(),
-            fields: Vec::new(),
-            family: None,
-            has_indexes: None,
-        })
+        EnsureIndexes::new(self.shared().ensure())
     }
 }

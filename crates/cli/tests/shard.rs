@@ -1,0 +1,220 @@
+//! The command `shard`, and the check of shard keys by `verify`.
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+use serde_json::{Value, json};
+
+use crate::router::Router;
+use crate::support::*;
+
+const LISTS: [&str; 7] = [
+    "outlier",
+    "--collection",
+    "sales",
+    "--array",
+    "customers",
+    "--parent",
+    "book",
+];
+const PARENTS: [&str; 5] = ["embedded", "--collection", "patron", "--children", "addresses"];
+
+fn buckets() -> Vec<&'static str> {
+    [&["bucket"], &BUCKETS[..]].concat()
+}
+
+fn subset() -> Vec<&'static str> {
+    [&["subset"], &REVIEWS[..]].concat()
+}
+
+/// Runs the program against the router.
+fn routed(router: &Router, db: &TestDatabase, settings: &[&str], arguments: &[&str]) -> Ran {
+    let mut program = on(db);
+    ran(program.env("MONGODB_URI", &router.uri).args(settings).args(arguments))
+}
+
+/// Returns the names of the commands of a plan that write.
+fn writes(planned: &Ran) -> Vec<String> {
+    let lines = planned.json().into_iter();
+    let writing = lines.filter(|line| line["type"] == "command" && line["writes"] == true);
+    // JSON objects have their fields in no order.
+    let names = [
+        "enableSharding",
+        "createIndexes",
+        "shardCollection",
+        "split",
+        "moveChunk",
+        "update",
+    ];
+    let name = |line: Value| {
+        let name = names.iter().find(|name| line["command"].get(name).is_some());
+        (*name.unwrap()).to_owned()
+    };
+    writing.map(name).collect()
+}
+
+#[tokio::test]
+async fn a_plan_is_printed_on_any_server() {
+    testkit::run(async |db| {
+        let names = |arguments: &[&str], settings: &[&str]| {
+            let planned = ran(on(db)
+                .args(settings)
+                .args(["shard", "--plan", "--json"])
+                .args(arguments));
+            assert_eq!(planned.code, Some(0), "{planned:?}");
+            writes(&planned)
+        };
+        let of_one = ["enableSharding", "shardCollection"];
+        let presplit = ["--presplit", "-5,10"];
+        let expected = ["split", "moveChunk", "split", "moveChunk", "createIndexes", "update"];
+        assert_eq!(
+            names(&presplit, &buckets()),
+            [&["enableSharding", "createIndexes", "shardCollection"], &expected[..]].concat()
+        );
+        assert_eq!(names(&[], &PARENTS), [&of_one[..], &["update"]].concat());
+        let of_two = ["enableSharding", "createIndexes", "shardCollection", "shardCollection"];
+        assert_eq!(names(&[], &LISTS), [&of_two[..], &["update"]].concat());
+        assert_eq!(
+            names(&[], &subset()),
+            [&of_two[..], &["createIndexes", "update"]].concat()
+        );
+        assert!(all(db, "mongo_patterns").await.is_empty());
+
+        let text = ran(on(db).args(buckets()).args(["shard", "--plan"]));
+        for part in [
+            ".trades: { customerId: 1 }, or { customerId: \"hashed\" }\n// The reason: every command",
+            "// A limit: The buckets of a key are in one chunk",
+            "`shard` checks",
+            "db.getSiblingDB(\"admin\").runCommand({ hello: 1 })",
+            "// writes: shard the collection\ndb.getSiblingDB(\"admin\").runCommand(",
+        ] {
+            assert!(text.out.contains(part), "{part}: {}", text.out);
+        }
+        let choices = ran(on(db).args(LISTS).args(["shard", "--plan", "--json"])).json();
+        let of_main = choices.iter().find(|line| line["type"] == "shard_key").unwrap();
+        assert_eq!(of_main["recommended"], json!({ "_id": 1 }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replica_set_is_refused() {
+    testkit::run(async |db| {
+        let shard = |settings: &[&str], arguments: &[&str]| ran(on(db).args(settings).arg("shard").args(arguments));
+        for settings in [&buckets()[..], &LISTS, &subset(), &PARENTS] {
+            let refused = shard(settings, &["--yes"]);
+            assert_eq!(refused.code, Some(3), "{refused:?}");
+            assert!(refused.err.contains("connect to a mongos"), "{refused:?}");
+        }
+        for (arguments, text) in [
+            (&[][..], "--yes"),
+            (&["--yes", "--presplit", "ten"], "--key-type"),
+            (&["--yes", "--presplit-file", "/nonexistent"], "--presplit-file"),
+            (&["--yes", "--hashed", "--presplit", "5"], "--hashed"),
+        ] {
+            let refused = shard(&buckets(), arguments);
+            assert_eq!(refused.code, Some(2), "{refused:?}");
+            assert!(
+                refused.err.contains(text) && !refused.err.contains("ten`"),
+                "{text}: {refused:?}"
+            );
+        }
+        let names = db.plain_client().database(db.database().name());
+        assert!(names.list_collection_names().await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_set_up_and_verified() {
+    testkit::run(async |db| {
+        let router = Router::start(db).await;
+        let folder = tempfile::tempdir().unwrap();
+        let points = write(folder.path(), "points.txt", "1000\n\n2000\n");
+        let arguments = ["shard", "--yes", "--json", "--presplit-file", &points];
+        let sharded = routed(&router, db, &buckets(), &arguments);
+        assert_eq!(sharded.code, Some(0), "{sharded:?}");
+        let summary = sharded.summary();
+        assert_eq!(
+            [&summary["sharded"], &summary["splits"]],
+            [&json!(1), &json!(2)],
+            "{summary}"
+        );
+        let collection = &sharded.json()[0];
+        assert_eq!(collection["key"], json!({ "customerId": 1 }));
+        let again = routed(&router, db, &buckets(), &arguments).summary();
+        assert_eq!(
+            [&again["sharded_before"], &again["splits"]],
+            [&json!(1), &json!(0)],
+            "{again}"
+        );
+
+        let id = [
+            "shard",
+            "--yes",
+            "--presplit",
+            "{\"$oid\": \"653a8c1f9d3e2a0001000000\"},b,7",
+        ];
+        let sharded = routed(&router, db, &LISTS, &id);
+        assert_eq!(sharded.code, Some(0), "{sharded:?}");
+        assert!(sharded.out.contains("sales: sharded by { _id: 1 }, now"), "{sharded:?}");
+        let object_id = mongodb::bson::oid::ObjectId::parse_str("653a8c1f9d3e2a0001000000").unwrap();
+        let chunks = router.metadata().chunks.clone();
+        for min in [doc! { "_id": object_id }, doc! { "_id": "b" }, doc! { "_id": 7 }] {
+            let of_min = |chunk: &&Document| chunk.get_document("min").unwrap() == &min;
+            assert_eq!(chunks.iter().filter(of_min).count(), 1, "{min}: {chunks:?}");
+        }
+
+        assert_eq!(routed(&router, db, &buckets(), &["verify"]).code, Some(0));
+        for (settings, name) in [
+            (&buckets()[..], "trades"),
+            (&LISTS, "sales"),
+            (&subset(), "review"),
+            (&PARENTS, "patron"),
+        ] {
+            let namespace = format!("{}.{name}", db.database().name());
+            let entry = doc! { "_id": &namespace, "key": { "zip": 1 }, "unique": false };
+            router
+                .metadata()
+                .collections
+                .retain(|entry| entry.get_str("_id").unwrap() != namespace);
+            router.metadata().collections.push(entry);
+            for collection in ["sales", "product", "review", "patron"] {
+                let plain = db.plain_client().database(db.database().name());
+                let _ = plain.create_collection(collection).await;
+            }
+            if name == "review" {
+                assert_eq!(
+                    ran(on(db)
+                        .args(settings)
+                        .args(["indexes", "--create", "--replace-settings"]))
+                    .code,
+                    Some(0)
+                );
+            }
+            let found = routed(&router, db, settings, &["verify", "--json"]);
+            assert_eq!(
+                (found.code, &found.summary()["findings"]),
+                (Some(1), &json!(1)),
+                "{found:?}"
+            );
+            let finding = &found.json()[0];
+            assert_eq!(finding["problem"], "UnsuitableShardKey");
+            assert_eq!(
+                [&finding["collection"], &finding["key"]],
+                [&json!(name), &json!({ "zip": 1 })]
+            );
+            let refused = routed(&router, db, settings, &["shard", "--yes"]);
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert!(refused.err.contains("zip"), "{refused:?}");
+        }
+
+        router.metadata().failure = Some(("find", 13));
+        let unchecked = routed(&router, db, &buckets(), &["verify"]);
+        assert_eq!(unchecked.code, Some(0), "{unchecked:?}");
+        assert!(
+            unchecked.err.contains("the shard keys are not checked"),
+            "{unchecked:?}"
+        );
+    })
+    .await;
+}

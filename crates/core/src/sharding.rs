@@ -1,0 +1,42 @@
+//! Shard keys: those that suit a pattern, the set-up on a sharded cluster, and the check of an existing one.
+//!
+//! `shard_keys()` of a repository returns a [`ShardKeyChoice`] for each of its collections. `ensure_sharded()` shards
+//! them on a sharded cluster, and does what `ensure_indexes()` does. `verify_shard_keys()` names collections that are
+//! sharded by another key.
+//!
+//! The [catalog](crate::catalog) is not sharded: it has one small document for each managed collection or array.
+//!
+//! # Design
+//!
+//! ## Why is the set-up a call of its own?
+//!
+//! `shardCollection` takes a partial index on the shard key for one that supports it, and then fails with code 72, because
+//! it does not. The unique index of the bucket pattern is such an index. So the supporting index comes first, then
+//! `shardCollection`, then the indexes of the pattern.
+//!
+//! ## Which index supports a shard key?
+//!
+//! One with all documents, the simple collation and no arrays in its fields. For `_id` it is the `_id` index. For overflow
+//! documents and children it is a unique index of the pattern, which starts with the parent. For buckets it is
+//! `{ key: 1, _id: 1 }`: MongoDB 4.4 does not allow a second index on `{ key: 1 }` beside the partial one, and one rule for
+//! all versions is simpler than two.
+//!
+//! ## Why is a shard key that is not of the list refused?
+//!
+//! Most other keys fail at once, because the unique indexes of the pattern exclude them. A few seem to work: documents
+//! sharded by a field other than `_id` can have equal ids on two shards, and each write by `_id` is sent to all shards.
+
+mod choice;
+mod cluster;
+mod commands;
+mod ensure;
+mod points;
+mod presplit;
+mod verify;
+
+pub use choice::{ShardKeyChoice, UnsuitableShardKey};
+#[doc(hidden)]
+pub use choice::{Sharding, Target};
+pub use ensure::{EnsureSharded, EnsuredSharding, ShardedCollection};
+pub use points::{Ids, Keys};
+pub use verify::VerifyShardKeys;

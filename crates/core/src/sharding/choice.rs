@@ -1,0 +1,194 @@
+//! The shard keys that suit a collection.
+
+use std::fmt;
+
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Namespace};
+
+use crate::action::Call;
+use crate::index::{Ensure, PlannedIndex};
+use crate::same::same_value;
+
+/// The shard keys under which a pattern works, for one collection of a repository; returned by its `shard_keys()`.
+///
+/// ```
+/// # use mongo_patterns_core::sharding::ShardKeyChoice;
+/// fn show(choices: &[ShardKeyChoice]) {
+///     for choice in choices {
+///         println!("{}: {}, because {}", choice.namespace, choice.recommended, choice.reason);
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ShardKeyChoice {
+    /// Database and collection.
+    pub namespace: Namespace,
+    /// The shard key that `ensure_sharded()` uses.
+    pub recommended: Document,
+    /// The other shard keys that work. The hashed one, `ensure_sharded().hashed()` uses.
+    pub others: Vec<Document>,
+    /// Why these, and no others.
+    pub reason: &'static str,
+    /// What does not scale with them, a sentence each.
+    pub limits: Vec<&'static str>,
+}
+
+impl ShardKeyChoice {
+    /// Creates the choice of a collection whose documents are found by one field, which has a ranged and a hashed form.
+    #[doc(hidden)]
+    pub fn new(collection: &Collection<RawDocumentBuf>, field: &str, reason: &'static str) -> Self {
+        Self {
+            namespace: collection.namespace(),
+            recommended: doc! { field: 1 },
+            others: vec![doc! { field: "hashed" }],
+            reason,
+            limits: Vec::new(),
+        }
+    }
+
+    /// Creates the choice of a collection whose documents are found by `_id`.
+    #[doc(hidden)]
+    pub fn by_id(collection: &Collection<RawDocumentBuf>) -> Self {
+        let reason = "every command for a document has its `_id`, so it reaches one shard, and only the shard key is unique in all shards";
+        Self::new(collection, "_id", reason)
+            .limit("Documents with ascending ids, such as ObjectIds, are all inserted on one shard with the ranged key: use the hashed key for them.")
+    }
+
+    /// Adds a key.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn or(mut self, key: Document) -> Self {
+        self.others.push(key);
+        self
+    }
+
+    /// Adds a limit.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn limit(mut self, sentence: &'static str) -> Self {
+        self.limits.push(sentence);
+        self
+    }
+
+    /// Returns the recommended key, and the others.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::sharding::ShardKeyChoice;
+    /// fn has_hashed(choice: &ShardKeyChoice) -> bool {
+    ///     choice.keys().any(|key| key.values().any(|form| form.as_str() == Some("hashed")))
+    /// }
+    /// ```
+    pub fn keys(&self) -> impl Iterator<Item = &Document> {
+        std::iter::once(&self.recommended).chain(&self.others)
+    }
+
+    /// Returns the key that a call uses.
+    pub(super) fn key(&self, hashed: bool) -> &Document {
+        let hashed_key = self.others.iter().find(|key| hashed && is_hashed(key));
+        hashed_key.unwrap_or(&self.recommended)
+    }
+
+    /// Returns the problem of an existing key. `None` for one under which the pattern works.
+    ///
+    /// The server enforces a unique shard key by a unique index, which would allow one document for each value.
+    pub(super) fn check(&self, key: &Document, unique: bool) -> Option<UnsuitableShardKey> {
+        let is_of_list = self.keys().any(|suitable| same_key(suitable, key));
+        let is_of_one_document = key.len() > 1 || key.contains_key("_id");
+        if is_of_list && (!unique || is_of_one_document) {
+            return None;
+        }
+        Some(UnsuitableShardKey {
+            namespace: self.namespace.clone(),
+            key: key.clone(),
+            unique,
+            suitable: self.keys().cloned().collect(),
+        })
+    }
+}
+
+/// Returns whether two keys of shards or indexes have the same fields in the same order, with numbers by value.
+pub(super) fn same_key(a: &Document, b: &Document) -> bool {
+    let fields = a.iter().zip(b);
+    a.len() == b.len() && fields.fold(true, |same, (a, b)| same && a.0 == b.0 && same_value(a.1, b.1))
+}
+
+/// Returns whether a shard key has a hashed field.
+pub(super) fn is_hashed(key: &Document) -> bool {
+    key.values().any(|form| form.as_str() == Some("hashed"))
+}
+
+/// A collection that is sharded by a key under which its pattern does not work; returned by `verify_shard_keys()`.
+///
+/// Its text says what to do, and contains no user value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct UnsuitableShardKey {
+    /// Database and collection.
+    pub namespace: Namespace,
+    /// The existing shard key.
+    pub key: Document,
+    /// Whether the shard key is unique.
+    pub unique: bool,
+    /// The shard keys that work.
+    pub suitable: Vec<Document>,
+}
+
+impl fmt::Display for UnsuitableShardKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unique = if self.unique { "the unique key " } else { "" };
+        let text = |key: &Document| Bson::Document(key.clone()).to_string();
+        let suitable: Vec<String> = self.suitable.iter().map(text).collect();
+        write!(
+            f,
+            "the collection `{}` is sharded by {unique}{}, under which the pattern does not work: shard it by {}, with the command reshardCollection of MongoDB 5.0, or by a copy into a new collection",
+            self.namespace,
+            text(&self.key),
+            suitable.join(" or ")
+        )
+    }
+}
+
+/// The collections of a repository, to be sharded.
+#[doc(hidden)]
+pub struct Sharding<'a> {
+    /// What creates the indexes and stores the settings.
+    pub ensure: Ensure<'a>,
+    /// The collections.
+    pub targets: Vec<Target<'a>>,
+}
+
+crate::redacted_debug!(Sharding<'_>, |sharding| "ensure" = sharding.ensure);
+
+impl<'a> Sharding<'a> {
+    pub(super) fn operation(&self, operation: &'static str) -> Call<'a> {
+        Call {
+            operation,
+            ..self.ensure.call
+        }
+    }
+}
+
+/// A collection to be sharded.
+#[doc(hidden)]
+pub struct Target<'a> {
+    /// The collection.
+    pub collection: &'a Collection<RawDocumentBuf>,
+    /// Its shard keys.
+    pub choice: ShardKeyChoice,
+    /// The index of the pattern that supports the recommended key. Without one it is a new one, with the `_id`.
+    pub supported_by: Option<PlannedIndex>,
+}
+
+crate::redacted_debug!(Target<'_>, |target| "collection" = target.collection.namespace());
+
+impl<'a> Target<'a> {
+    /// Creates the target of a collection whose documents are found by `_id`.
+    pub fn by_id(collection: &'a Collection<RawDocumentBuf>) -> Self {
+        Self {
+            collection,
+            choice: ShardKeyChoice::by_id(collection),
+            supported_by: None,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+use mongo_patterns_core::sharding::{EnsureSharded, Ids, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
+
+use super::prelude::*;
+
+impl Shared {
+    /// Returns what shards the collections.
+    fn sharding(&self) -> Sharding<'_> {
+        let (main, overflow, settings) = self.parts();
+        let [parent, _, seq, _] = settings.overflow_fields();
+        let reason = "every command for the overflow documents of a list has the parent, so it reaches one shard, and every unique index starts with it";
+        let choice = ShardKeyChoice::new(overflow, parent, reason)
+            .limit("The overflow documents of a list are in one chunk, which cannot be split: a list with more data than the chunk size is a jumbo chunk, which the balancer does not move.");
+        let choice = match settings.unique {
+            true => choice,
+            false => choice
+                .or(doc! { parent: 1, seq: 1 })
+                .limit("With the position in the key, a list can be on several shards: its reads are sent to all of them, and are not of one moment outside a transaction."),
+        };
+        let ensure = self.ensure();
+        let supported_by = ensure.plan.indexes().first().cloned();
+        let overflow = Target {
+            collection: overflow,
+            choice,
+            supported_by,
+        };
+        Sharding {
+            ensure,
+            targets: vec![Target::by_id(main), overflow],
+        }
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Returns the shard keys under which the pattern works, for each collection. Sends nothing.
+    ///
+    /// ```no_run
+    /// # fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) {
+    /// for choice in books.shard_keys() {
+    ///     println!("{}: {}", choice.namespace, choice.recommended);
+    /// }
+    /// # }
+    /// ```
+    pub fn shard_keys(&self) -> Vec<ShardKeyChoice> {
+        let targets = self.shared().sharding().targets.into_iter();
+        targets.map(|target| target.choice).collect()
+    }
+
+    /// Shards both collections on a sharded cluster, by the recommended [shard keys](Self::shard_keys), creates the
+    /// [indexes](Self::indexes), and stores the settings in the [catalog](mongo_patterns_core::catalog), which is not
+    /// sharded. Idempotent: what exists stays, and a second call writes nothing. Concurrent calls are safe.
+    ///
+    /// Call it instead of [`ensure_indexes`](Self::ensure_indexes): the order of the steps matters, because the
+    /// overflow documents need an index that supports the shard key, before they are sharded.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let ensured = books.ensure_sharded().presplit([1000, 2000, 3000]).await?;
+    /// for collection in ensured.collections {
+    ///     println!("{} is sharded by {}", collection.namespace, collection.key);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`plan`](EnsureSharded::plan) returns its commands without a write. The user needs the role `clusterManager` on
+    /// `admin`, and `readWrite` on the database.
+    ///
+    /// # Cost
+    /// Five round trips when everything exists: the topology, the existing shard keys, and those of
+    /// [`ensure_indexes`](Self::ensure_indexes). At most eleven more when both collections are sharded now. Split
+    /// points take three, and three for each of them of each collection. For an index, the server reads the collection.
+    ///
+    /// # Sessions and transactions
+    /// MongoDB does not allow it in a transaction.
+    ///
+    /// # Cancel safety
+    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent. A
+    /// chunk that was split and not moved stays on its shard.
+    ///
+    /// # Errors
+    /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,
+    /// [`UnsuitableShardKey`] when a collection is sharded by another key, or a unique index that is not the pattern's
+    /// does not start with the shard key, [`InvalidArgument`] for split points of a hashed key, [`Unauthorized`] when
+    /// the user may not read `config.collections`, and those of [`ensure_indexes`](Self::ensure_indexes). After the
+    /// collections were sharded: [`Corrupt`] when a list has an element twice although elements are unique, and
+    /// [`Unauthorized`] when the user lacks the privilege of a later step.
+    pub fn ensure_sharded(&self) -> EnsureSharded<'_, Ids> {
+        EnsureSharded::new(self.shared().sharding())
+    }
+
+    /// Returns the collections that are sharded by a key under which the pattern does not work. On a replica set or a
+    /// standalone, and for collections that are not sharded, nothing.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// for unsuitable in books.verify_shard_keys().await? {
+    ///     println!("{unsuitable}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`verify`](Self::verify) checks documents, and does not include it.
+    ///
+    /// # Cost
+    /// One round trip, and one more on a sharded cluster.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`Unauthorized`] on a sharded cluster, when the user may not read `config.collections`.
+    pub fn verify_shard_keys(&self) -> VerifyShardKeys<'_> {
+        VerifyShardKeys::new(self.shared().sharding())
+    }
+}

@@ -1,0 +1,282 @@
+//! Shard keys: the choice of each pattern, the set-up, its plan, and the check.
+
+use mongo_patterns::action::ActionFuture;
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::sharding::{EnsuredSharding, ShardKeyChoice};
+use mongo_patterns::{Error, ErrorKind, PlannedCommand};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::{Client, Database};
+
+use crate::common::support::{SECOND, Trade, at};
+use crate::embedded::support::Patrons;
+use crate::outlier::support::Book;
+use crate::subset::support::{Products, builder as products};
+
+/// A repository of each pattern.
+pub(super) struct Repositories {
+    pub(super) trades: BucketRepository<u32, Trade>,
+    pub(super) books: OutlierRepository<Book, String>,
+    pub(super) products: Products,
+    pub(super) patrons: Patrons,
+}
+
+impl Repositories {
+    pub(super) fn new(database: &Database) -> Self {
+        let collection = |name: &str| database.collection::<Document>(name);
+        let trades = BucketRepository::builder(collection("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .item_id_field("n");
+        let books = OutlierRepository::builder(collection("sales"), collection("extra_sales"))
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .unique_elements();
+        let patrons = Patrons::builder(collection("patron")).children_field("addresses");
+        Self {
+            trades: trades.build().unwrap(),
+            books: books.build().unwrap(),
+            products: products(database).build().unwrap(),
+            patrons: patrons.build().unwrap(),
+        }
+    }
+
+    pub(super) fn ensure_sharded(&self) -> Vec<ActionFuture<'_, EnsuredSharding>> {
+        vec![
+            self.trades.ensure_sharded().into_future(),
+            self.books.ensure_sharded().into_future(),
+            self.products.ensure_sharded().into_future(),
+            self.patrons.ensure_sharded().into_future(),
+        ]
+    }
+}
+
+fn all_keys(choices: &[ShardKeyChoice]) -> Vec<(String, Vec<Document>)> {
+    let keys = |choice: &ShardKeyChoice| (choice.namespace.coll.clone(), choice.keys().cloned().collect());
+    choices.iter().map(keys).collect()
+}
+
+#[tokio::test]
+async fn each_collection_has_its_shard_keys() {
+    testkit::run(async |db| {
+        let repositories = Repositories::new(db.database());
+        let by_id = |name: &str| (name.to_owned(), vec![doc! { "_id": 1 }, doc! { "_id": "hashed" }]);
+        let by = |name: &str, field: &str, other: Option<Document>| {
+            let mut keys = vec![doc! { field: 1 }, doc! { field: "hashed" }];
+            keys.extend(other);
+            (name.to_owned(), keys)
+        };
+        let trades = repositories.trades.shard_keys();
+        assert_eq!(all_keys(&trades), [by("trades", "customerId", None)]);
+        let books = repositories.books.shard_keys();
+        assert_eq!(all_keys(&books), [by_id("sales"), by("extra_sales", "book_id", None)]);
+        let plain = OutlierRepository::<Book, String>::builder(
+            db.collection::<Document>("sales"),
+            db.collection::<Document>("extra_sales"),
+        )
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .build()
+        .unwrap();
+        let with_position = Some(doc! { "book_id": 1, "seq": 1 });
+        assert_eq!(
+            all_keys(&plain.shard_keys())[1],
+            by("extra_sales", "book_id", with_position)
+        );
+        let products = repositories.products.shard_keys();
+        let with_id = Some(doc! { "product_id": 1, "review_id": 1 });
+        assert_eq!(
+            all_keys(&products),
+            [by_id("product"), by("review", "product_id", with_id)]
+        );
+        let patrons = repositories.patrons.shard_keys();
+        assert_eq!(all_keys(&patrons), [by_id("patron")]);
+        for choice in [trades, books, products, patrons].concat() {
+            assert!(!choice.reason.is_empty() && !choice.limits.is_empty());
+            assert!(choice.limits.iter().all(|limit| limit.ends_with('.')), "{choice:?}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// Returns the names of the collections, by a client that is not recorded.
+async fn names(db: &TestDatabase) -> Vec<String> {
+    let plain = db.plain_client().database(db.database().name());
+    plain.list_collection_names().await.unwrap()
+}
+
+fn assert_unsupported(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(text.contains("nothing was changed: connect to a mongos"), "{text}");
+}
+
+#[tokio::test]
+async fn a_replica_set_is_refused_and_nothing_is_written() {
+    testkit::run(async |db| {
+        let repositories = Repositories::new(db.database());
+        for refused in repositories.ensure_sharded() {
+            assert_unsupported(&refused.await.unwrap_err());
+            assert_eq!(db.recorder().names(), ["hello"]);
+            db.recorder().clear();
+        }
+        assert_eq!(names(db).await, Vec::<String>::new());
+
+        assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
+        assert_eq!(repositories.books.verify_shard_keys().await.unwrap(), []);
+        assert_eq!(repositories.products.verify_shard_keys().await.unwrap(), []);
+        assert_eq!(repositories.patrons.verify_shard_keys().await.unwrap(), []);
+        assert_eq!(db.recorder().names(), ["hello"; 4]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_standalone_is_refused_and_nothing_is_written() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("shop");
+    let repositories = Repositories::new(&database);
+    for refused in repositories.ensure_sharded() {
+        assert_unsupported(&refused.await.unwrap_err());
+    }
+    assert_eq!(database.list_collection_names().await.unwrap(), Vec::<String>::new());
+    assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn invalid_split_points_are_refused_before_anything_is_sent() {
+    testkit::run(async |db| {
+        let repositories = Repositories::new(db.database());
+        let kind = |error: Error| error.kind();
+        let hashed = repositories.trades.ensure_sharded().hashed().presplit(&[5]);
+        assert_eq!(hashed.await.map_err(kind), Err(ErrorKind::InvalidArgument));
+        let null = repositories.books.ensure_sharded().presplit([Bson::Null]);
+        assert_eq!(null.plan().await.map_err(kind).unwrap_err(), ErrorKind::InvalidArgument);
+        let trades = BucketRepository::<String, Trade>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        let long = "a".repeat(2000);
+        let long = trades.ensure_sharded().presplit([long.as_str()]);
+        assert_eq!(long.await.map_err(kind), Err(ErrorKind::InvalidKey));
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// Returns the commands of a plan that write, with the name of the test's database.
+fn writes(db: &TestDatabase, plan: &[PlannedCommand]) -> Vec<String> {
+    let commands = plan.iter().filter(|planned| planned.writes);
+    let text = |planned: &PlannedCommand| {
+        let name = planned.command.keys().next().unwrap();
+        assert_eq!(
+            planned.on_admin,
+            !["createIndexes", "update"].contains(&name.as_str()),
+            "{name}"
+        );
+        let text = Bson::Document(planned.command.clone()).to_string();
+        text.replace(db.database().name(), "shop").replace('"', "")
+    };
+    commands.map(text).collect()
+}
+
+#[tokio::test]
+async fn a_plan_lists_the_commands_in_the_order_that_works() {
+    testkit::run(async |db| {
+        let repositories = Repositories::new(db.database());
+        let plan = repositories.trades.ensure_sharded().presplit(&[1000, 2000]).plan().await.unwrap();
+        let written = writes(db, &plan);
+        let expected = [
+            "{ enableSharding: shop }",
+            "{ createIndexes: trades, indexes: [{ key: { customerId: 1, _id: 1 }, name: customerId_1__id_1 }] }",
+            "{ shardCollection: shop.trades, key: { customerId: 1 } }",
+            "{ split: shop.trades, middle: { customerId: 1000 } }",
+            "{ moveChunk: shop.trades, find: { customerId: 1000 }, to: (one of the shards in turn) }",
+            "{ split: shop.trades, middle: { customerId: 2000 } }",
+            "{ moveChunk: shop.trades, find: { customerId: 2000 }, to: (one of the shards in turn) }",
+            "{ createIndexes: trades, indexes: [{ key: { customerId: 1 }, name: customerId_1_count_lt_10, unique: true, partialFilterExpression: { count: { $lt: 10 } } }, { key: { customerId: 1, history.n: 1 }, name: customerId_1_history.n_1, unique: true }] }",
+        ];
+        assert_eq!(written[..8], expected);
+        assert!(written[8].starts_with("{ update: mongo_patterns"), "{written:#?}");
+        assert_eq!(written.len(), 9);
+        assert!(plan.iter().any(|planned| planned.on_config && planned.command.get("find") == Some(&"chunks".into())));
+
+        let plan = repositories.books.ensure_sharded().hashed().plan().await.unwrap();
+        let written = writes(db, &plan);
+        let expected = [
+            "{ enableSharding: shop }",
+            "{ createIndexes: sales, indexes: [{ key: { _id: hashed }, name: _id_hashed }] }",
+            "{ createIndexes: extra_sales, indexes: [{ key: { book_id: hashed }, name: book_id_hashed }] }",
+            "{ shardCollection: shop.sales, key: { _id: hashed } }",
+            "{ shardCollection: shop.extra_sales, key: { book_id: hashed } }",
+        ];
+        assert_eq!(written[..5], expected);
+        assert_eq!(written.len(), 7);
+
+        let plan = repositories.products.ensure_sharded().plan().await.unwrap();
+        let written = writes(db, &plan);
+        let unique = "{ key: { product_id: 1, review_id: 1 }, name: product_id_1_review_id_1, unique: true }";
+        let order = "{ key: { product_id: 1, published_date: -1, review_id: -1 }, name: product_id_1_published_date_-1_review_id_-1 }";
+        let expected = [
+            "{ enableSharding: shop }".to_owned(),
+            format!("{{ createIndexes: review, indexes: [{unique}] }}"),
+            "{ shardCollection: shop.product, key: { _id: 1 } }".to_owned(),
+            "{ shardCollection: shop.review, key: { product_id: 1 } }".to_owned(),
+            format!("{{ createIndexes: review, indexes: [{order}] }}"),
+        ];
+        assert_eq!(written[..5], expected);
+        assert_eq!(written.len(), 6);
+
+        let id = doc! { "region": 5 };
+        let plan = repositories.patrons.ensure_sharded().presplit([id]).plan().await.unwrap();
+        let written = writes(db, &plan);
+        let expected = [
+            "{ enableSharding: shop }",
+            "{ shardCollection: shop.patron, key: { _id: 1 } }",
+            "{ split: shop.patron, middle: { _id: { region: 5 } } }",
+            "{ moveChunk: shop.patron, find: { _id: { $eq: { region: 5 } } }, to: (one of the shards in turn) }",
+        ];
+        assert_eq!(written[..4], expected);
+        assert_eq!(written.len(), 5);
+
+        assert_eq!(names(db).await, Vec::<String>::new());
+        let debug = format!("{plan:?}");
+        assert!(!debug.contains("region"), "{debug}");
+    })
+    .await;
+}
+
+/// The bytes of an item with its share of a full bucket, by which the documentation counts the items of a chunk.
+#[tokio::test]
+async fn buckets_have_the_documented_sizes() {
+    testkit::run(async |db| {
+        let trade = doc! { "type": "buy", "ticker": "MDB", "qty": 419, "date": at(SECOND) };
+        // A document with a date and a string has 5 + 14 + 8 bytes, and those of the string.
+        let sized = |bytes: usize| doc! { "date": at(SECOND), "t": "x".repeat(bytes - 27) };
+        for (item, page, expected) in [(trade, 10, 68), (sized(250), 50, 255), (sized(1000), 100, 1005)] {
+            let collection = db.collection::<Document>(&format!("trades_{page}"));
+            let trades = BucketRepository::<i32, Document>::builder(collection.clone())
+                .key_field("customerId")
+                .items_field("history")
+                .time_field("date")
+                .page_size(page)
+                .build()
+                .unwrap();
+            trades.ensure_indexes().await.unwrap();
+            let items = vec![item; page as usize];
+            trades.append_many(&123, &items).await.unwrap();
+            let stored = collection.clone_with_type::<RawDocumentBuf>();
+            let bucket = stored.find_one(doc! {}).await.unwrap().unwrap();
+            let bytes = bucket.as_bytes().len() as f64 / f64::from(page);
+            assert_eq!(bytes.round() as usize, expected);
+        }
+        assert_eq!(
+            [68, 255, 1005].map(|bytes| (128 << 20) / bytes / 1000),
+            [1973, 526, 133]
+        );
+    })
+    .await;
+}

@@ -1,0 +1,27 @@
+//! The calls about shard keys. On a server that is not the router of a sharded cluster, `ensure_sharded` sends one command
+//! and refuses, so the table has its plan.
+
+use super::operation::Operation;
+use super::operation::Promise::Reads;
+use super::operation::text;
+use super::{bucket, embedded, outlier, subset};
+
+macro_rules! shard_keys {
+    ($name:ident, $model:ty, $repository:literal, $field:ident) => {
+        pub(super) fn $name() -> Vec<Operation<$model>> {
+            vec![
+                Operation::<$model>::new(Reads, concat!($repository, "::ensure_sharded"), "plan", |m| {
+                    Box::pin(async move { text(m.$field.ensure_sharded().plan().await.map(|plan| plan.len())) })
+                }),
+                Operation::<$model>::new(Reads, concat!($repository, "::verify_shard_keys"), "", |m| {
+                    Box::pin(async move { text(m.$field.verify_shard_keys().await) })
+                }),
+            ]
+        }
+    };
+}
+
+shard_keys!(of_buckets, bucket::Histories, "BucketRepository", with_ids);
+shard_keys!(of_outliers, outlier::Shop, "OutlierRepository", books);
+shard_keys!(of_subsets, subset::Shop, "SubsetRepository", eventual);
+shard_keys!(of_parents, embedded::Library, "EmbeddedRepository", patrons);
