@@ -2,8 +2,10 @@
 
 use futures::TryStreamExt;
 use futures::future::join_all;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
-use mongo_patterns_testkit::TestDatabase;
+use mongo_patterns_core::sharding::EnsureSharded;
+use mongo_patterns_testkit::{TestDatabase, Topology};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection};
@@ -53,9 +55,23 @@ pub async fn trades(db: &TestDatabase) -> Trades {
 
 pub async fn ready(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Trade>) -> Trades {
     let trades = builder.build().unwrap();
+    on_shards(db, trades.ensure_sharded()).await;
     trades.ensure_indexes().replace_settings().await.unwrap();
     db.recorder().clear();
     trades
+}
+
+/// On a sharded cluster, shards the collections of a repository, so that its keys are on both shards.
+pub async fn on_shards<P>(db: &TestDatabase, sharded: EnsureSharded<'_, P>) {
+    if db.server().topology() != Topology::Sharded {
+        return;
+    }
+    match sharded.hashed().await {
+        Ok(_) => {}
+        // Another repository of the test has sharded them.
+        Err(error) if error.kind() == ErrorKind::SettingsMismatch => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Returns the same collection, by a client that is not recorded.

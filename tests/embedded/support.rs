@@ -5,6 +5,8 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::common::support::on_shards;
+
 pub type Patrons = EmbeddedRepository<Document, Document>;
 
 pub fn builder(db: &TestDatabase) -> EmbeddedRepositoryBuilder<Document, Document> {
@@ -34,6 +36,7 @@ pub fn patron(id: impl Into<Bson>, addresses: impl IntoIterator<Item = Document>
 
 /// Inserts a patron, and clears the recorder.
 pub async fn plant(db: &TestDatabase, patron: &Document) {
+    on_shards(db, patrons(db).ensure_sharded()).await;
     stored(db).insert_one(patron).await.unwrap();
     db.recorder().clear();
 }

@@ -9,7 +9,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, at_least, until_seen};
+use crate::common::support::{all, at_least, on_shards, until_seen};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Book {
@@ -38,6 +38,7 @@ pub async fn books(db: &TestDatabase) -> Books {
 
 pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D, E>) -> OutlierRepository<D, E> {
     let books = builder.build().unwrap();
+    on_shards(db, books.ensure_sharded()).await;
     books.ensure_indexes().replace_settings().await.unwrap();
     if !at_least(db, 5) {
         // The main documents have no index of ours, so their collection may not be there yet.

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, at_least, until_seen};
+use crate::common::support::{all, at_least, on_shards, until_seen};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Product {
@@ -76,6 +76,7 @@ pub async fn products(db: &TestDatabase, consistency: Consistency) -> Products {
 
 pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, C>) -> SubsetRepository<P, C> {
     let products = builder.build().unwrap();
+    on_shards(db, products.ensure_sharded()).await;
     products.ensure_indexes().replace_settings().await.unwrap();
     product(db).delete_many(doc! {}).await.unwrap();
     reviews(db).delete_many(doc! {}).await.unwrap();

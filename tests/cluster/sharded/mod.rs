@@ -1,6 +1,7 @@
 //! A sharded cluster of two shards: set-up, targeting, chunks that move under load, killed shards and a killed mongos,
 //! uniqueness, orphaned documents. `cargo xtask cluster` runs these tests, which need a mongos.
 
+mod ensure;
 mod load;
 mod orphans;
 mod setup;
