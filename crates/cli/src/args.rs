@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::connection::Connection;
 use crate::init::InitOptions;
 use crate::load::LoadOptions;
+use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
 
 /// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
@@ -128,8 +129,13 @@ pub(crate) struct BucketMigration {
     #[arg(long, conflicts_with_all = ["back", "no_index"])]
     pub(crate) create_index: bool,
     /// Migrates without that index, by one command for all items, which does not resume.
-    #[arg(long, conflicts_with = "back")]
+    #[arg(long, conflicts_with_all = ["back", "rate"])]
     pub(crate) no_index: bool,
+    /// The most items per second, by pauses between chunks.
+    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }
 
 #[derive(Debug, clap::Args)]

@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
             collection: need(settings.source.as_ref(), PATTERN, "source")?,
             field: need(settings.reference.as_ref(), PATTERN, "reference")?,
         };
-        return analyze::run(context, PATTERN, &source, *sample).await;
+        return analyze::run(context, PATTERN, &source, *sample, None).await;
     }
     if let EmbeddedVerb::Load(options) = &pattern.verb {
         return load(context, &settings, options).await;

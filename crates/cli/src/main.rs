@@ -21,6 +21,7 @@ mod output;
 mod plan;
 mod profile;
 mod progress;
+mod selection;
 mod settings;
 mod shell;
 mod stop;

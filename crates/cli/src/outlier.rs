@@ -39,7 +39,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
-        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample).await,
+        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample, None).await,
         OutlierVerb::Plan => print_plan(context, &lists).await,
         OutlierVerb::Migrate(options) => migrate(output, &lists, *options).await,
         OutlierVerb::Verify => verify(output, &lists).await,

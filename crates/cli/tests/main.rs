@@ -11,6 +11,7 @@ mod load;
 mod load_formats;
 mod load_rejects;
 mod load_targets;
+mod migrate_options;
 mod others;
 mod read_only;
 mod secure;

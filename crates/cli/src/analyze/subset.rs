@@ -5,6 +5,7 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document, doc};
 
+use super::report::Printed;
 use super::sizes::Parents;
 use super::{Distribution, advice, groups, of_lists, report, sizes, stored};
 use crate::Context;
@@ -33,7 +34,13 @@ pub(crate) async fn run(context: &Context, settings: &SubsetSettings, sample: Sa
     progress.end();
     let sizes = sizes::sizes(&distribution, parents.as_ref());
     let recommended = advice::subset(&distribution);
-    report::print(context.output, PATTERN, &distribution, &sizes, recommended.as_ref())?;
+    let printed = Printed {
+        distribution: &distribution,
+        subset_sizes: &sizes,
+        invalid: None,
+        recommended: recommended.as_ref(),
+    };
+    report::print(context.output, PATTERN, &printed)?;
     Ok(Exit::Success)
 }
 

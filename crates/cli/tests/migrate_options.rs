@@ -1,0 +1,227 @@
+//! Tests of the options that choose the documents and the pace of a migration.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::support::*;
+
+/// Adds documents without a valid key or date, of which some values would be operators or code in a shell.
+async fn add_invalid(db: &TestDatabase) {
+    let date = DateTime::from_millis(SECOND * 1000);
+    let invalid = [
+        doc! { "_id": 90_000, "date": date },
+        doc! { "_id": 90_001, "customerId": "\"}); db.dropDatabase(); ({\"$x\": \"", "date": date },
+        doc! { "_id": 90_002, "customerId": 2 },
+    ];
+    db.plain_collection::<Document>("flat")
+        .insert_many(invalid)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn invalid_documents_are_analyzed_skipped_listed_and_counted() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 3, 90).await;
+        add_invalid(db).await;
+        let analyzed = bucket(db, &["analyze", "--json"]);
+        assert_eq!(analyzed.code, Some(0), "{analyzed:?}");
+        let summary = analyzed.summary();
+        assert_eq!((&summary["invalid"], &summary["invalid_of"]), (&3.into(), &93.into()));
+        let lines = analyzed.json();
+        let of = |reason: &str| {
+            lines
+                .iter()
+                .find(|line| line["reason"] == reason)
+                .map(|line| line["documents"].clone())
+        };
+        assert_eq!(
+            (of("key"), of("time"), of("item_id")),
+            (Some(2.into()), Some(1.into()), None)
+        );
+        let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
+        let filter: Document = serde_json::from_value(query["filter"].clone()).unwrap();
+        let flat = db.plain_collection::<Document>("flat");
+        assert_eq!(flat.count_documents(filter).await.unwrap(), 3);
+        let shown = bucket(db, &["analyze"]);
+        assert!(shown.out.contains("- key: 2 documents with no key"), "{}", shown.out);
+        assert!(shown.out.contains("db.getCollection(\"flat\").find({"), "{}", shown.out);
+        assert!(!shown.out.contains("dropDatabase"), "{}", shown.out);
+
+        let refused = bucket(db, &["migrate"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+
+        let skip = ["--skip-invalid", "skipped"];
+        let planned = bucket(db, &["plan", skip[0], skip[1]]);
+        assert!(
+            planned.out.contains("// writes: list the skipped documents"),
+            "{planned:?}"
+        );
+        let dry = bucket(db, &["migrate", "--dry-run", "--json", skip[0], skip[1]]);
+        assert_eq!(
+            (&dry.summary()["items"], &dry.summary()["skipped"]),
+            (&90.into(), &3.into())
+        );
+        for collection in ["trades", "skipped", "mongo_patterns"] {
+            assert!(all(db, collection).await.is_empty(), "{collection}");
+        }
+
+        let migrated = bucket(db, &["migrate", "--json", skip[0], skip[1]]);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let summary = migrated.summary();
+        assert_eq!((&summary["items"], &summary["skipped"]), (&90.into(), &3.into()));
+        assert_eq!(
+            (&summary["skipped_key"], &summary["skipped_time"]),
+            (&2.into(), &1.into())
+        );
+        let listed = all(db, "skipped").await;
+        let reasons: Vec<(i32, &str)> = listed
+            .iter()
+            .map(|listed| (listed.get_i32("_id").unwrap(), listed.get_str("reason").unwrap()))
+            .collect();
+        assert_eq!(reasons, [(90_000, "key"), (90_001, "key"), (90_002, "time")]);
+        assert_eq!(all(db, "flat").await.len(), 93);
+        let again = bucket(db, &["migrate", skip[0], skip[1]]);
+        assert_eq!(again.code, Some(0), "{again:?}");
+        assert_eq!(all(db, "skipped").await, listed);
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+
+        db.plain_collection::<Document>("trades").drop().await.unwrap();
+        for taken in ["trades", "flat", "mongo_patterns"] {
+            let refused = bucket(db, &["migrate", "--skip-invalid", taken]);
+            assert_eq!(refused.code, Some(2), "{refused:?}");
+        }
+        db.plain_collection::<Document>("mine")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        let refused = bucket(db, &["migrate", "--skip-invalid", "mine"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("name another collection"), "{}", refused.err);
+        assert!(!refused.err.contains("--allow-non-empty-target"), "{}", refused.err);
+        assert_eq!(all(db, "mine").await, [doc! { "_id": 1 }]);
+        assert!(all(db, "trades").await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resumes() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 6, 90).await;
+        for illegal in [
+            "{",
+            "[]",
+            "{ year: 2025 }",
+            "{\"a\": {\"$nosuch\": \"s3cret\"}}",
+            "{\"$where\": \"s3cret\"}",
+        ] {
+            for command in [vec!["migrate"], vec!["plan"], vec!["migrate", "--dry-run"]] {
+                let refused = bucket(db, &[&command[..], &["--where", illegal]].concat());
+                assert_eq!(refused.code, Some(2), "{illegal}: {refused:?}");
+                assert!(!refused.err.contains("s3cret"), "{}", refused.err);
+            }
+        }
+        assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
+
+        let filter = r#"{"customerId": {"$in": [1, 2, {"$numberLong": "3"}]}}"#;
+        let planned = bucket(db, &["plan", "--where", filter]);
+        assert!(planned.out.contains("$in: [1, 2, Long(\"3\")]"), "{}", planned.out);
+        let dry = bucket(db, &["migrate", "--dry-run", "--json", "--where", filter]);
+        assert_eq!(
+            (&dry.summary()["items"], &dry.summary()["where"]),
+            (&45.into(), &filter.into())
+        );
+        let migrated = bucket(db, &["migrate", "--json", "--where", filter]);
+        assert_eq!(
+            (migrated.code, &migrated.summary()["items"]),
+            (Some(0), &45.into()),
+            "{migrated:?}"
+        );
+
+        // As if it were unfinished.
+        let records = db.plain_collection::<Document>("mongo_patterns");
+        let of = doc! { "_id.kind": "migration" };
+        let record = records.find_one(of.clone()).await.unwrap().unwrap();
+        assert!(
+            record
+                .get_document("settings")
+                .unwrap()
+                .get_str("filter")
+                .unwrap()
+                .contains("$in")
+        );
+        records
+            .update_one(of, doc! { "$unset": { "finished": 1 } })
+            .await
+            .unwrap();
+        let before = all(db, "trades").await;
+        for other in [vec![], vec!["--where", r#"{"customerId": 987654}"#]] {
+            let refused = bucket(db, &[&["migrate"], &other[..]].concat());
+            assert_eq!(refused.code, Some(2), "{refused:?}");
+            assert!(
+                refused.err.contains("`filter`") && !refused.err.contains("987654"),
+                "{}",
+                refused.err
+            );
+        }
+        assert_eq!(all(db, "trades").await, before);
+        let resumed = bucket(db, &["migrate", "--json", "--where", filter]);
+        assert_eq!(
+            (resumed.code, &resumed.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(all(db, "trades").await, before);
+    })
+    .await;
+}
+
+/// Each key has 100 items, for which the rate demands a pause of 100 seconds.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pause_of_the_rate_ends_at_ctrl_c() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 20, 2000).await;
+        let mut program = on(db);
+        program.arg("bucket").args(BUCKETS).args(["migrate", "--rate", "1"]);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("100 of 2,000") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
+        }
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(all(db, "trades").await.len(), 10);
+        let resumed = bucket(db, &["migrate", "--json", "--rate", "100000"]);
+        assert_eq!(
+            (resumed.code, &resumed.summary()["items"]),
+            (Some(0), &2000.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(resumed.summary()["resumed"], true);
+
+        db.plain_collection::<Document>("trades").drop().await.unwrap();
+        db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
+        let refused = bucket(db, &["migrate", "--rate", "100"]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("--create-index"), "{}", refused.err);
+    })
+    .await;
+}
