@@ -1,5 +1,7 @@
 //! The command line.
 
+mod effects;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -117,7 +119,7 @@ pub(crate) struct FlatLoad {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BucketMigration {
     /// Migrates from the buckets to the flat collection.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["filter", "skip_invalid"])]
     pub(crate) back: bool,
     /// Accepts a target with documents, which must belong to other keys.
     #[arg(long)]
@@ -230,6 +232,12 @@ pub(crate) struct SubsetMigration {
     /// With --from embedded: the approximate number of children in a chunk. [default: 100000]
     #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk_children: Option<u64>,
+    /// With --from embedded: the most children per second, by pauses between chunks.
+    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// The parents to migrate, with --from embedded.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// With --from collection: discards embedded children that are not in the collection and that no repository
     /// embedded.
     #[arg(long)]
@@ -352,70 +360,6 @@ pub(crate) struct Sample {
     /// Reads this number of documents, chosen at random.
     #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: Option<u32>,
-}
-
-impl Command {
-    /// Returns what to do after the command was stopped.
-    pub(crate) fn advice(&self) -> &'static str {
-        match self {
-            Self::Bucket(Bucket {
-                verb: BucketVerb::Load(options),
-                ..
-            }) if !options.is_dry_run() => {
-                "some items may be stored: run the command again only with --item-id, which prevents duplicates"
-            }
-            Self::Load(_)
-            | Self::Outlier(Outlier {
-                verb: OutlierVerb::Load(_),
-                ..
-            })
-            | Self::Embedded(Embedded {
-                verb: EmbeddedVerb::Load(_),
-                ..
-            }) if self.writes() => {
-                "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
-            }
-            _ if self.writes() => "completed work is kept: run the command again to resume",
-            _ => "nothing was changed",
-        }
-    }
-
-    /// Returns whether it writes to the database.
-    fn writes(&self) -> bool {
-        let is_live = |dry_run: &DryRun| !dry_run.dry_run;
-        match self {
-            Self::Bucket(Bucket { verb, .. }) => match verb {
-                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
-                BucketVerb::Indexes(create) => create.create,
-                BucketVerb::Resize { .. } => true,
-                BucketVerb::Load(options) => !options.is_dry_run(),
-                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
-            },
-            Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate(options) | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
-                OutlierVerb::Indexes(create) => create.create,
-                OutlierVerb::Load(load) => !load.options.is_dry_run(),
-                OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
-            },
-            Self::Subset(Subset { verb, .. }) => match verb {
-                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
-                SubsetVerb::Indexes(create) => create.create,
-                SubsetVerb::Load(options) => !options.is_dry_run(),
-                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
-            },
-            Self::Embedded(Embedded { verb, .. }) => match verb {
-                EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
-                EmbeddedVerb::Load(load) => !load.options.is_dry_run(),
-                EmbeddedVerb::Analyze(_)
-                | EmbeddedVerb::Plan(_)
-                | EmbeddedVerb::Verify
-                | EmbeddedVerb::Repair(_)
-                | EmbeddedVerb::Indexes(_) => false,
-            },
-            Self::Load(load) => !load.options.is_dry_run(),
-            Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
-        }
-    }
 }
 
 #[cfg(test)]

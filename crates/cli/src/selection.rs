@@ -12,11 +12,11 @@ use crate::output::Summary;
 pub(crate) struct Selection {
     /// Migrates only the source documents that match a filter, as MongoDB Extended JSON, such as {"year": 2025}. A
     /// migration that resumes needs the same one.
-    #[arg(long = "where", value_name = "FILTER", conflicts_with = "back")]
+    #[arg(long = "where", value_name = "FILTER")]
     filter: Option<String>,
     /// Skips invalid source documents, and lists their _id and reason in this collection, which must be empty or the
     /// list of an earlier run.
-    #[arg(long, value_name = "COLLECTION", conflicts_with = "back")]
+    #[arg(long, value_name = "COLLECTION")]
     skip_invalid: Option<String>,
 }
 
@@ -41,6 +41,11 @@ impl Selection {
         Some(context.database.collection(name))
     }
 
+    /// Returns whether it chooses.
+    pub(crate) fn is_given(&self) -> bool {
+        self.filter.is_some() || self.skip_invalid.is_some()
+    }
+
     /// Adds the filter, and the number of skipped documents by reason.
     pub(crate) fn rows<const N: usize>(&self, mut summary: Summary, reasons: [(&'static str, u64); N]) -> Summary {
         if let Some(filter) = &self.filter {
@@ -51,7 +56,7 @@ impl Selection {
         };
         summary = summary.row("skipped", reasons.iter().map(|(_, number)| number).sum::<u64>());
         for (reason, number) in reasons.into_iter().filter(|(_, number)| *number > 0) {
-            summary = summary.row(reason, number);
+            summary = summary.row(format!("skipped_{reason}"), number);
         }
         summary.row("skipped_list", list.as_str())
     }

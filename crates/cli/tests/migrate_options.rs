@@ -225,3 +225,123 @@ async fn a_pause_of_the_rate_ends_at_ctrl_c() {
     })
     .await;
 }
+
+fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    ran(on(db).arg("subset").args(REVIEWS).args(arguments))
+}
+
+/// Inserts products that embed all of their reviews.
+async fn embed(db: &TestDatabase, products: i32) {
+    let product = |id: i32| {
+        let reviews = (0..id % 5).map(|n| doc! { "review_id": n, "date": n });
+        doc! { "_id": id, "reviews": reviews.collect::<Vec<_>>() }
+    };
+    let collection = db.plain_collection::<Document>("product");
+    collection.insert_many((0..products).map(product)).await.unwrap();
+}
+
+const EMBEDDED: [&str; 3] = ["migrate", "--from", "embedded"];
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_migration_of_embedded_children_resumes_and_then_changes_nothing() {
+    testkit::run(async |db| {
+        embed(db, 50).await;
+        let mut program = on(db);
+        program
+            .arg("subset")
+            .args(REVIEWS)
+            .args(EMBEDDED)
+            .args(["--rate", "10"]);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("of 100 children") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
+        }
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let stored = all(db, "review").await.len();
+        assert!(0 < stored && stored < 100, "{stored}");
+
+        let resumed = subset(db, &[&EMBEDDED[..], &["--json"]].concat());
+        assert_eq!(
+            (resumed.code, &resumed.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(all(db, "review").await.len(), 100);
+        assert_eq!(subset(db, &["verify"]).code, Some(0));
+        let before = (all(db, "product").await, all(db, "review").await);
+        for _ in 0..2 {
+            let again = subset(db, &EMBEDDED);
+            assert_eq!(again.code, Some(0), "{again:?}");
+            assert!(again.out.contains("nothing to migrate"), "{}", again.out);
+            assert_eq!((all(db, "product").await, all(db, "review").await), before);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_parents_are_analyzed_skipped_and_selected_by_a_filter() {
+    testkit::run(async |db| {
+        embed(db, 50).await;
+        let product = db.plain_collection::<Document>("product");
+        let invalid = [
+            doc! { "_id": 90, "reviews": [{ "date": 1 }] },
+            doc! { "_id": 91, "reviews": "none" },
+        ];
+        product.insert_many(&invalid).await.unwrap();
+        let analyzed = subset(db, &["analyze", "--json"]);
+        let lines = analyzed.json();
+        let of = |reason: &str| {
+            lines
+                .iter()
+                .find(|line| line["reason"] == reason)
+                .map(|line| line["documents"].clone())
+        };
+        assert_eq!(
+            (of("no_id"), of("no_array"), of("twice")),
+            (Some(1.into()), Some(1.into()), None)
+        );
+        let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
+        let filter: Document = serde_json::from_value(query["filter"].clone()).unwrap();
+        assert_eq!(product.count_documents(filter).await.unwrap(), 2);
+
+        let refused = subset(db, &EMBEDDED);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+        let wrong_form = subset(db, &["migrate", "--from", "collection", "--skip-invalid", "skipped"]);
+        assert_eq!(wrong_form.code, Some(2), "{wrong_form:?}");
+        let illegal = subset(
+            db,
+            &[&EMBEDDED[..], &["--where", r#"{"_id": {"$nosuch": 1}}"#]].concat(),
+        );
+        assert_eq!(illegal.code, Some(2), "{illegal:?}");
+        assert!(all(db, "mongo_patterns").await.is_empty());
+
+        let skip = ["--skip-invalid", "skipped", "--json"];
+        let few = ["--where", r#"{"_id": {"$lt": 10}}"#];
+        let migrated = subset(db, &[&EMBEDDED[..], &skip, &few].concat());
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let summary = migrated.summary();
+        assert_eq!((&summary["parents"], &summary["skipped"]), (&8.into(), &0.into()));
+        assert_eq!(all(db, "review").await.len(), 20);
+        let migrated = subset(db, &[&EMBEDDED[..], &skip, &["--allow-non-empty-target"]].concat());
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let summary = migrated.summary();
+        assert_eq!((&summary["parents"], &summary["skipped"]), (&32.into(), &2.into()));
+        assert_eq!(
+            (&summary["skipped_no_id"], &summary["skipped_no_array"]),
+            (&1.into(), &1.into())
+        );
+        assert_eq!(all(db, "review").await.len(), 100);
+        assert_eq!(all(db, "skipped").await.len(), 2);
+        let products = all(db, "product").await;
+        assert!(invalid.iter().all(|parent| products.contains(parent)));
+    })
+    .await;
+}

@@ -137,8 +137,8 @@ impl<'a> MigrateFromFlat<'a> {
     ///
     /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason` (`key`, `time`
     /// or `item_id`), and the names of `source` and `target`. Another run replaces the list. The collection must be of
-    /// the same database, and empty or the list of this migration. Source documents stay as they are. A document of a
-    /// view that has no `_id` is only counted.
+    /// the same database, and empty or the list of this migration. Source documents stay as they are. A document
+    /// without an `_id`, or with null, is only counted.
     ///
     /// Documents that are invalid only together, such as two of one item id, are refused anyway.
     pub fn skip_invalid<C: Send + Sync>(mut self, list: &Collection<C>) -> Self {

@@ -19,14 +19,18 @@ impl<K: Key + FromText> Work<'_, K> {
     pub(super) async fn plan(&self, options: &BucketMigration) -> Result<MigrationPlan, Failure> {
         let flat = self.flat()?;
         let planned = if options.back {
-            self.to_flat(options, &flat)?.plan().await
+            self.migration_to_flat(options, &flat)?.plan().await
         } else {
-            self.from_flat(options, &flat)?.plan().await
+            self.migration_from_flat(options, &flat)?.plan().await
         };
         planned.map_err(|error| self.at_source(error, options))
     }
 
-    fn to_flat(&self, options: &BucketMigration, flat: &Collection<Document>) -> Result<MigrateToFlat<'_>, Failure> {
+    fn migration_to_flat(
+        &self,
+        options: &BucketMigration,
+        flat: &Collection<Document>,
+    ) -> Result<MigrateToFlat<'_>, Failure> {
         let migration = self.buckets.migrate_to_flat(flat).chunk_items(options.chunk_items);
         let mut migration = migration.key_field(flat_key(self.settings)?);
         if options.allow_non_empty_target {
@@ -38,7 +42,7 @@ impl<K: Key + FromText> Work<'_, K> {
         Ok(migration)
     }
 
-    fn from_flat(
+    fn migration_from_flat(
         &self,
         options: &BucketMigration,
         flat: &Collection<Document>,
@@ -115,9 +119,9 @@ impl<K: Key + FromText> Work<'_, K> {
             progress.at(at.done);
         };
         let migrated = if options.back {
-            self.to_flat(options, &flat)?.on_progress(on_progress).await
+            self.migration_to_flat(options, &flat)?.on_progress(on_progress).await
         } else {
-            self.from_flat(options, &flat)?.on_progress(on_progress).await
+            self.migration_from_flat(options, &flat)?.on_progress(on_progress).await
         };
         let migrated: Migrated = migrated.map_err(|error| self.at_source(error, options))?;
         let summary = Summary::new("bucket migrate", self.namespace())
@@ -177,8 +181,8 @@ impl<K: Key + FromText> Work<'_, K> {
 
 fn reasons(skipped: &InvalidDocuments) -> [(&'static str, u64); 3] {
     [
-        ("skipped_key", skipped.keys),
-        ("skipped_time", skipped.times),
-        ("skipped_item_id", skipped.item_ids),
+        ("key", skipped.keys),
+        ("time", skipped.times),
+        ("item_id", skipped.item_ids),
     ]
 }

@@ -86,8 +86,8 @@ impl SkipList<'_> {
         fields.insert("run", run);
         let stages = [
             doc! { "$match": invalid },
-            // The documents of a view may have no `_id`.
-            doc! { "$match": { "_id": { "$exists": true } } },
+            // The server merges no document without an `_id`, as those of a view can be, or with null.
+            doc! { "$match": { "_id": { "$ne": null } } },
             doc! { "$replaceWith": fields },
             doc! { "$merge": { "into": self.list.name(), "whenMatched": "replace", "whenNotMatched": "insert" } },
         ];
