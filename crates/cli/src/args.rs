@@ -320,11 +320,16 @@ pub(crate) struct EmbeddedLoad {
     pub(crate) options: LoadOptions,
 }
 
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct EmbeddedMigration {
     /// Migrates the children to documents that refer to their parents.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["filter", "skip_invalid"])]
     pub(crate) back: bool,
+    /// The most parents per second, or children with --back, by pauses between chunks.
+    #[arg(long, value_name = "PARENTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -345,3 +345,51 @@ async fn invalid_parents_are_analyzed_skipped_and_selected_by_a_filter() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn children_without_an_id_are_skipped_and_references_are_selected_by_a_filter() {
+    testkit::run(async |db| {
+        if !at_least(db, 5) {
+            return;
+        }
+        let patron = db.plain_collection::<Document>("patron");
+        patron
+            .insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }])
+            .await
+            .unwrap();
+        let address = db.plain_collection::<Document>("address");
+        let valid = (0..6).map(|n| doc! { "_id": n, "patron_id": 1 + n % 2, "n": n });
+        let invalid = [doc! { "_id": 90, "patron_id": 1 }];
+        address.insert_many(valid.chain(invalid)).await.unwrap();
+        let index = mongodb::IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
+        address.create_index(index).await.unwrap();
+        let embedded = |arguments: &[&str]| {
+            let settings = ["--collection", "patron", "--children", "addresses", "--child-id", "n"];
+            let source = ["--source", "address", "--reference", "patron_id"];
+            ran(on(db).arg("embedded").args(settings).args(source).args(arguments))
+        };
+        let refused = embedded(&["migrate"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+        let illegal = embedded(&["migrate", "--where", r#"{"n": {"$nosuch": 1}}"#]);
+        assert_eq!(illegal.code, Some(2), "{illegal:?}");
+        let options = ["--skip-invalid", "skipped", "--where", r#"{"_id": {"$ne": 5}}"#];
+        let dry = embedded(&[&["migrate", "--dry-run", "--json"], &options[..]].concat());
+        assert_eq!(
+            (&dry.summary()["children"], &dry.summary()["skipped_child_id"]),
+            (&5.into(), &1.into())
+        );
+        assert!(all(db, "skipped").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
+        for _ in 0..2 {
+            let migrated = embedded(&[&["migrate", "--json", "--rate", "1000"], &options[..]].concat());
+            assert_eq!(migrated.code, Some(0), "{migrated:?}");
+            let summary = migrated.summary();
+            assert_eq!((&summary["children"], &summary["skipped"]), (&5.into(), &1.into()));
+            let listed = all(db, "skipped").await;
+            assert_eq!((listed.len(), listed[0].get_str("reason").unwrap()), (1, "child_id"));
+        }
+        let other = embedded(&["migrate", "--skip-invalid", "skipped"]);
+        assert_eq!(other.code, Some(1), "{other:?}");
+    })
+    .await;
+}
