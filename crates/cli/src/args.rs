@@ -53,6 +53,11 @@ pub(crate) enum Command {
     Load(FlatLoad),
     /// Writes a profile from a sample of a collection
     Init(InitOptions),
+    /// Lists the records of migrations, or deletes one
+    Migrations {
+        #[command(subcommand)]
+        verb: MigrationsVerb,
+    },
     /// Writes shell completions to standard output
     Completions {
         /// The shell.
@@ -101,6 +106,20 @@ pub(crate) enum BucketVerb {
     },
     /// Appends items from a file: CSV, TSV or JSON
     Load(LoadOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrationsVerb {
+    /// Shows the last migration into each collection, and whether it is finished or running
+    List,
+    /// Deletes the record of a migration that is not running, and no data
+    Forget {
+        /// The collection that the migration writes.
+        collection: String,
+        /// Confirms the deletion.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, clap::Args)]

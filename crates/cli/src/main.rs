@@ -8,6 +8,7 @@ mod analyze;
 mod args;
 mod bucket;
 mod catalog;
+mod confirm;
 mod connection;
 mod embedded;
 mod failure;
@@ -16,6 +17,7 @@ mod generate;
 mod indexes;
 mod init;
 mod load;
+mod migrations;
 mod outlier;
 mod output;
 mod plan;
@@ -141,6 +143,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
+        Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
     }
 }

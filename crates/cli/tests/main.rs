@@ -12,6 +12,7 @@ mod load_formats;
 mod load_rejects;
 mod load_targets;
 mod migrate_options;
+mod migrations;
 mod others;
 mod read_only;
 mod secure;

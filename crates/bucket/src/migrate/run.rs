@@ -3,7 +3,7 @@
 use mongo_patterns_core::catalog::{Last, Position, Record};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, number};
+use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
 use crate::migrate::chunks::Chunks;
@@ -123,7 +123,7 @@ impl Migration<'_> {
             record.rewind().await?;
             return Err(not_equal(compared, total));
         }
-        record.finish(steps).await?;
+        record.finish(steps, total).await?;
         Ok(Outcome {
             total,
             before,
@@ -258,7 +258,8 @@ impl Migration<'_> {
         let filter = both(range.filter(chunks.field), self.selected());
         let stages = merge(filter, self.stages(), target.name(), when_matched);
         let step = Step::aggregate("migrate a chunk", self.source, stages);
-        steps.write(step.acknowledged_by(target).hint(chunks.hint())).await?;
+        let step = step.acknowledged_by(target).comment(migration_comment(target));
+        steps.write(step.hint(chunks.hint())).await?;
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! What commands write, and what to do after they were stopped.
 
 use super::{
-    Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, Outlier, OutlierVerb, Repair, Subset, SubsetVerb,
+    Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, MigrationsVerb, Outlier, OutlierVerb, Repair, Subset,
+    SubsetVerb,
 };
 
 impl Command {
@@ -25,6 +26,9 @@ impl Command {
             }) if self.writes() => {
                 "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
             }
+            Self::Migrations {
+                verb: MigrationsVerb::Forget { .. },
+            } => "the record is deleted or not: run `migrations list`",
             _ if self.writes() => "completed work is kept: run the command again to resume",
             _ => "nothing was changed",
         }
@@ -63,6 +67,7 @@ impl Command {
                 | EmbeddedVerb::Indexes(_) => false,
             },
             Self::Load(load) => !load.options.is_dry_run(),
+            Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
             Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
         }
     }

@@ -65,7 +65,7 @@ impl FromEmbedded<'_> {
         rebuild(shared, steps, "rebuild the stale subsets", scope).await?;
         let rebuilt = rebuild_stale(shared, steps, among).await;
         rebuilt.map_err(embedded_concurrently)?;
-        record.finish(steps).await?;
+        record.finish(steps, before + migrated.children).await?;
         Ok(migrated)
     }
 
