@@ -5,6 +5,7 @@ pub(crate) mod concurrent;
 pub(crate) mod faults;
 pub(crate) mod migration;
 pub(crate) mod migration_refused;
+pub(crate) mod migration_skipped;
 pub(crate) mod model;
 pub(crate) mod sessions;
 pub(crate) mod support;

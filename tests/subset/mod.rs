@@ -9,6 +9,7 @@ pub(crate) mod follower_support;
 pub(crate) mod migrate_layout;
 pub(crate) mod migration;
 pub(crate) mod migration_live;
+pub(crate) mod migration_skipped;
 pub(crate) mod model;
 pub(crate) mod naive;
 pub(crate) mod reads;

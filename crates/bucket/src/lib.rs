@@ -250,8 +250,8 @@ pub use mongo_patterns_core::{Progress, Removed, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{
-    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, ItemPage, Migrated, MigratedPageSize, MigrationPlan,
-    PageSlice,
+    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundInvalid, InvalidDocuments, ItemPage, Migrated,
+    MigratedPageSize, MigrationPlan, PageSlice,
 };
 pub use settings::IdPolicy;
 pub use write::batching::BatchingWriter;

@@ -16,8 +16,7 @@
 mod check;
 mod chunks;
 pub(crate) mod migration;
+pub(crate) mod options;
 pub(crate) mod page_size;
 mod run;
-
-/// About how many items one command migrates.
-pub(crate) const CHUNK_ITEMS: u64 = 100_000;
+mod selection;

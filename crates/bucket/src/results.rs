@@ -1,6 +1,7 @@
 //! The results of calls.
 
 use mongo_patterns_core::PlannedCommand;
+use mongodb::bson::Document;
 
 use crate::form::document::Bucket;
 use crate::form::token::{ItemToken, PageToken};
@@ -101,6 +102,42 @@ pub struct Migrated {
     pub buckets: u64,
     /// Whether an earlier call began the migration.
     pub resumed: bool,
+    /// The documents that were not migrated because they are invalid.
+    pub skipped: InvalidDocuments,
+}
+
+/// How many documents of a flat collection cannot become items, by the first reason that applies to each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InvalidDocuments {
+    /// The number of documents without a key of the repository's key type, or with one that is out of range or too
+    /// long; listed as `key`.
+    pub keys: u64,
+    /// The number of documents without a date in the time field, or with one that is out of range; listed as `time`.
+    pub times: u64,
+    /// The number of documents without an item id, or with one of an unsupported type; listed as `item_id`.
+    pub item_ids: u64,
+}
+
+impl InvalidDocuments {
+    /// Returns the number of all invalid documents.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.keys + self.times + self.item_ids
+    }
+}
+
+/// The documents of a flat collection that cannot become items; returned by
+/// [`MigrateFromFlat::find_invalid`](crate::action::MigrateFromFlat::find_invalid).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FoundInvalid {
+    /// The number of documents that were checked.
+    pub checked: u64,
+    /// How many of them are invalid.
+    pub invalid: InvalidDocuments,
+    /// A filter that finds all invalid documents of the collection.
+    pub filter: Document,
 }
 
 /// The plan of a migration between a flat collection and buckets, with every command that it sends.
@@ -115,6 +152,8 @@ pub struct MigrationPlan {
     pub chunks: u64,
     /// Whether the migration has finished already. Then a call only counts again.
     pub finished: bool,
+    /// The documents that the migration would skip because they are invalid.
+    pub skipped: InvalidDocuments,
     /// The commands, in order, for the database of both collections. A chunk that finds some of its documents in the
     /// target needs one more command, which keeps them.
     pub commands: Vec<PlannedCommand>,

@@ -3,6 +3,7 @@
 mod advice;
 mod designs;
 mod groups;
+pub(crate) mod invalid;
 mod report;
 mod sizes;
 pub(crate) mod subset;
@@ -14,6 +15,8 @@ use mongo_patterns_outlier::{Analysis, OutlierRepository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
+use self::invalid::Invalid;
+use self::report::Printed;
 use crate::Context;
 use crate::args::Sample;
 use crate::failure::{Exit, Failure, Outcome};
@@ -51,7 +54,13 @@ pub(crate) struct Stored {
     pub(crate) entry_bytes: f64,
 }
 
-pub(crate) async fn run(context: &Context, pattern: &'static str, source: &Source<'_>, sample: Sample) -> Outcome {
+pub(crate) async fn run(
+    context: &Context,
+    pattern: &'static str,
+    source: &Source<'_>,
+    sample: Sample,
+    invalid: Option<&Invalid>,
+) -> Outcome {
     let collection = match source {
         Source::Groups { collection, .. } => collection,
         Source::Lists(lists) => lists.collection().name(),
@@ -67,7 +76,13 @@ pub(crate) async fn run(context: &Context, pattern: &'static str, source: &Sourc
     };
     progress.end();
     let recommended = advice::recommend(&distribution);
-    report::print(context.output, pattern, &distribution, &[], recommended.as_ref())?;
+    let printed = Printed {
+        distribution: &distribution,
+        subset_sizes: &[],
+        invalid,
+        recommended: recommended.as_ref(),
+    };
+    report::print(context.output, pattern, &printed)?;
     Ok(Exit::Success)
 }
 

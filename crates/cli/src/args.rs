@@ -1,5 +1,7 @@
 //! The command line.
 
+mod effects;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -8,6 +10,7 @@ use clap_complete::Shell;
 use crate::connection::Connection;
 use crate::init::InitOptions;
 use crate::load::LoadOptions;
+use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
 use crate::shard::ShardOptions;
 
@@ -51,6 +54,11 @@ pub(crate) enum Command {
     Load(FlatLoad),
     /// Writes a profile from a sample of a collection
     Init(InitOptions),
+    /// Lists the records of migrations, or deletes one
+    Migrations {
+        #[command(subcommand)]
+        verb: MigrationsVerb,
+    },
     /// Writes shell completions to standard output
     Completions {
         /// The shell.
@@ -103,6 +111,20 @@ pub(crate) enum BucketVerb {
     Load(LoadOptions),
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrationsVerb {
+    /// Shows the last migration into each collection, and whether it is finished or running
+    List,
+    /// Deletes the record of a migration that is not running, and no data
+    Forget {
+        /// The collection that the migration writes.
+        collection: String,
+        /// Confirms the deletion.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct FlatLoad {
     /// The collection.
@@ -119,7 +141,7 @@ pub(crate) struct FlatLoad {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BucketMigration {
     /// Migrates from the buckets to the flat collection.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["filter", "skip_invalid"])]
     pub(crate) back: bool,
     /// Accepts a target with documents, which must belong to other keys.
     #[arg(long)]
@@ -131,8 +153,13 @@ pub(crate) struct BucketMigration {
     #[arg(long, conflicts_with_all = ["back", "no_index"])]
     pub(crate) create_index: bool,
     /// Migrates without that index, by one command for all items, which does not resume.
-    #[arg(long, conflicts_with = "back")]
+    #[arg(long, conflicts_with_all = ["back", "rate"])]
     pub(crate) no_index: bool,
+    /// The most items per second, by pauses between chunks.
+    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -231,6 +258,12 @@ pub(crate) struct SubsetMigration {
     /// With --from embedded: the approximate number of children in a chunk. [default: 100000]
     #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk_children: Option<u64>,
+    /// With --from embedded: the most children per second, by pauses between chunks.
+    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// The parents to migrate, with --from embedded.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// With --from collection: discards embedded children that are not in the collection and that no repository
     /// embedded.
     #[arg(long)]
@@ -315,11 +348,16 @@ pub(crate) struct EmbeddedLoad {
     pub(crate) options: LoadOptions,
 }
 
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct EmbeddedMigration {
     /// Migrates the children to documents that refer to their parents.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["filter", "skip_invalid"])]
     pub(crate) back: bool,
+    /// The most parents per second, or children with --back, by pauses between chunks.
+    #[arg(long, value_name = "PARENTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -355,74 +393,6 @@ pub(crate) struct Sample {
     /// Reads this number of documents, chosen at random.
     #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: Option<u32>,
-}
-
-impl Command {
-    /// Returns what to do after the command was stopped.
-    pub(crate) fn advice(&self) -> &'static str {
-        match self {
-            Self::Bucket(Bucket {
-                verb: BucketVerb::Load(options),
-                ..
-            }) if !options.is_dry_run() => {
-                "some items may be stored: run the command again only with --item-id, which prevents duplicates"
-            }
-            Self::Load(_)
-            | Self::Outlier(Outlier {
-                verb: OutlierVerb::Load(_),
-                ..
-            })
-            | Self::Embedded(Embedded {
-                verb: EmbeddedVerb::Load(_),
-                ..
-            }) if self.writes() => {
-                "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
-            }
-            _ if self.writes() => "completed work is kept: run the command again to resume",
-            _ => "nothing was changed",
-        }
-    }
-
-    /// Returns whether it writes to the database.
-    fn writes(&self) -> bool {
-        let is_live = |dry_run: &DryRun| !dry_run.dry_run;
-        match self {
-            Self::Bucket(Bucket { verb, .. }) => match verb {
-                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
-                BucketVerb::Indexes(create) => create.create,
-                BucketVerb::Shard(options) => !options.plan,
-                BucketVerb::Resize { .. } => true,
-                BucketVerb::Load(options) => !options.is_dry_run(),
-                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
-            },
-            Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate(options) | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
-                OutlierVerb::Indexes(create) => create.create,
-                OutlierVerb::Shard(options) => !options.plan,
-                OutlierVerb::Load(load) => !load.options.is_dry_run(),
-                OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
-            },
-            Self::Subset(Subset { verb, .. }) => match verb {
-                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
-                SubsetVerb::Indexes(create) => create.create,
-                SubsetVerb::Shard(options) => !options.plan,
-                SubsetVerb::Load(options) => !options.is_dry_run(),
-                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
-            },
-            Self::Embedded(Embedded { verb, .. }) => match verb {
-                EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
-                EmbeddedVerb::Shard(options) => !options.plan,
-                EmbeddedVerb::Load(load) => !load.options.is_dry_run(),
-                EmbeddedVerb::Analyze(_)
-                | EmbeddedVerb::Plan(_)
-                | EmbeddedVerb::Verify
-                | EmbeddedVerb::Repair(_)
-                | EmbeddedVerb::Indexes(_) => false,
-            },
-            Self::Load(load) => !load.options.is_dry_run(),
-            Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
-        }
-    }
 }
 
 #[cfg(test)]

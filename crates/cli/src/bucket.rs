@@ -1,6 +1,7 @@
 //! The commands of the bucket pattern.
 
 mod check;
+mod invalid;
 mod migrate;
 
 use std::sync::Arc;
@@ -25,6 +26,9 @@ use crate::{catalog, indexes, plan};
 
 const PATTERN: &str = "bucket";
 
+/// The number of documents that show the type of the keys.
+const SAMPLED_KEYS: i64 = 100;
+
 type Buckets<K> = BucketRepository<K, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
@@ -36,7 +40,8 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
             collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
             field: flat_key(&settings)?,
         };
-        return analyze::run(context, PATTERN, &source, *sample).await;
+        let invalid = invalid::find(context, &settings, *sample).await?;
+        return analyze::run(context, PATTERN, &source, *sample, invalid.as_ref()).await;
     }
     match key_type(context, &settings).await? {
         KeyType::Int => Work::<i64>::new(context, &settings)?.run(&pattern.verb).await,
@@ -186,7 +191,7 @@ fn flat_key(settings: &BucketSettings) -> Result<&str, Failure> {
     }
 }
 
-/// Returns the type that is set, or that of the first bucket or flat document.
+/// Returns the type that is set, or that of the first buckets or flat documents.
 async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyType, Failure> {
     if let Some(key_type) = settings.key_type {
         return Ok(key_type);
@@ -196,7 +201,7 @@ async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyTyp
     let candidates = [(&settings.collection, key), (&settings.flat, flat_key(settings)?)];
     for (collection, field) in candidates {
         if let Some(collection) = collection
-            && let Some(value) = first_value(database, collection, field).await?
+            && let Some(value) = typical_value(database, collection, field).await?
         {
             return type_of(&value).ok_or_else(|| {
                 Failure::usage(format!(
@@ -211,10 +216,22 @@ async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyTyp
     ))
 }
 
-async fn first_value(database: &Database, collection: &str, field: &str) -> Result<Option<Bson>, Failure> {
+/// Returns the value of the most common type among the first documents that have the field.
+async fn typical_value(database: &Database, collection: &str, field: &str) -> Result<Option<Bson>, Failure> {
     let collection = database.collection::<Document>(collection);
-    let mut found = collection.find(doc! {}).limit(1).projection(doc! { field: 1 }).await?;
-    Ok(found.try_next().await?.and_then(|mut document| document.remove(field)))
+    let found = collection.find(doc! { field: { "$ne": null } }).limit(SAMPLED_KEYS);
+    let mut found = found.projection(doc! { field: 1 }).await?;
+    let mut values: Vec<(Option<KeyType>, Bson, u32)> = Vec::new();
+    while let Some(mut document) = found.try_next().await? {
+        let Some(value) = document.remove(field) else { continue };
+        let of_value = type_of(&value);
+        match values.iter_mut().find(|(of, _, _)| *of == of_value) {
+            Some((_, _, number)) => *number += 1,
+            None => values.push((of_value, value, 1)),
+        }
+    }
+    let typical = values.into_iter().max_by_key(|(_, _, number)| *number);
+    Ok(typical.map(|(_, value, _)| value))
 }
 
 pub(crate) fn type_of(value: &Bson) -> Option<KeyType> {

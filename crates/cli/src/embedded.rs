@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::Error;
+use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_embedded::EmbeddedRepository;
-use mongo_patterns_embedded::action::MigrateFromReferences;
+use mongo_patterns_embedded::action::{MigrateFromReferences, MigrateToReferences};
 use mongodb::Collection;
 use mongodb::bson::Document;
 use serde_json::json;
 
 use crate::analyze::{self, Source};
-use crate::args::{Embedded, EmbeddedLoad, EmbeddedVerb};
+use crate::args::{Embedded, EmbeddedLoad, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::{self, DocumentShape, EmbeddedChildren, EmbeddedParents, EmbeddedShape};
 use crate::output::{Record, Summary, to_json, variant};
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
             collection: need(settings.source.as_ref(), PATTERN, "source")?,
             field: need(settings.reference.as_ref(), PATTERN, "reference")?,
         };
-        return analyze::run(context, PATTERN, &source, *sample).await;
+        return analyze::run(context, PATTERN, &source, *sample, None).await;
     }
     if let EmbeddedVerb::Load(options) = &pattern.verb {
         return load(context, &settings, options).await;
@@ -44,9 +44,9 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     };
     work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
-        EmbeddedVerb::Plan(options) => work.plan(options.back, false).await,
-        EmbeddedVerb::Migrate { options, dry_run } if dry_run.dry_run => work.plan(options.back, true).await,
-        EmbeddedVerb::Migrate { options, .. } => work.migrate(options.back).await,
+        EmbeddedVerb::Plan(options) => work.plan(options, false).await,
+        EmbeddedVerb::Migrate { options, dry_run } if dry_run.dry_run => work.plan(options, true).await,
+        EmbeddedVerb::Migrate { options, .. } => work.migrate(options).await,
         EmbeddedVerb::Verify => work.verify("embedded verify").await,
         EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
         EmbeddedVerb::Shard(options) => {
@@ -135,12 +135,12 @@ impl Work<'_> {
         Ok((self.context.database.collection(source), reference))
     }
 
-    async fn plan(&self, back: bool, summary_only: bool) -> Outcome {
+    async fn plan(&self, options: &EmbeddedMigration, summary_only: bool) -> Outcome {
         let (source, reference) = self.source()?;
-        let planned = if back {
-            self.parents.migrate_to_references(&source, reference).plan().await
+        let planned = if options.back {
+            self.migrate_to_references(&source, reference, options).plan().await
         } else {
-            self.migrate_from_references(&source, reference).plan().await
+            self.migrate_from_references(&source, reference, options)?.plan().await
         };
         let planned = planned.map_err(|error| self.at_fault(error))?;
         if !summary_only {
@@ -153,20 +153,21 @@ impl Work<'_> {
         .row("children", planned.children)
         .row("orphans", planned.orphans)
         .row("commands", planned.commands.len());
+        let summary = options.selection.rows(summary, [("child_id", planned.skipped)]);
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }
 
-    async fn migrate(&self, back: bool) -> Outcome {
+    async fn migrate(&self, options: &EmbeddedMigration) -> Outcome {
         let (source, reference) = self.source()?;
-        let unit = if back { "children" } else { "parents" };
+        let unit = if options.back { "children" } else { "parents" };
         let progress = SharedProgress::new(self.context.output, "migrate", unit, None);
         progress.show("the server checks all documents, then migrates the first chunk");
-        let migrated = if back {
-            let migration = self.parents.migrate_to_references(&source, reference);
+        let migrated = if options.back {
+            let migration = self.migrate_to_references(&source, reference, options);
             migration.on_progress(progress.callback()).await
         } else {
-            let migration = self.migrate_from_references(&source, reference);
+            let migration = self.migrate_from_references(&source, reference, options)?;
             migration.on_progress(progress.callback()).await
         };
         progress.end();
@@ -176,6 +177,7 @@ impl Work<'_> {
             .row("parents", migrated.parents)
             .row("children", migrated.children)
             .row("orphans", migrated.orphans);
+        let summary = options.selection.rows(summary, [("child_id", migrated.skipped)]);
         self.context.output.summary(&summary, exit)?;
         if migrated.orphans > 0 {
             self.context
@@ -185,12 +187,39 @@ impl Work<'_> {
         Ok(exit)
     }
 
-    fn migrate_from_references(&self, source: &Collection<Document>, reference: &str) -> MigrateFromReferences<'_> {
-        let migration = self.parents.migrate_from_references(source, reference);
-        match &self.settings.sort {
-            Some(field) => migration.sort_by(field),
+    fn migrate_to_references(
+        &self,
+        target: &Collection<Document>,
+        reference: &str,
+        options: &EmbeddedMigration,
+    ) -> MigrateToReferences<'_> {
+        let migration = self.parents.migrate_to_references(target, reference);
+        match options.rate {
+            Some(rate) => migration.rate(rate),
             None => migration,
         }
+    }
+
+    fn migrate_from_references(
+        &self,
+        source: &Collection<Document>,
+        reference: &str,
+        options: &EmbeddedMigration,
+    ) -> Result<MigrateFromReferences<'_>, Failure> {
+        let mut migration = self.parents.migrate_from_references(source, reference);
+        if let Some(field) = &self.settings.sort {
+            migration = migration.sort_by(field);
+        }
+        if let Some(rate) = options.rate {
+            migration = migration.rate(rate);
+        }
+        if let Some(filter) = options.selection.filter()? {
+            migration = migration.filter(filter);
+        }
+        if let Some(list) = options.selection.skipped(self.context) {
+            migration = migration.skip_invalid(&list);
+        }
+        Ok(migration)
     }
 
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
@@ -252,12 +281,17 @@ impl Work<'_> {
 
     /// A child at fault is in the source, a parent in the parents' collection.
     fn at_fault(&self, error: Error) -> Failure {
+        let is_invalid = error.kind() == ErrorKind::InvalidItemId;
+        let is_from_references = error.operation() == Some("migrate_from_references");
         let mut failure = Failure::from(error);
         if let (Some(document), Some(source)) = (&mut failure.document, &self.settings.source)
             && document.field.as_ref() != self.settings.children.as_ref()
         {
             document.collection.clone_from(source);
         }
-        failure
+        match is_invalid && is_from_references {
+            true => failure.advise("--skip-invalid COLLECTION migrates the others, if each is invalid by itself"),
+            false => failure,
+        }
     }
 }

@@ -170,7 +170,7 @@ fn advice(error: &Error) -> Option<&'static str> {
         );
     }
     match error.kind() {
-        ErrorKind::TargetNotEmpty if error.pattern() == Some("bucket") => {
+        ErrorKind::TargetNotEmpty if error.to_string().contains("allow_non_empty_target()") => {
             Some("pass --allow-non-empty-target for allow_non_empty_target()")
         }
         ErrorKind::IndexMissing if error.operation() != Some("migrate_from_references") => {

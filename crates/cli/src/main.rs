@@ -8,6 +8,7 @@ mod analyze;
 mod args;
 mod bucket;
 mod catalog;
+mod confirm;
 mod connection;
 mod embedded;
 mod failure;
@@ -16,11 +17,13 @@ mod generate;
 mod indexes;
 mod init;
 mod load;
+mod migrations;
 mod outlier;
 mod output;
 mod plan;
 mod profile;
 mod progress;
+mod selection;
 mod settings;
 mod shard;
 mod shell;
@@ -141,6 +144,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
+        Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
     }
 }

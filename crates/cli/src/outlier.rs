@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use std::io::{IsTerminal, stdin};
-
 use futures::TryStreamExt;
 use mongo_patterns_core::migration::Steps;
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrepaired};
@@ -12,6 +10,7 @@ use serde_json::json;
 
 use crate::analyze::{self, Source};
 use crate::args::{Outlier, OutlierLoad, OutlierVerb, Repair};
+use crate::confirm::confirm;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::{self, ElementShape, ListDocuments, ListElements, ListShape};
 use crate::output::{Output, Record, Summary, counted, to_json, variant};
@@ -39,7 +38,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
-        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample).await,
+        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample, None).await,
         OutlierVerb::Plan => print_plan(context, &lists).await,
         OutlierVerb::Migrate(options) => migrate(output, &lists, *options).await,
         OutlierVerb::Verify => verify(output, &lists).await,
@@ -226,18 +225,9 @@ async fn confirm_orphans(
     if orphans == 0 || yes || catalog::has(context, PATTERN, lists.collection().name(), array).await? {
         return Ok(());
     }
-    if !stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "{found}, and the catalog has no settings that confirm --parent: check a sample, then pass --yes"
-        )));
-    }
-    context.output.notice("delete them with their elements? Type `yes`:");
-    let mut answer = String::new();
-    stdin().read_line(&mut answer)?;
-    match answer.trim() {
-        "yes" => Ok(()),
-        _ => Err(Failure::usage("nothing was deleted")),
-    }
+    let no_terminal =
+        format!("{found}, and the catalog has no settings that confirm --parent: check a sample, then pass --yes");
+    confirm(context.output, "delete them with their elements?", no_terminal).await
 }
 
 async fn repair(output: Output, lists: &Lists, options: Repair, delete_orphans: bool) -> Outcome {

@@ -1,5 +1,6 @@
 //! Standard output: findings as they are found, and a summary; as text, or with `--json` as JSON.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use console::style;
@@ -36,7 +37,7 @@ pub(crate) struct Record<'a> {
 pub(crate) struct Summary {
     command: &'static str,
     namespace: String,
-    rows: Vec<(&'static str, Value)>,
+    rows: Vec<(Cow<'static, str>, Value)>,
 }
 
 impl Summary {
@@ -48,8 +49,8 @@ impl Summary {
         }
     }
 
-    pub(crate) fn row(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.rows.push((name, value.into()));
+    pub(crate) fn row(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.rows.push((name.into(), value.into()));
         self
     }
 }
@@ -91,7 +92,7 @@ impl Output {
             object.insert("command".into(), summary.command.into());
             object.insert("namespace".into(), summary.namespace.clone().into());
             let rows = summary.rows.iter();
-            object.extend(rows.map(|(name, value)| ((*name).to_owned(), value.clone())));
+            object.extend(rows.map(|(name, value)| (name.to_string(), value.clone())));
             object.insert("exit_code".into(), exit.code().into());
             return line(&Value::Object(object).to_string());
         }

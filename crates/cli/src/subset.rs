@@ -1,6 +1,7 @@
 //! The commands of the subset pattern.
 
 mod check;
+mod invalid;
 mod migrate;
 
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     let settings = overlay(context.profile.subset.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     if let SubsetVerb::Analyze(sample) = &pattern.verb {
-        return analysis::run(context, &settings, *sample).await;
+        let invalid = invalid::find(context, &settings, *sample).await?;
+        return analysis::run(context, &settings, *sample, invalid.as_ref()).await;
     }
     if let SubsetVerb::Load(options) = &pattern.verb {
         return load(context, &settings, options).await;

@@ -11,6 +11,8 @@ mod load;
 mod load_formats;
 mod load_rejects;
 mod load_targets;
+mod migrate_options;
+mod migrations;
 mod others;
 mod read_only;
 mod router;

@@ -68,7 +68,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use field::FieldName;
 pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
-pub use migration::PlannedCommand;
+pub use migration::{MigrationRecord, PlannedCommand, forget_migration, migrations};
 pub use progress::Progress;
 pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;

@@ -14,13 +14,21 @@
 //! `runCommand` has no retryable writes, and reports write errors as success. The driver's typed calls have both.
 
 mod chunks;
+mod filter;
 mod inspect;
+mod pace;
 mod planned;
+mod records;
+mod skipped;
 mod step;
 mod steps;
 
 pub use chunks::{Chunk, Chunks, Walk};
+pub use filter::{FILTER, both, check_filter, record_filter, selecting};
 pub use inspect::{count_if, is_inserted, number, refuse, refuse_one};
+pub use pace::{Pace, check_rate, chunk_of_rate};
 pub use planned::PlannedCommand;
+pub use records::{MigrationRecord, forget_migration, migration_comment, migrations};
+pub use skipped::SkipList;
 pub use step::{Reply, Step, check_chunk_size};
 pub use steps::Steps;

@@ -20,6 +20,8 @@ pub struct MigrationPlan {
     /// How many documents of the source refer to no parent, and stay. [`orphans`](crate::EmbeddedRepository::orphans)
     /// lists them.
     pub orphans: u64,
+    /// How many documents the migration would skip, because they have no valid id.
+    pub skipped: u64,
     /// The commands, in order, as the database of both collections takes them, without the `getMore` of cursors.
     pub commands: Vec<PlannedCommand>,
 }
@@ -35,6 +37,8 @@ pub struct Migrated {
     /// How many documents of the source were not migrated, because the parent that they refer to does not exist.
     /// [`orphans`](crate::EmbeddedRepository::orphans) lists them.
     pub orphans: u64,
+    /// How many documents of the source were not migrated, because they have no valid id.
+    pub skipped: u64,
 }
 
 /// A document that refers to no parent. Both fields are user values: take care where you log them.

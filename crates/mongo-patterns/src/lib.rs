@@ -188,8 +188,8 @@
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::{
-    AsKey, Error, ErrorKind, IntoId, Key, PlannedCommand, Progress, Removed, Result, RetryPolicy, Updated, action,
-    index, key, sharding,
+    AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Result, RetryPolicy,
+    Updated, action, forget_migration, index, key, migrations, sharding,
 };
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;

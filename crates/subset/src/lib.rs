@@ -243,7 +243,7 @@ pub use mongo_patterns_core::{Progress, Removed};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
 pub use results::{
-    ChildPage, DeletedParent, Followed, Inserted, InsertedMany, Migrated, MigratedExisting, MigratedLayout,
-    MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
+    ChildPage, DeletedParent, Followed, FoundInvalid, Inserted, InsertedMany, InvalidParents, Migrated,
+    MigratedExisting, MigratedLayout, MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
 };
 pub use settings::{Consistency, Direction};

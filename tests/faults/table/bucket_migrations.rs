@@ -16,12 +16,13 @@ pub(super) struct Migrations {
     back: Collection<Document>,
     buckets: Collection<Document>,
     records: Collection<Document>,
+    skipped: Collection<Document>,
     trades: Trades,
 }
 
 impl Model for Migrations {
     const PATTERN: &'static str = "bucket";
-    const COLLECTIONS: &'static [&'static str] = &["flat", "back", "trades", "mongo_patterns"];
+    const COLLECTIONS: &'static [&'static str] = &["flat", "back", "trades", "mongo_patterns", "skipped"];
 
     fn new(of: Of<'_>) -> Self {
         let buckets = of.collection("trades");
@@ -29,6 +30,7 @@ impl Model for Migrations {
             flat: of.collection("flat"),
             back: of.collection("back"),
             records: of.collection("mongo_patterns"),
+            skipped: of.collection("skipped"),
             trades: builder(buckets.clone()).build().unwrap(),
             buckets,
         }
@@ -101,6 +103,34 @@ impl Model for Migrations {
                     Box::pin(async move {
                         let plan = m.trades.migrate_from_flat(&m.flat).chunk_items(5).plan().await;
                         text(plan.map(|plan| (plan.items, plan.chunks)))
+                    })
+                },
+            )
+            .prepare(flat),
+            Operation::<Migrations>::new(
+                Steps,
+                "BucketRepository::migrate_from_flat",
+                "with a list of invalid documents and a filter",
+                |m| {
+                    Box::pin(async move {
+                        let migration = m
+                            .trades
+                            .migrate_from_flat(&m.flat)
+                            .chunk_items(5)
+                            .skip_invalid(&m.skipped);
+                        text(migration.filter(doc! { "_id": { "$gte": 0 } }).await)
+                    })
+                },
+            )
+            .prepare(flat),
+            Operation::<Migrations>::new(
+                Reads,
+                "BucketRepository::migrate_from_flat + MigrateFromFlat::find_invalid",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let found = m.trades.migrate_from_flat(&m.flat).find_invalid(None).await;
+                        text(found.map(|found| (found.checked, found.invalid.total())))
                     })
                 },
             )

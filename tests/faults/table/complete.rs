@@ -25,10 +25,13 @@ const SILENT: [(&str, &str); 13] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 4] = [
+const SILENT_OF_TYPES: [(&str, &str); 7] = [
     ("bucket BucketRepository::batching_writer", "creates the writer"),
     ("bucket Bucket::token", "belongs to a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
+    ("bucket InvalidDocuments::total", "adds three numbers"),
+    ("subset InvalidParents::total", "adds numbers"),
+    ("subset InvalidParents::by_reason", "returns numbers"),
     ("outlier ListLength::new", "is for an analysis by the caller"),
 ];
 

@@ -152,12 +152,13 @@ fn reads() -> Vec<Operation<Library>> {
 pub(super) struct Migrations {
     stored: Collection<Document>,
     addresses: Collection<Document>,
+    skipped: Collection<Document>,
     patrons: Patrons,
 }
 
 impl Model for Migrations {
     const PATTERN: &'static str = "embedded";
-    const COLLECTIONS: &'static [&'static str] = &["patron", "address"];
+    const COLLECTIONS: &'static [&'static str] = &["patron", "address", "skipped"];
 
     fn new(of: Of<'_>) -> Self {
         let stored = of.collection("patron");
@@ -167,6 +168,7 @@ impl Model for Migrations {
         Self {
             patrons: patrons.build().unwrap(),
             addresses: of.collection("address"),
+            skipped: of.collection("skipped"),
             stored,
         }
     }
@@ -229,6 +231,19 @@ impl Model for Migrations {
             Operation::<Migrations>::new(Steps, "EmbeddedRepository::migrate_from_references", "", |m| {
                 Box::pin(async move { text(m.patrons.migrate_from_references(&m.addresses, "patron_id").await) })
             })
+            .prepare(referring),
+            Operation::<Migrations>::new(
+                Steps,
+                "EmbeddedRepository::migrate_from_references",
+                "with a list of invalid children and a filter",
+                |m| {
+                    Box::pin(async move {
+                        let migration = m.patrons.migrate_from_references(&m.addresses, "patron_id");
+                        let migration = migration.skip_invalid(&m.skipped).filter(doc! { "_id": { "$gt": 0 } });
+                        text(migration.await)
+                    })
+                },
+            )
             .prepare(referring),
             Operation::<Migrations>::new(
                 Reads,

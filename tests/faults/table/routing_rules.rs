@@ -13,8 +13,12 @@ pub(super) const SHARD_KEYS: [(&str, &str); 6] = [
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 4] = [
+pub(super) const UNSHARDED: [(&str, &str); 5] = [
     ("flat", "the source of a migration, which is read as a whole"),
+    (
+        "skipped",
+        "the list of a migration, with one document for each document that it skips",
+    ),
     ("back", "the target of a migration, which is checked to be empty"),
     ("address", "the references of a migration, which are read as a whole"),
     (

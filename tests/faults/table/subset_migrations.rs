@@ -17,6 +17,7 @@ const FOLLOWER: &str = "reviews";
 pub(super) struct Shop {
     products: Collection<Document>,
     reviews: Collection<Document>,
+    skipped: Collection<Document>,
     two: Products,
     three: Products,
 }
@@ -44,13 +45,14 @@ fn once(mut facts: Vec<String>) -> Vec<String> {
 
 impl Model for Shop {
     const PATTERN: &'static str = "subset";
-    const COLLECTIONS: &'static [&'static str] = &["product", "review", "mongo_patterns"];
+    const COLLECTIONS: &'static [&'static str] = &["product", "review", "mongo_patterns", "skipped"];
 
     fn new(of: Of<'_>) -> Self {
         let with = |size| of_size(of, size).consistency(Consistency::Eventual).build().unwrap();
         Self {
             products: of.collection("product"),
             reviews: of.collection("review"),
+            skipped: of.collection("skipped"),
             two: with(2),
             three: with(3),
         }
@@ -141,6 +143,25 @@ fn migrations() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Steps, "SubsetRepository::migrate_from_embedded", "in two chunks", |m| {
             Box::pin(async move { text(m.two.migrate_from_embedded().chunk_children(4).await) })
         })
+        .prepare(all_embedded),
+        Operation::<Shop>::new(
+            Steps,
+            "SubsetRepository::migrate_from_embedded",
+            "with a list of invalid parents and a filter",
+            |m| {
+                Box::pin(async move {
+                    let migration = m.two.migrate_from_embedded().chunk_children(4).skip_invalid(&m.skipped);
+                    text(migration.filter(doc! { "_id": { "$gt": 0 } }).await)
+                })
+            },
+        )
+        .prepare(all_embedded),
+        Operation::<Shop>::new(
+            Reads,
+            "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::find_invalid",
+            "",
+            |m| Box::pin(async move { text(m.two.migrate_from_embedded().find_invalid(None).await.map(drop)) }),
+        )
         .prepare(all_embedded),
         Operation::<Shop>::new(
             Reads,

@@ -2,10 +2,10 @@ use mongo_patterns_core::key::KeyExpressions;
 use mongo_patterns_core::settings::configuration;
 
 use crate::action::prelude::*;
-use crate::migrate::CHUNK_ITEMS;
 use crate::migrate::migration::{Direction, Migration};
+use crate::migrate::options::Options;
 use crate::query::to_buckets::ToBuckets;
-use crate::results::{Migrated, MigrationPlan};
+use crate::results::{FoundInvalid, Migrated, MigrationPlan};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Migrates a flat collection, one document an item, into this repository's buckets. The server does the work, and
@@ -91,7 +91,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             key: None,
             keep_ids: false,
             allow_non_empty_target: false,
-            chunk_items: CHUNK_ITEMS,
+            options: Options::default(),
             on_progress: None,
         }
     }
@@ -106,7 +106,7 @@ mongo_patterns_core::action! {
         key: Option<String>,
         keep_ids: bool,
         allow_non_empty_target: bool,
-        chunk_items: u64,
+        options: Options,
     }
     with on_progress;
     "migrate_from_flat" => Migrated
@@ -123,7 +123,54 @@ impl<'a> MigrateFromFlat<'a> {
         /// migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
         /// Sets about how many items a chunk has, at least those of one key; 100,000 by default.
-        chunk_items(items: u64) => chunk_items = items;
+        chunk_items(items: u64) => options.chunk_items = items;
+        /// Migrates only the flat documents that match a filter, which compares strings by their bytes. Select whole
+        /// keys: a key that has buckets already is refused. All calls of one migration need the same filter.
+        filter(filter: Document) => options.filter = filter;
+        /// Sets the most items per second, by pauses between chunks, which then have at most the items of one second.
+        /// It needs the index by which the migration runs in chunks.
+        rate(items: u64) => options.rate = Some(items);
+    }
+
+    /// Skips invalid documents: those without a valid key, time or item id. By default they are refused, with nothing
+    /// written.
+    ///
+    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason` (`key`, `time`
+    /// or `item_id`), and the names of `source` and `target`. Another run replaces the list. The collection must be of
+    /// the same database, and empty or the list of this migration. Source documents stay as they are. A document
+    /// without an `_id`, or with null, is only counted.
+    ///
+    /// Documents that are invalid only together, such as two of one item id, are refused anyway.
+    pub fn skip_invalid<C: Send + Sync>(mut self, list: &Collection<C>) -> Self {
+        self.options.skipped = Some(list.clone_with_type());
+        self
+    }
+
+    /// Finds the documents that cannot become items. Writes nothing.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// let found = trades.migrate_from_flat(&flat).find_invalid(None).await?;
+    /// println!("{} of {} documents: {}", found.invalid.total(), found.checked, found.filter);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// The server reads the flat collection, or a random sample of this number of documents.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// `Configuration` as for the migration, [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the
+    /// [filter](Self::filter), and those of the driver.
+    pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
+        run(self.shared.operation("migrate_from_flat"), move |_| async move {
+            self.migration()?.find_invalid(sample).await
+        })
     }
 
     /// Runs the checks, and lists every command that the migration would send. Writes nothing.
@@ -174,7 +221,7 @@ impl<'a> MigrateFromFlat<'a> {
             target: &self.shared.collection,
             ensure: self.shared.ensure(),
             allow_non_empty_target: self.allow_non_empty_target,
-            chunk_items: self.chunk_items,
+            options: self.options.clone(),
         })
     }
 }

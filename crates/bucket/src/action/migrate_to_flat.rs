@@ -1,8 +1,8 @@
 use mongo_patterns_core::key::KeyExpressions;
 
 use crate::action::prelude::*;
-use crate::migrate::CHUNK_ITEMS;
 use crate::migrate::migration::{Direction, Migration};
+use crate::migrate::options::Options;
 use crate::query::to_flat::ToFlat;
 use crate::results::{Migrated, MigrationPlan};
 
@@ -57,7 +57,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             expressions: K::expressions,
             key: None,
             allow_non_empty_target: false,
-            chunk_items: CHUNK_ITEMS,
+            options: Options::default(),
             on_progress: None,
         }
     }
@@ -71,7 +71,7 @@ mongo_patterns_core::action! {
         expressions: fn(&str) -> KeyExpressions,
         key: Option<String>,
         allow_non_empty_target: bool,
-        chunk_items: u64,
+        options: Options,
     }
     with on_progress;
     "migrate_to_flat" => Migrated
@@ -85,7 +85,9 @@ impl<'a> MigrateToFlat<'a> {
         /// both collections, nothing is migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
         /// Sets about how many items a chunk has, at least those of one bucket; 100,000 by default.
-        chunk_items(items: u64) => chunk_items = items;
+        chunk_items(items: u64) => options.chunk_items = items;
+        /// Sets the most items per second, by pauses between chunks, which then have at most the items of one second.
+        rate(items: u64) => options.rate = Some(items);
     }
 
     /// Runs the checks, and lists every command that the migration would send. Writes nothing.
@@ -124,7 +126,7 @@ impl<'a> MigrateToFlat<'a> {
             ensure: self.shared.ensure(),
             target: &self.flat,
             allow_non_empty_target: self.allow_non_empty_target,
-            chunk_items: self.chunk_items,
+            options: self.options.clone(),
         })
     }
 }

@@ -1,15 +1,17 @@
 //! The checks of a migration, before anything is written.
 
 use mongo_patterns_core::catalog::Last;
-use mongo_patterns_core::migration::{Steps, check_chunk_size, number, refuse_one};
+use mongo_patterns_core::migration::{FILTER, Steps, check_chunk_size, number, refuse_one};
 use mongo_patterns_core::settings::is_unacknowledged;
 
 use crate::migrate::migration::{Direction, Migration, read_from};
+use crate::migrate::selection::check_any_valid;
 use crate::prelude::*;
 use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};
 use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
+use crate::results::InvalidDocuments;
 
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
@@ -27,7 +29,7 @@ impl Migration<'_> {
         if source.name() == target.name() {
             return refuse("the flat collection is the collection of the buckets: pass another one");
         }
-        check_chunk_size(self.chunk_items)?;
+        check_chunk_size(self.options.chunk_items)?;
         if is_unacknowledged(target) {
             return refuse(
                 "the write concern of the target is w: 0, under which no write is confirmed: use another one",
@@ -36,29 +38,40 @@ impl Migration<'_> {
         Ok(())
     }
 
-    /// Checks all documents to migrate. Returns the number of their items.
-    pub(super) async fn check_source(&self, steps: &mut Steps<'_, '_>) -> Result<u64> {
+    /// Checks all documents to migrate. Returns the number of their items, and the documents that are skipped.
+    pub(super) async fn check_source(&self, steps: &mut Steps<'_, '_>) -> Result<(u64, InvalidDocuments)> {
         match &self.direction {
             Direction::ToBuckets(form) => self.check_flat(steps, form).await,
-            Direction::ToFlat(form) => self.check_buckets(steps, form).await,
+            Direction::ToFlat(form) => Ok((self.check_buckets(steps, form).await?, InvalidDocuments::default())),
         }
     }
 
-    async fn check_flat(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>) -> Result<u64> {
-        let found = self.read(steps, form.inspection()).await?;
+    async fn check_flat(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>) -> Result<(u64, InvalidDocuments)> {
+        if self.options.skipped.is_some() {
+            let (found, invalid) = self.inspect_invalid(steps, form).await?;
+            check_any_valid(number(&found, "total"), &invalid)?;
+            return Ok((self.check_valid(steps, form, &found).await?, invalid));
+        }
+        let found = self.read_given(steps, form.inspection()).await?;
         let refuse = |names, kind, field: &FieldName, what| refuse_one(&found, names, kind, field.as_str(), what);
         let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
         refuse(("keys", "key"), ErrorKind::InvalidKey, &form.key, what)?;
         let what = "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z";
         refuse(("times", "time"), ErrorKind::InvalidTime, form.time, what)?;
-        let total = number(&found, "total");
         if let Some(item_id) = &form.settings.item_id {
             let what = "documents of the flat collection have no item id, or one of an unsupported type";
             refuse(("ids", "id"), ErrorKind::InvalidItemId, item_id, what)?;
-            if let Some(repeated) = form.repeated_ids() {
-                let what = "documents of the flat collection have the same item id as another document of their key";
-                self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
-            }
+        }
+        let total = self.check_valid(steps, form, &found).await?;
+        Ok((total, InvalidDocuments::default()))
+    }
+
+    /// Checks what only several documents together show. Returns the number of items.
+    async fn check_valid(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>, found: &Document) -> Result<u64> {
+        let total = number(found, "total");
+        if let Some(repeated) = form.repeated_ids() {
+            let what = "documents of the flat collection have the same item id as another document of their key";
+            self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
         }
         // Each of these reads everything once more, and few collections need it.
         if i64::try_from(total).unwrap_or(i64::MAX) > form.items_of_a_second() {
@@ -67,7 +80,7 @@ impl Migration<'_> {
             self.refuse_any(steps, full_seconds, ErrorKind::InvalidTime, what)
                 .await?;
         }
-        let largest = i64::try_from(number(&found, "largest")).unwrap_or(i64::MAX);
+        let largest = i64::try_from(number(found, "largest")).unwrap_or(i64::MAX);
         let page_size = i64::from(form.settings.page_size);
         if largest.saturating_add(12).saturating_mul(page_size) > MAX_BYTES {
             let oversized = form.oversized_pages(MAX_BYTES);
@@ -103,7 +116,11 @@ impl Migration<'_> {
         let (names, none) = (ours.keys().chain(unfinished.settings.keys()), Bson::Null);
         let setting = |name: &String| {
             let [theirs, ours] = [&unfinished.settings, &ours].map(|settings| settings.get(name).unwrap_or(&none));
-            (theirs != ours).then(|| format!("its `{name}` is {theirs}, and that of this call {ours}"))
+            (theirs != ours).then(|| match name.as_str() {
+                // It can hold user values.
+                FILTER => format!("its `{name}` is another one"),
+                _ => format!("its `{name}` is {theirs}, and that of this call {ours}"),
+            })
         };
         let differences: Vec<String> = names.filter_map(setting).collect();
         let difference = differences.first().cloned().unwrap_or_default();

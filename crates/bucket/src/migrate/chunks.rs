@@ -1,7 +1,7 @@
 //! A collection in ranges of one field, ascending, each of about as many documents.
 
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::{Step, Steps};
+use mongo_patterns_core::migration::{Step, Steps, both};
 use mongodb::options::Collation;
 
 use crate::prelude::*;
@@ -16,6 +16,8 @@ pub(super) struct Chunks<'a> {
     pub(super) field: &'a str,
     /// The name of an index on the field. Without one, there is a single range of all documents.
     index: Option<String>,
+    /// The filter of the documents that count.
+    filter: Document,
     documents: u64,
 }
 
@@ -24,6 +26,7 @@ impl<'a> Chunks<'a> {
         steps: &mut Steps<'_, '_>,
         collection: &'a Collection<RawDocumentBuf>,
         field: &'a str,
+        filter: Document,
         documents: u64,
     ) -> Result<Self> {
         let indexes = steps.list_indexes("look for an index to chunk by", collection).await?;
@@ -33,6 +36,7 @@ impl<'a> Chunks<'a> {
             collection,
             field,
             index,
+            filter,
             documents: documents.min(MAX_DOCUMENTS),
         })
     }
@@ -59,7 +63,7 @@ impl<'a> Chunks<'a> {
         let find = Step::find_one(
             "find the end of a chunk",
             self.collection,
-            range.filter(self.field),
+            both(range.filter(self.field), self.filter.clone()),
             options,
         );
         range.through = steps.read(find).await?.first()?.remove(self.field);

@@ -2,8 +2,9 @@
 
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{Step, Steps, number};
+use mongo_patterns_core::migration::{Step, Steps, number, record_filter, selecting};
 
+use crate::migrate::options::Options;
 use crate::prelude::*;
 use crate::query::compare::{Keys, comparison};
 use crate::query::to_buckets::ToBuckets;
@@ -21,8 +22,8 @@ pub(crate) struct Migration<'a> {
     pub(crate) target: &'a Collection<RawDocumentBuf>,
     /// The indexes and the entry of the buckets.
     pub(crate) ensure: Ensure<'a>,
+    pub(crate) options: Options,
     pub(crate) allow_non_empty_target: bool,
-    pub(crate) chunk_items: u64,
 }
 
 /// The form of the target.
@@ -89,16 +90,31 @@ impl Migration<'_> {
             }),
             Direction::ToFlat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
         }
+        record_filter(&mut fingerprint, &self.options.filter);
+        if let Some(list) = &self.options.skipped {
+            fingerprint.insert("skipInvalid", list.name());
+        }
         fingerprint
     }
 
-    /// Returns the one document that these stages return for the source.
+    /// Returns the one document that these stages return for the documents to migrate.
     pub(super) async fn read(
         &self,
         steps: &mut Steps<'_, '_>,
         stages: impl IntoIterator<Item = Document>,
     ) -> Result<Document> {
-        read_from(steps, self.source, stages).await
+        let selected = selecting(self.selected()).into_iter().chain(stages);
+        read_from(steps, self.source, selected).await
+    }
+
+    /// Does what [`read`](Self::read) does, with the invalid documents too.
+    pub(super) async fn read_given(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        stages: impl IntoIterator<Item = Document>,
+    ) -> Result<Document> {
+        let given = selecting(self.options.filter.clone()).into_iter().chain(stages);
+        read_from(steps, self.source, given).await
     }
 
     /// Compares keys in both collections.
@@ -121,7 +137,9 @@ impl Migration<'_> {
             Direction::ToFlat(_) => (self.target, self.source),
         };
         let stages = comparison(self.settings(), self.flat_key(), buckets.name(), keys);
-        Step::aggregate(purpose, flat, stages)
+        // Only a migration of a flat collection has a selection.
+        let selected = selecting(self.selected()).into_iter().chain(stages);
+        Step::aggregate(purpose, flat, selected)
     }
 }
 

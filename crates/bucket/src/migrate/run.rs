@@ -3,22 +3,23 @@
 use mongo_patterns_core::catalog::{Last, Position, Record};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Step, Steps, number};
+use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
 use crate::migrate::chunks::Chunks;
 use crate::migrate::migration::{Compared, Direction, Migration, failed};
 use crate::prelude::*;
 use crate::query::chunk::{Range, count, merge};
-use crate::results::{Migrated, MigrationPlan};
+use crate::results::{InvalidDocuments, Migrated, MigrationPlan};
 
 /// The start of a migration that passed its checks.
 enum Start {
     /// It has finished already.
-    Finished(Compared),
+    Finished(Compared, InvalidDocuments),
     From {
         /// The number of items.
         total: u64,
+        skipped: InvalidDocuments,
         /// The unfinished migration of an earlier call.
         resumed: Option<Last>,
         /// The entry of the buckets in the catalog.
@@ -34,6 +35,7 @@ struct Outcome {
     chunks: u64,
     resumed: bool,
     finished: bool,
+    skipped: InvalidDocuments,
     /// `None` in a plan of an unfinished migration.
     compared: Option<Compared>,
 }
@@ -48,6 +50,7 @@ impl Migration<'_> {
             items: compared.map_or(0, |compared| compared.items),
             buckets: compared.map_or(0, |compared| compared.buckets),
             resumed: outcome.resumed,
+            skipped: outcome.skipped,
         })
     }
 
@@ -60,21 +63,28 @@ impl Migration<'_> {
             before: outcome.before,
             chunks: outcome.chunks,
             finished: outcome.finished,
+            skipped: outcome.skipped,
             commands: steps.into_commands(),
         })
     }
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, reporter: &mut Reporter<'_>) -> Result<Outcome> {
         let record = Record::of(self.target);
-        let (total, resumed, entry) = match self.prepare(steps, &record).await? {
-            Start::From { total, resumed, entry } => (total, resumed, entry),
-            Start::Finished(compared) => {
+        let (total, skipped, resumed, entry) = match self.prepare(steps, &record).await? {
+            Start::From {
+                total,
+                skipped,
+                resumed,
+                entry,
+            } => (total, skipped, resumed, entry),
+            Start::Finished(compared, skipped) => {
                 return Ok(Outcome {
                     total: compared.items,
                     before: compared.items,
                     chunks: 0,
                     resumed: true,
                     finished: true,
+                    skipped,
                     compared: Some(compared),
                 });
             }
@@ -82,6 +92,7 @@ impl Migration<'_> {
         if let Direction::ToBuckets(_) = self.direction {
             self.ensure.run_after(entry, steps).await?;
         }
+        self.list_skipped(steps).await?;
         let position = match &resumed {
             Some(last) => {
                 record.resume(steps).await?;
@@ -112,13 +123,14 @@ impl Migration<'_> {
             record.rewind().await?;
             return Err(not_equal(compared, total));
         }
-        record.finish(steps).await?;
+        record.finish(steps, total).await?;
         Ok(Outcome {
             total,
             before,
             chunks,
             resumed: resumed.is_some(),
             finished: false,
+            skipped,
             compared,
         })
     }
@@ -126,6 +138,7 @@ impl Migration<'_> {
     /// Runs all checks. Nothing is written before they have passed.
     async fn prepare(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<Start> {
         self.check_settings()?;
+        self.check_selection(steps).await?;
         let last = record.read(steps).await?;
         let same = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
         let other = last.as_ref().filter(|last| !last.finished && !same);
@@ -138,17 +151,23 @@ impl Migration<'_> {
         if same && last.as_ref().is_some_and(|last| last.finished) {
             let compared = self.compare(steps, self.migrated_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
-                return Ok(Start::Finished(compared));
+                return Ok(Start::Finished(compared, self.count_skipped(steps).await?));
             }
         }
-        let total = self.check_source(steps).await?;
+        let (total, skipped) = self.check_source(steps).await?;
+        self.check_pace(steps, total).await?;
         self.probe(steps).await?;
         let empty = self.target_is_empty(steps).await?;
         let resumed = last.filter(|last| !last.finished && !empty);
         if resumed.is_none() && !empty {
             self.check_target(steps).await?;
         }
-        Ok(Start::From { total, resumed, entry })
+        Ok(Start::From {
+            total,
+            skipped,
+            resumed,
+            entry,
+        })
     }
 
     /// Tries the migration with one document, to find out whether the server supports it.
@@ -168,13 +187,9 @@ impl Migration<'_> {
         total: u64,
         reporter: &mut Reporter<'_>,
     ) -> Result<u64> {
-        let (field, documents) = match &self.direction {
-            Direction::ToBuckets(form) => (form.key.as_str(), self.chunk_items),
-            Direction::ToFlat(form) => ("_id", (self.chunk_items / u64::from(form.settings.page_size)).max(1)),
-        };
-        let chunks = Chunks::new(steps, self.source, field, documents).await?;
+        let chunks = self.chunks(steps).await?;
         let Position { mut last, mut migrated } = position;
-        let (mut number, mut target) = (0, None);
+        let (mut number, mut target, mut pace) = (0, None, Pace::new(self.options.rate));
         loop {
             let range = chunks.next(steps, last).await?;
             self.transfer_chunk(steps, &chunks, &range).await?;
@@ -195,7 +210,28 @@ impl Migration<'_> {
             record.advance(steps, &through, migrated).await?;
             reporter.advance(items);
             last = range.through;
+            pace.pause(steps, items).await;
         }
+    }
+
+    async fn chunks(&self, steps: &mut Steps<'_, '_>) -> Result<Chunks<'_>> {
+        let items = chunk_of_rate(self.options.chunk_items, self.options.rate);
+        let (field, documents) = match &self.direction {
+            Direction::ToBuckets(form) => (form.key.as_str(), items),
+            Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
+        };
+        Chunks::new(steps, self.source, field, self.selected(), documents).await
+    }
+
+    /// Refuses a rate for a migration of a single chunk, in which there is no pause.
+    async fn check_pace(&self, steps: &mut Steps<'_, '_>, total: u64) -> Result<()> {
+        if self.options.rate.is_none_or(|rate| rate >= total) || self.chunks(steps).await?.hint().is_some() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::IndexMissing,
+            "the source has no index that starts with the key, so all items are one chunk, without the pauses of a rate, nothing was migrated: create the index, or set no rate",
+        ))
     }
 
     /// Migrates a chunk. Idempotent, also while an earlier run of it is still running on the server: existing documents
@@ -219,10 +255,11 @@ impl Migration<'_> {
         when_matched: Bson,
     ) -> std::result::Result<(), CommandError> {
         let target = self.target;
-        let filter = range.filter(chunks.field);
+        let filter = both(range.filter(chunks.field), self.selected());
         let stages = merge(filter, self.stages(), target.name(), when_matched);
         let step = Step::aggregate("migrate a chunk", self.source, stages);
-        steps.write(step.acknowledged_by(target).hint(chunks.hint())).await?;
+        let step = step.acknowledged_by(target).comment(migration_comment(target));
+        steps.write(step.hint(chunks.hint())).await?;
         Ok(())
     }
 
@@ -231,7 +268,7 @@ impl Migration<'_> {
             Direction::ToBuckets(_) => Bson::Int32(1),
             Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
         };
-        let stages = count(range.filter(chunks.field), items);
+        let stages = count(both(range.filter(chunks.field), self.selected()), items);
         let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
         Ok(number(&steps.read(step).await.map_err(failed)?.first()?, "n"))
     }

@@ -10,6 +10,11 @@ use crate::settings::Settings;
 /// A field of the pipeline, which takes the place of a field name of the user.
 const KEY: &str = "$k";
 
+/// The reasons why documents are invalid.
+const KEY_REASON: &str = "key";
+const TIME_REASON: &str = "time";
+const ITEM_ID_REASON: &str = "item_id";
+
 /// The form of flat documents, and of the buckets that they become.
 pub(crate) struct ToBuckets<'a> {
     pub(crate) settings: &'a Settings,
@@ -92,6 +97,59 @@ impl ToBuckets<'_> {
 
     /// Counts the documents, and those that cannot be migrated, with the `_id` of one of them.
     pub(crate) fn inspection(&self) -> [Document; 1] {
+        let [key, time, item_id] = self.conditions();
+        [doc! { "$group": {
+            "_id": null,
+            "total": { "$sum": 1 },
+            "keys": count_unless(&key),
+            "key": one_unless(&key),
+            "times": count_unless(&time),
+            "time": one_unless(&time),
+            "ids": count_unless(&item_id),
+            "id": one_unless(&item_id),
+            "largest": { "$max": { "$bsonSize": "$$ROOT" } },
+        } }]
+    }
+
+    /// Counts the valid documents, and the others by their reason.
+    pub(crate) fn inspection_of_invalid(&self) -> Vec<Document> {
+        let is = |reason: &str| doc! { "$sum": { "$cond": [{ "$eq": ["$r", reason] }, 1, 0] } };
+        vec![
+            doc! { "$project": { "_id": 0, "r": self.reason(), "b": { "$bsonSize": "$$ROOT" } } },
+            doc! { "$group": {
+                "_id": null,
+                "documents": { "$sum": 1 },
+                "total": is(""),
+                "keys": is(KEY_REASON),
+                "times": is(TIME_REASON),
+                "ids": is(ITEM_ID_REASON),
+                "largest": { "$max": { "$cond": [{ "$eq": ["$r", ""] }, "$b", null] } },
+            } },
+        ]
+    }
+
+    /// Returns an expression of the reason why a document is invalid, which is empty for a valid one.
+    pub(crate) fn reason(&self) -> Bson {
+        let [key, time, item_id] = self.conditions();
+        let unless = |condition: Bson, reason: &str, next: Bson| -> Bson {
+            doc! { "$cond": [condition, next, { "$literal": reason }] }.into()
+        };
+        let of_id = unless(item_id, ITEM_ID_REASON, doc! { "$literal": "" }.into());
+        unless(key, KEY_REASON, unless(time, TIME_REASON, of_id))
+    }
+
+    /// Returns the filter of the valid documents.
+    pub(crate) fn valid(&self) -> Document {
+        doc! { "$expr": { "$and": self.conditions().to_vec() } }
+    }
+
+    /// Returns the filter of the invalid documents.
+    pub(crate) fn invalid(&self) -> Document {
+        doc! { "$expr": { "$not": [{ "$and": self.conditions().to_vec() }] } }
+    }
+
+    /// Returns whether key, time and item id of a document are valid, as expressions.
+    fn conditions(&self) -> [Bson; 3] {
         let key = (self.expressions)(&format!("${}", self.key)).is_key;
         let time = format!("${}", self.time);
         let in_range = doc! { "$cond": [
@@ -106,17 +164,7 @@ impl ToBuckets<'_> {
             let types = ["string", "int", "long", "objectId", "binData", "date"];
             doc! { "$in": [{ "$type": path }, types] }.into()
         });
-        [doc! { "$group": {
-            "_id": null,
-            "total": { "$sum": 1 },
-            "keys": count_unless(&key),
-            "key": one_unless(&key),
-            "times": count_unless(&in_range.clone().into()),
-            "time": one_unless(&in_range.into()),
-            "ids": count_unless(&item_id),
-            "id": one_unless(&item_id),
-            "largest": { "$max": { "$bsonSize": "$$ROOT" } },
-        } }]
+        [key, in_range.into(), item_id]
     }
 
     /// Counts the documents whose item id another document of the key has too.

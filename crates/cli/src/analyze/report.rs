@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::advice::{CAVEAT, Recommendation, size};
 use super::designs::{Design, PAGE, designs};
+use super::invalid::Invalid;
 use super::sizes::SubsetSize;
 use super::{Distribution, sizes};
 use crate::failure::Exit;
@@ -17,13 +18,21 @@ use crate::output::{Output, Summary, WIDTH, grouped, wrapped};
 /// The longest bar of the histogram, in characters.
 const BAR: u64 = 36;
 
-pub(super) fn print(
-    output: Output,
-    pattern: &'static str,
-    distribution: &Distribution,
-    subset_sizes: &[SubsetSize],
-    recommended: Option<&Recommendation>,
-) -> io::Result<()> {
+/// The parts of an analysis.
+pub(super) struct Printed<'a> {
+    pub(super) distribution: &'a Distribution,
+    pub(super) subset_sizes: &'a [SubsetSize],
+    pub(super) invalid: Option<&'a Invalid>,
+    pub(super) recommended: Option<&'a Recommendation>,
+}
+
+pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>) -> io::Result<()> {
+    let Printed {
+        distribution,
+        subset_sizes,
+        invalid,
+        recommended,
+    } = *printed;
     let is_subset = !subset_sizes.is_empty();
     let analysis = &distribution.analysis;
     let of = distribution
@@ -76,6 +85,9 @@ pub(super) fn print(
         sizes::print(output, subset_sizes)?;
     }
     table(output, &designs(distribution))?;
+    if let Some(invalid) = invalid {
+        invalid.print(output)?;
+    }
     advise(output, recommended)?;
     if output.json {
         let summary = Summary::new("analyze", distribution.namespace.as_str())
@@ -83,6 +95,8 @@ pub(super) fn print(
             .row("lists", analysis.documents)
             .row("items", analysis.elements)
             .row("left_out", left_out)
+            .row("invalid", json!(invalid.map(Invalid::total)))
+            .row("invalid_of", json!(invalid.map(|invalid| invalid.checked)))
             .row("item_bytes", distribution.item_bytes.round())
             .row("sample", json!(distribution.sample))
             .row("recommended", json!(recommended.map(|recommended| recommended.pattern)));

@@ -5,6 +5,8 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document, doc};
 
+use super::invalid::Invalid;
+use super::report::Printed;
 use super::sizes::Parents;
 use super::{Distribution, advice, groups, of_lists, report, sizes, stored};
 use crate::Context;
@@ -18,7 +20,12 @@ const PATTERN: &str = "subset";
 /// The number of documents that are sampled for an average size.
 const SAMPLE: i64 = 1000;
 
-pub(crate) async fn run(context: &Context, settings: &SubsetSettings, sample: Sample) -> Outcome {
+pub(crate) async fn run(
+    context: &Context,
+    settings: &SubsetSettings,
+    sample: Sample,
+    invalid: Option<&Invalid>,
+) -> Outcome {
     let progress = Progress::new(context.output, "analyze", "documents", None);
     let mut distribution = distribution(context, settings, sample).await?;
     if let (Some(fields), Some(children)) = (&settings.embed, &settings.children_collection)
@@ -33,7 +40,13 @@ pub(crate) async fn run(context: &Context, settings: &SubsetSettings, sample: Sa
     progress.end();
     let sizes = sizes::sizes(&distribution, parents.as_ref());
     let recommended = advice::subset(&distribution);
-    report::print(context.output, PATTERN, &distribution, &sizes, recommended.as_ref())?;
+    let printed = Printed {
+        distribution: &distribution,
+        subset_sizes: &sizes,
+        invalid,
+        recommended: recommended.as_ref(),
+    };
+    report::print(context.output, PATTERN, &printed)?;
     Ok(Exit::Success)
 }
 

@@ -1,10 +1,11 @@
 //! Migrations between a flat collection and buckets.
 
-use mongo_patterns_bucket::{Migrated, MigrationPlan};
+use mongo_patterns_bucket::action::{MigrateFromFlat, MigrateToFlat};
+use mongo_patterns_bucket::{InvalidDocuments, Migrated, MigrationPlan};
 use mongo_patterns_core::index::{list_indexes, serves};
-use mongo_patterns_core::{Error, Key};
-use mongodb::IndexModel;
-use mongodb::bson::doc;
+use mongo_patterns_core::{Error, ErrorKind, Key};
+use mongodb::bson::{Document, doc};
+use mongodb::{Collection, IndexModel};
 
 use super::{Work, flat_key};
 use crate::args::BucketMigration;
@@ -18,25 +19,53 @@ impl<K: Key + FromText> Work<'_, K> {
     pub(super) async fn plan(&self, options: &BucketMigration) -> Result<MigrationPlan, Failure> {
         let flat = self.flat()?;
         let planned = if options.back {
-            let mut migration = self.buckets.migrate_to_flat(&flat).chunk_items(options.chunk_items);
-            migration = migration.key_field(flat_key(self.settings)?);
-            if options.allow_non_empty_target {
-                migration = migration.allow_non_empty_target();
-            }
-            migration.plan().await
+            self.migration_to_flat(options, &flat)?.plan().await
         } else {
-            self.needs_time()?;
-            let mut migration = self.buckets.migrate_from_flat(&flat).chunk_items(options.chunk_items);
-            migration = migration.key_field(flat_key(self.settings)?);
-            if options.allow_non_empty_target {
-                migration = migration.allow_non_empty_target();
-            }
-            if self.settings.keep_ids == Some(true) {
-                migration = migration.keep_ids();
-            }
-            migration.plan().await
+            self.migration_from_flat(options, &flat)?.plan().await
         };
         planned.map_err(|error| self.at_source(error, options))
+    }
+
+    fn migration_to_flat(
+        &self,
+        options: &BucketMigration,
+        flat: &Collection<Document>,
+    ) -> Result<MigrateToFlat<'_>, Failure> {
+        let migration = self.buckets.migrate_to_flat(flat).chunk_items(options.chunk_items);
+        let mut migration = migration.key_field(flat_key(self.settings)?);
+        if options.allow_non_empty_target {
+            migration = migration.allow_non_empty_target();
+        }
+        if let Some(rate) = options.rate {
+            migration = migration.rate(rate);
+        }
+        Ok(migration)
+    }
+
+    fn migration_from_flat(
+        &self,
+        options: &BucketMigration,
+        flat: &Collection<Document>,
+    ) -> Result<MigrateFromFlat<'_>, Failure> {
+        self.needs_time()?;
+        let migration = self.buckets.migrate_from_flat(flat).chunk_items(options.chunk_items);
+        let mut migration = migration.key_field(flat_key(self.settings)?);
+        if options.allow_non_empty_target {
+            migration = migration.allow_non_empty_target();
+        }
+        if self.settings.keep_ids == Some(true) {
+            migration = migration.keep_ids();
+        }
+        if let Some(filter) = options.selection.filter()? {
+            migration = migration.filter(filter);
+        }
+        if let Some(list) = options.selection.skipped(self.context) {
+            migration = migration.skip_invalid(&list);
+        }
+        if let Some(rate) = options.rate {
+            migration = migration.rate(rate);
+        }
+        Ok(migration)
     }
 
     pub(super) async fn dry_run(&self, options: &BucketMigration) -> Outcome {
@@ -47,6 +76,7 @@ impl<K: Key + FromText> Work<'_, K> {
             .row("chunks_left", planned.chunks)
             .row("commands", planned.commands.len())
             .row("finished", planned.finished);
+        let summary = options.selection.rows(summary, reasons(&planned.skipped));
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }
@@ -67,7 +97,7 @@ impl<K: Key + FromText> Work<'_, K> {
             .estimated_document_count()
             .await
             .map_err(Failure::on(flat.namespace()))?;
-        if items <= options.chunk_items {
+        if items <= options.chunk_items.min(options.rate.unwrap_or(u64::MAX)) {
             return Ok(());
         }
         Err(Failure::usage(format!(
@@ -78,6 +108,7 @@ impl<K: Key + FromText> Work<'_, K> {
     }
 
     pub(super) async fn migrate(&self, options: &BucketMigration) -> Outcome {
+        options.selection.filter()?;
         self.check_index(options).await?;
         let flat = self.flat()?;
         let output = self.context.output;
@@ -88,23 +119,9 @@ impl<K: Key + FromText> Work<'_, K> {
             progress.at(at.done);
         };
         let migrated = if options.back {
-            let mut migration = self.buckets.migrate_to_flat(&flat).chunk_items(options.chunk_items);
-            migration = migration.key_field(flat_key(self.settings)?);
-            if options.allow_non_empty_target {
-                migration = migration.allow_non_empty_target();
-            }
-            migration.on_progress(on_progress).await
+            self.migration_to_flat(options, &flat)?.on_progress(on_progress).await
         } else {
-            self.needs_time()?;
-            let mut migration = self.buckets.migrate_from_flat(&flat).chunk_items(options.chunk_items);
-            migration = migration.key_field(flat_key(self.settings)?);
-            if options.allow_non_empty_target {
-                migration = migration.allow_non_empty_target();
-            }
-            if self.settings.keep_ids == Some(true) {
-                migration = migration.keep_ids();
-            }
-            migration.on_progress(on_progress).await
+            self.migration_from_flat(options, &flat)?.on_progress(on_progress).await
         };
         let migrated: Migrated = migrated.map_err(|error| self.at_source(error, options))?;
         let summary = Summary::new("bucket migrate", self.namespace())
@@ -112,6 +129,7 @@ impl<K: Key + FromText> Work<'_, K> {
             .row("items", migrated.items)
             .row("buckets", migrated.buckets)
             .row("resumed", migrated.resumed);
+        let summary = options.selection.rows(summary, reasons(&migrated.skipped));
         output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }
@@ -143,10 +161,28 @@ impl<K: Key + FromText> Work<'_, K> {
 
     /// The document at fault is in the source.
     fn at_source(&self, error: Error, options: &BucketMigration) -> Failure {
+        let is_invalid = matches!(
+            error.kind(),
+            ErrorKind::InvalidKey | ErrorKind::InvalidTime | ErrorKind::InvalidItemId
+        );
         let mut failure = Failure::from(error);
         if let (Some(document), false, Some(flat)) = (&mut failure.document, options.back, &self.settings.flat) {
             document.collection.clone_from(flat);
         }
-        failure
+        // Those without a document at fault are invalid only together.
+        match failure.document {
+            Some(_) if is_invalid && !options.back => failure.advise(
+                "`bucket analyze` counts them by reason and prints a query; --skip-invalid COLLECTION migrates the others",
+            ),
+            _ => failure,
+        }
     }
+}
+
+fn reasons(skipped: &InvalidDocuments) -> [(&'static str, u64); 3] {
+    [
+        ("key", skipped.keys),
+        ("time", skipped.times),
+        ("item_id", skipped.item_ids),
+    ]
 }

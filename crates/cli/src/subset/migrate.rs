@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_subset::MigrationPlan;
+use mongo_patterns_subset::action::MigrateFromEmbedded;
 
 use super::{Parents, Work, repository};
 use crate::args::{SubsetForm, SubsetMigration};
@@ -17,14 +18,7 @@ impl Work<'_> {
     pub(super) async fn plan(&self, options: &SubsetMigration) -> Result<MigrationPlan, Failure> {
         check(options)?;
         let planned = match options.from {
-            SubsetForm::Embedded => {
-                let mut migration = self.parents.migrate_from_embedded();
-                migration = migration.chunk_children(options.chunk_children());
-                if options.allow_non_empty_target {
-                    migration = migration.allow_non_empty_target();
-                }
-                migration.plan().await
-            }
+            SubsetForm::Embedded => self.embedded_migration(options)?.plan().await,
             SubsetForm::Collection => {
                 let mut migration = self.parents.migrate_existing();
                 if options.discard_embedded {
@@ -42,6 +36,7 @@ impl Work<'_> {
         let mut summary = Summary::new("subset migrate --dry-run", self.namespace()).row("parents", planned.parents);
         if options.from == SubsetForm::Embedded {
             summary = summary.row("children", planned.children);
+            summary = options.selection.rows(summary, planned.skipped.by_reason());
         }
         let writes = planned.commands.iter().filter(|planned| planned.writes);
         let summary = summary
@@ -61,19 +56,17 @@ impl Work<'_> {
         let progress = SharedProgress::new(output, "migrate", unit, None);
         progress.show("the server checks all documents, then migrates the first chunk");
         let summary = Summary::new("subset migrate", self.namespace());
+        let mut is_unchanged = false;
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {
-                let mut migration = self.parents.migrate_from_embedded().on_progress(progress.callback());
-                migration = migration.chunk_children(options.chunk_children());
-                if options.allow_non_empty_target {
-                    migration = migration.allow_non_empty_target();
-                }
+                let migration = self.embedded_migration(options)?.on_progress(progress.callback());
                 let migrated = migration.await.map_err(failed)?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("children", migrated.children)
                     .row("resumed", migrated.resumed);
-                (summary, 0)
+                is_unchanged = migrated.parents == 0 && !migrated.resumed;
+                (options.selection.rows(summary, migrated.skipped.by_reason()), 0)
             }
             SubsetForm::Collection => {
                 let mut migration = self.parents.migrate_existing().on_progress(progress.callback());
@@ -103,10 +96,33 @@ impl Work<'_> {
         progress.end();
         let exit = Exit::of_findings(orphans);
         output.summary(&summary, exit)?;
+        if is_unchanged {
+            output.text(
+                "nothing to migrate: the embedded children of all parents, but those skipped, are stored already",
+            )?;
+        }
         if orphans > 0 {
             output.text("`subset verify` lists the missing parents of the orphans")?;
         }
         Ok(exit)
+    }
+
+    fn embedded_migration(&self, options: &SubsetMigration) -> Result<MigrateFromEmbedded<'_>, Failure> {
+        let migration = self.parents.migrate_from_embedded();
+        let mut migration = migration.chunk_children(options.chunk_children());
+        if options.allow_non_empty_target {
+            migration = migration.allow_non_empty_target();
+        }
+        if let Some(rate) = options.rate {
+            migration = migration.rate(rate);
+        }
+        if let Some(filter) = options.selection.filter()? {
+            migration = migration.filter(filter);
+        }
+        if let Some(list) = options.selection.skipped(self.context) {
+            migration = migration.skip_invalid(&list);
+        }
+        Ok(migration)
     }
 
     /// Returns the repository with the old settings.
@@ -140,6 +156,11 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
             "--chunk-children",
             SubsetForm::Embedded,
         ),
+        (
+            options.rate.is_some() || options.selection.is_given(),
+            "--where, --skip-invalid and --rate",
+            SubsetForm::Embedded,
+        ),
         (options.discard_embedded, "--discard-embedded", SubsetForm::Collection),
         (has_old, "--old-order, --old-size and --old-embed", SubsetForm::Settings),
     ];
@@ -159,7 +180,13 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
 /// Adds what to do as options of the command line.
 fn failed(error: Error) -> Failure {
     let advice = match error.kind() {
-        ErrorKind::TargetNotEmpty => Some("pass --allow-non-empty-target for allow_non_empty_target()"),
+        ErrorKind::Corrupt | ErrorKind::InvalidItemId | ErrorKind::InvalidArgument
+            if error.document_id().is_some() && error.operation() == Some("migrate_from_embedded") =>
+        {
+            Some(
+                "`subset analyze` counts invalid parents by reason and prints a query; --skip-invalid COLLECTION migrates the others",
+            )
+        }
         ErrorKind::NotMigrated => Some(
             "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()",
         ),

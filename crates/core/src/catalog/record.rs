@@ -77,7 +77,7 @@ impl Record {
 
     /// Records that this call resumes an unfinished migration.
     pub async fn resume(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let run = doc! { "$set": { "run": self.run } };
+        let run = doc! { "$set": { "run": self.run }, "$currentDate": { "active": true } };
         let resume = Step::update_one("resume the migration", &self.collection, self.target(), run);
         steps.write(resume).await?;
         Ok(())
@@ -89,16 +89,17 @@ impl Record {
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
     pub async fn advance(&self, steps: &mut Steps<'_, '_>, last: &Bson, migrated: u64) -> Result<()> {
         let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
-        let position = doc! { "$set": { "last": last, "moved": migrated } };
+        let position = doc! { "$set": { "last": last, "moved": migrated }, "$currentDate": { "active": true } };
         self.update(steps, "record the position", position).await
     }
 
-    /// Records that the migration has finished.
+    /// Records that the migration has finished, with the number of items or children.
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
-    pub async fn finish(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let finished = doc! { "$currentDate": { "finished": true }, "$unset": { "last": 1 } };
+    pub async fn finish(&self, steps: &mut Steps<'_, '_>, migrated: u64) -> Result<()> {
+        let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
+        let finished = doc! { "$set": { "moved": migrated }, "$currentDate": { "finished": true }, "$unset": { "last": 1, "active": 1 } };
         self.update(steps, "record that the migration has finished", finished)
             .await
     }
@@ -116,7 +117,7 @@ impl Record {
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
     pub async fn rewind(&self) -> Result<()> {
-        let start = doc! { "$set": { "moved": 0_i64 }, "$unset": { "last": 1 } };
+        let start = doc! { "$set": { "moved": 0_i64 }, "$unset": { "last": 1, "active": 1 } };
         self.update(&mut Steps::run(), "start again", start).await
     }
 

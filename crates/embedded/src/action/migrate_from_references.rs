@@ -71,6 +71,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             reference: reference.into(),
             sort: None,
             chunk_parents: 1000,
+            selection: Selection::default(),
             on_progress: None,
         }
     }
@@ -84,9 +85,18 @@ action! {
         reference: String,
         sort: Option<String>,
         chunk_parents: u64,
+        selection: Selection,
     }
     with on_progress;
     "migrate_from_references" => Migrated
+}
+
+/// The documents to migrate, and the most parents per second.
+#[derive(Default)]
+struct Selection {
+    filter: Document,
+    skipped: Option<Collection<RawDocumentBuf>>,
+    rate: Option<u64>,
 }
 
 mongo_patterns_core::setters! {
@@ -97,9 +107,28 @@ mongo_patterns_core::setters! {
 
     /// Sets how many parents get their children by one command. 1000 by default.
     chunk_parents(parents: u64) => chunk_parents = parents;
+
+    /// Sets the most parents per second, by pauses between chunks, which then have at most the parents of one second.
+    rate(parents: u64) => selection.rate = Some(parents);
+
+    /// Migrates only the documents of the source that match a filter, which compares strings by their bytes. All calls of
+    /// one migration need the same filter: parents that have other children are refused.
+    filter(filter: Document) => selection.filter = filter;
 }
 
 impl<'a> MigrateFromReferences<'a> {
+    /// Skips documents without a valid child id. By default they are refused, with nothing written.
+    ///
+    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason` `child_id`, and
+    /// the names of `source` and `target`, which are the parents. Another run replaces the list. The collection must be
+    /// of the same database, and empty or the list of this migration.
+    ///
+    /// Children that are invalid only together, such as two of one id and parent, are refused anyway.
+    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
+        self.selection.skipped = Some(list.clone_with_type());
+        self
+    }
+
     /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
     ///
     /// # Cost
@@ -118,6 +147,7 @@ impl<'a> MigrateFromReferences<'a> {
             Ok(MigrationPlan {
                 children: migrated.children,
                 orphans: migrated.orphans,
+                skipped: migrated.skipped,
                 commands: steps.into_commands(),
             })
         })
@@ -138,11 +168,15 @@ impl<'a> MigrateFromReferences<'a> {
                 source: self.source.name(),
                 reference: &reference,
                 sort: sort.as_ref(),
+                filter: &self.selection.filter,
+                skips_invalid: self.selection.skipped.is_some(),
             },
             entry: self.shared.entry(),
             parents: collection,
             source: &self.source,
             chunk_parents: self.chunk_parents,
+            rate: self.selection.rate,
+            skipped: self.selection.skipped.as_ref(),
         };
         // A plan has no progress to report.
         let on_progress = self.on_progress.filter(|_| !steps.is_plan());

@@ -66,6 +66,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             target: target.clone_with_type(),
             reference: reference.into(),
             chunk_children: 100_000,
+            rate: None,
             on_progress: None,
         }
     }
@@ -78,6 +79,7 @@ action! {
         target: Collection<RawDocumentBuf>,
         reference: String,
         chunk_children: u64,
+        rate: Option<u64>,
     }
     with on_progress;
     "migrate_to_references" => Migrated
@@ -87,6 +89,12 @@ impl<'a> MigrateToReferences<'a> {
     /// Sets about how many children become documents by one command, at least those of one parent. 100,000 by default.
     pub fn chunk_children(mut self, children: u64) -> Self {
         self.chunk_children = children;
+        self
+    }
+
+    /// Sets the most children per second, by pauses between chunks, which then have at most the children of one second.
+    pub fn rate(mut self, children: u64) -> Self {
+        self.rate = Some(children);
         self
     }
 
@@ -108,6 +116,7 @@ impl<'a> MigrateToReferences<'a> {
             Ok(MigrationPlan {
                 children: migrated.children,
                 orphans: migrated.orphans,
+                skipped: 0,
                 commands: steps.into_commands(),
             })
         })
@@ -131,6 +140,7 @@ impl<'a> MigrateToReferences<'a> {
             parents: collection,
             target,
             chunk_children: self.chunk_children,
+            rate: self.rate,
         };
         // A plan has no progress to report.
         let on_progress = self.on_progress.filter(|_| !steps.is_plan());

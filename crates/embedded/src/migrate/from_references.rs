@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::serves;
+use mongo_patterns_core::migration::{Pace, SkipList, check_filter, check_rate, chunk_of_rate};
 
 use super::{read, read_written, write};
 use crate::prelude::*;
@@ -16,6 +17,10 @@ pub(crate) struct Migration<'a> {
     pub(crate) source: &'a Collection<RawDocumentBuf>,
     /// How many parents get their children by one command.
     pub(crate) chunk_parents: u64,
+    /// The most parents per second.
+    pub(crate) rate: Option<u64>,
+    /// The collection that lists the documents that are skipped.
+    pub(crate) skipped: Option<&'a Collection<RawDocumentBuf>>,
 }
 
 impl Migration<'_> {
@@ -24,24 +29,35 @@ impl Migration<'_> {
             query, parents, source, ..
         } = self;
         check_chunk_size(self.chunk_parents)?;
+        self.check_selection(steps).await?;
         let is_stored = self.entry.check(steps).await?;
         self.check_index(steps).await?;
         let before = read(steps, "check the references", source, query.inspection()).await?;
+        let skipped = self.count_skipped(steps, &before).await?;
         self.check_source(steps, &before).await?;
         self.check_parents(steps).await?;
         if !is_stored {
             self.entry.store(steps).await?;
         }
+        if let Some(list) = self.skip_list() {
+            let reason = doc! { "$literal": "child_id" };
+            list.write(steps, query.invalid(), reason.into()).await?;
+        }
+        let most = chunk_of_rate(self.chunk_parents, self.rate);
         if reporter.is_asked() {
-            let open = query.walk(self.chunk_parents).filter;
+            let open = query.walk(most).filter;
             reporter.begin(parents.count_documents(open).await.map_err(CommandError::of_read)?);
         }
-        let walk = query.walk(self.chunk_parents);
-        let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
+        let walk = query.walk(most);
+        let (mut chunks, mut pace) = (
+            steps.chunks("walk through the parents", walk, parents).await?,
+            Pace::new(self.rate),
+        );
         while let Some(chunk) = chunks.next().await? {
             let transfer = query.transfer(&chunk.ids);
             write(steps, "embed the children of a chunk", parents, parents, transfer).await?;
             reporter.advance(chunk.weight);
+            pace.pause(steps, chunk.weight).await;
         }
 
         let after = read_written(steps, "count the references", source, query.inspection()).await?;
@@ -50,6 +66,7 @@ impl Migration<'_> {
             return Ok(Migrated {
                 children: number(&before, "children") - number(&before, "orphans"),
                 orphans: number(&before, "orphans"),
+                skipped,
                 ..Migrated::default()
             });
         }
@@ -57,6 +74,7 @@ impl Migration<'_> {
             parents: number(&embedded, "parents"),
             children: number(&embedded, "children"),
             orphans: number(&after, "orphans"),
+            skipped,
         };
         let is_complete = number(&after, "unequal") == 0
             && number(&embedded, "without") == 0
@@ -73,6 +91,44 @@ impl Migration<'_> {
                 number(&embedded, "without")
             ),
         ))
+    }
+
+    async fn check_selection(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        check_rate(self.rate)?;
+        if let Some(list) = self.skip_list() {
+            list.check_settings()?;
+            list.check(steps).await?;
+        }
+        if !self.query.filter.is_empty() {
+            check_filter(steps, self.source, self.query.filter).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts the documents to skip. Refuses to skip everything, which a wrong setting causes.
+    async fn count_skipped(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<u64> {
+        if self.skipped.is_none() {
+            return Ok(0);
+        }
+        let count = [doc! { "$match": self.query.invalid() }, doc! { "$count": "n" }];
+        let skipped = number(
+            &read(steps, "count the invalid children", self.source, count).await?,
+            "n",
+        );
+        if skipped > 0 && number(found, "children") == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "all {skipped} children are without a valid id, nothing was migrated: check the name of the field"
+                ),
+            ));
+        }
+        Ok(skipped)
+    }
+
+    fn skip_list(&self) -> Option<SkipList<'_>> {
+        let (source, target) = (self.source, self.parents);
+        self.skipped.map(|list| SkipList { source, target, list })
     }
 
     /// Without an index, the server would scan all children for each parent.

@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::migration::{Pace, check_rate, chunk_of_rate};
 
 use super::{read, read_written, write};
 use crate::prelude::*;
@@ -16,6 +17,8 @@ pub(crate) struct Migration<'a> {
     pub(crate) target: &'a Collection<RawDocumentBuf>,
     /// About how many children become documents by one command.
     pub(crate) chunk_children: u64,
+    /// The most children per second.
+    pub(crate) rate: Option<u64>,
 }
 
 impl Migration<'_> {
@@ -24,6 +27,7 @@ impl Migration<'_> {
             query, parents, target, ..
         } = self;
         check_chunk_size(self.chunk_children)?;
+        check_rate(self.rate)?;
         self.entry.check(steps).await?;
         let before = read(steps, "check the children", parents, query.inspection()).await?;
         let children = number(&before, "children");
@@ -32,7 +36,8 @@ impl Migration<'_> {
         let index = self.index();
         index.ensure_in(steps, target, None).await?;
         reporter.begin(children);
-        let walk = query.walk(self.chunk_children);
+        let mut pace = Pace::new(self.rate);
+        let walk = query.walk(chunk_of_rate(self.chunk_children, self.rate));
         let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
         while let Some(chunk) = chunks.next().await? {
             let transfer = query.transfer(&chunk.ids);
@@ -45,6 +50,7 @@ impl Migration<'_> {
             )
             .await?;
             reporter.advance(chunk.weight);
+            pace.pause(steps, chunk.weight).await;
         }
 
         let after = read_written(steps, "count the children", parents, query.inspection()).await?;
@@ -57,6 +63,7 @@ impl Migration<'_> {
                 parents: number(&after, "parents"),
                 children,
                 orphans: 0,
+                skipped: 0,
             });
         }
         Err(Error::new(

@@ -1,5 +1,7 @@
 //! The pipelines of the migration from references.
 
+use mongo_patterns_core::migration::{both, selecting};
+
 use crate::form::child_id::CHILD_ID_TYPES;
 use crate::prelude::*;
 
@@ -16,6 +18,10 @@ pub(crate) struct FromReferences<'a> {
     pub(crate) reference: &'a FieldName,
     /// The field by which the children of a parent are ordered before their `_id`.
     pub(crate) sort: Option<&'a FieldName>,
+    /// The documents to migrate.
+    pub(crate) filter: &'a Document,
+    /// Whether children without a valid id are skipped.
+    pub(crate) skips_invalid: bool,
 }
 
 impl FromReferences<'_> {
@@ -36,18 +42,38 @@ impl FromReferences<'_> {
             sort.insert(field.as_str(), 1);
         }
         sort.insert("_id", 1);
+        let mut pipeline = vec![doc! { "$match": { "$expr": refers } }];
+        pipeline.extend(selecting(self.selected()));
+        pipeline.extend([
+            doc! { "$sort": sort },
+            doc! { "$project": { self.reference.as_str(): 0 } },
+        ]);
         doc! { "$lookup": {
             "from": self.source,
             "localField": "_id",
             "foreignField": self.reference.as_str(),
             "let": { "parent": "$_id" },
-            "pipeline": [
-                { "$match": { "$expr": refers } },
-                { "$sort": sort },
-                { "$project": { self.reference.as_str(): 0 } },
-            ],
+            "pipeline": pipeline,
             "as": "c",
         } }
+    }
+
+    /// Returns the filter of the documents to migrate.
+    fn selected(&self) -> Document {
+        match self.skips_invalid {
+            true => both(self.filter.clone(), doc! { "$expr": self.has_id() }),
+            false => self.filter.clone(),
+        }
+    }
+
+    /// Returns the filter of the documents that are skipped.
+    pub(crate) fn invalid(&self) -> Document {
+        both(self.filter.clone(), doc! { "$expr": { "$not": [self.has_id()] } })
+    }
+
+    /// Returns whether a child has a valid id, as an expression.
+    fn has_id(&self) -> Document {
+        doc! { "$in": [{ "$type": format!("${}", self.settings.child_id) }, CHILD_ID_TYPES.to_vec()] }
     }
 
     /// Walks through the parents that have no children.
@@ -103,8 +129,7 @@ impl FromReferences<'_> {
     pub(crate) fn inspection(&self) -> Vec<Document> {
         let settings = self.settings;
         let array = format!("$p.{}", settings.children);
-        let type_of_id = doc! { "$type": format!("${}", settings.child_id) };
-        let bad = doc! { "$not": [{ "$in": [type_of_id, CHILD_ID_TYPES.to_vec()] }] };
+        let bad = doc! { "$not": [self.has_id()] };
         let mut by_parent = doc! {
             "_id": { "r": format!("${}", self.reference) },
             "n": { "$sum": 1 },
@@ -128,7 +153,8 @@ impl FromReferences<'_> {
         count_if(&mut totals, "large", large, 1, "$_id.r");
         let unequal = has_and(doc! { "$ne": [&size, "$n"] });
         count_if(&mut totals, "unequal", unequal, 1, "$_id.r");
-        let mut stages = vec![doc! { "$group": by_parent }];
+        let mut stages = Vec::from_iter(selecting(self.selected()));
+        stages.push(doc! { "$group": by_parent });
         stages.extend(self.parent_of_group());
         stages.push(doc! { "$group": totals });
         stages
@@ -143,7 +169,8 @@ impl FromReferences<'_> {
         };
         let mut totals = doc! { "_id": null };
         count_if(&mut totals, "bad", doc! { "$and": ["$has"] }, 1, "$one");
-        let mut stages = vec![doc! { "$group": by_id }, doc! { "$match": { "n": { "$gt": 1 } } }];
+        let mut stages = Vec::from_iter(selecting(self.selected()));
+        stages.extend([doc! { "$group": by_id }, doc! { "$match": { "n": { "$gt": 1 } } }]);
         stages.extend(self.parent_of_group());
         stages.push(doc! { "$group": totals });
         stages
@@ -215,6 +242,8 @@ mod tests {
             source: "address",
             reference: &reference,
             sort: Some(&sort),
+            filter: &doc! {},
+            skips_invalid: false,
         };
         let open = doc! { "$or": [
             { "$eq": [{ "$type": "$addresses" }, "missing"] },

@@ -80,6 +80,7 @@ impl<'a> MigrateExisting<'a> {
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: 0,
+                skipped: InvalidParents::default(),
                 commands: steps.into_commands(),
             })
         })

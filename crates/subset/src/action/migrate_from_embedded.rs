@@ -71,6 +71,9 @@ impl<P, C> SubsetRepository<P, C> {
             shared: self.shared(),
             allow_non_empty_target: false,
             chunk_children: CHUNK,
+            rate: None,
+            filter: Document::new(),
+            skipped: None,
             on_progress: None,
         }
     }
@@ -82,6 +85,9 @@ action! {
         shared: &'a Shared,
         allow_non_empty_target: bool,
         chunk_children: u64,
+        rate: Option<u64>,
+        filter: Document,
+        skipped: Option<Collection<RawDocumentBuf>>,
     }
     with on_progress;
     "migrate_from_embedded" => Migrated
@@ -96,9 +102,55 @@ mongo_patterns_core::setters! {
 
     /// Sets the approximate number of children in a chunk, which has at least one parent; 100,000 by default.
     chunk_children(children: u64) => chunk_children = children;
+
+    /// Sets the most children per second, by pauses between chunks, which then have at most the children of one second.
+    rate(children: u64) => rate = Some(children);
+
+    /// Migrates only the parents that match a filter, which compares strings by their bytes. The others keep their
+    /// embedded children, and are not migrated. All calls of one migration need the same filter.
+    filter(filter: Document) => filter = filter;
 }
 
 impl<'a> MigrateFromEmbedded<'a> {
+    /// Skips invalid parents: those that cannot be migrated by themselves, for one of the reasons of
+    /// [`InvalidParents`](crate::InvalidParents). By default they are refused, with nothing written.
+    ///
+    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason`, and the names
+    /// of `source` and `target`. Another run replaces the list. The collection must be of the same database, and empty
+    /// or the list of this migration. Skipped parents stay as they are, with [`NotMigrated`](ErrorKind::NotMigrated) for
+    /// calls that need their children. A parent whose `_id` is null is only counted.
+    ///
+    /// Children that are invalid only together, such as two of different parents with one `_id`, are refused anyway.
+    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
+        self.skipped = Some(list.clone_with_type());
+        self
+    }
+
+    /// Finds the parents that cannot be migrated. Writes nothing.
+    ///
+    /// ```no_run
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let found = products.migrate_from_embedded().find_invalid(None).await?;
+    /// println!("{} of {} parents: {}", found.invalid.total(), found.checked, found.filter);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// The server reads the parents, or a random sample of this number of those with embedded children.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the [filter](Self::filter), and those of
+    /// the driver.
+    pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
+        run(self.shared.operation("migrate_from_embedded"), move |_| async move {
+            self.migration().find_invalid(sample).await
+        })
+    }
+
     /// Returns what it would do, and every command that it would send. Runs the checks, and writes nothing.
     ///
     /// # Cost
@@ -117,6 +169,7 @@ impl<'a> MigrateFromEmbedded<'a> {
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: migrated.children,
+                skipped: migrated.skipped,
                 commands: steps.into_commands(),
             })
         })
@@ -127,6 +180,9 @@ impl<'a> MigrateFromEmbedded<'a> {
             shared: self.shared,
             allow_non_empty_target: self.allow_non_empty_target,
             chunk_children: self.chunk_children,
+            rate: self.rate,
+            filter: self.filter.clone(),
+            skipped: self.skipped.clone(),
         }
     }
 

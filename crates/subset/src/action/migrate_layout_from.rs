@@ -82,6 +82,7 @@ impl<'a> MigrateLayoutFrom<'a> {
             Ok(MigrationPlan {
                 parents: migrated.parents,
                 children: 0,
+                skipped: InvalidParents::default(),
                 commands: steps.into_commands(),
             })
         })

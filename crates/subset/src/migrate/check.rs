@@ -4,15 +4,25 @@ use mongo_patterns_core::migration::{number, refuse};
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
 use crate::repository::prelude::*;
+use crate::results::InvalidParents;
 
-/// Checks all embedded children. Returns their numbers.
+/// Checks all embedded children. Returns their numbers, and the parents to skip.
 pub(super) async fn check_embedded(
     shared: &Shared,
     steps: &mut Steps<'_, '_>,
     commands: &EmbeddedChildren<'_>,
-) -> Result<Document> {
-    let inspect = Step::aggregate("check the parents", &shared.parents, commands.inspection());
+) -> Result<(Document, InvalidParents)> {
+    let inspection = match commands.skipped {
+        Some(_) => commands.inspection_of_invalid(None),
+        None => commands.inspection().to_vec(),
+    };
+    let inspect = Step::aggregate("check the parents", &shared.parents, inspection);
     let found = steps.read(inspect).await?.first()?;
+    if commands.skipped.is_some() {
+        check_ids(shared, steps, commands, &found).await?;
+        let skipped = InvalidParents::of(&found);
+        return Ok((found, skipped));
+    }
     let subset = shared.settings.subset.as_str();
     let check = |name, kind, what| refuse(&found, name, kind, subset, what);
     check(
@@ -36,14 +46,48 @@ pub(super) async fn check_embedded(
     check("other_parent", ErrorKind::InvalidArgument, what)?;
     let what = "parents embed children with an array in a field of the order, by which they cannot be ordered";
     check("array_in_order", ErrorKind::InvalidArgument, what)?;
-    if number(&found, "with_ids") > 0 {
-        let purpose = "check the ids of the embedded children";
-        let ids = Step::aggregate(purpose, &shared.parents, commands.unusable_ids());
-        let ids = steps.read(ids).await?.first()?;
-        let what = "`_id`s of embedded children are shared by several of them, or have a type that no `_id` can have";
-        refuse(&ids, "n", ErrorKind::InvalidItemId, subset, what)?;
+    check_ids(shared, steps, commands, &found).await?;
+    Ok((found, InvalidParents::default()))
+}
+
+async fn check_ids(
+    shared: &Shared,
+    steps: &mut Steps<'_, '_>,
+    commands: &EmbeddedChildren<'_>,
+    found: &Document,
+) -> Result<()> {
+    if number(found, "with_ids") == 0 {
+        return Ok(());
     }
-    Ok(found)
+    let purpose = "check the ids of the embedded children";
+    let ids = Step::aggregate(purpose, &shared.parents, commands.unusable_ids());
+    let ids = steps.read(ids).await?.first()?;
+    let what = "`_id`s of embedded children are shared by several of them, or have a type that no `_id` can have";
+    refuse(
+        &ids,
+        "n",
+        ErrorKind::InvalidItemId,
+        shared.settings.subset.as_str(),
+        what,
+    )
+}
+
+/// Refuses to skip everything, which a wrong setting causes.
+pub(super) fn check_any_valid(parents: u64, skipped: &InvalidParents) -> Result<()> {
+    if parents > 0 || skipped.total() == 0 {
+        return Ok(());
+    }
+    let reasons = skipped.by_reason().into_iter().filter(|(_, parents)| *parents > 0);
+    let reasons: Vec<String> = reasons
+        .map(|(reason, parents)| format!("{reason}: {parents}"))
+        .collect();
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "all parents with embedded children are invalid ({}), nothing was migrated: check the names of the fields",
+            reasons.join(", ")
+        ),
+    ))
 }
 
 /// Checks the children that are stored already.

@@ -2,19 +2,27 @@
 //! parents.
 
 use mongo_patterns_core::catalog::{Last, Record};
-use mongo_patterns_core::migration::{Chunk, check_chunk_size, number};
+use mongo_patterns_core::migration::{
+    Chunk, Pace, SkipList, check_chunk_size, check_filter, check_rate, chunk_of_rate, number,
+};
 
-use super::check::{check_embedded, check_stored};
+use super::check::{check_any_valid, check_embedded, check_stored};
 use crate::query::from_embedded::{EmbeddedChildren, running_copy};
 use crate::query::whole::RebuildScope;
 use crate::repair::rebuild::{rebuild, rebuild_stale};
 use crate::repository::prelude::*;
-use crate::results::Migrated;
+use crate::results::{FoundInvalid, InvalidParents, Migrated};
 
 pub(crate) struct FromEmbedded<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) allow_non_empty_target: bool,
     pub(crate) chunk_children: u64,
+    /// The most children per second.
+    pub(crate) rate: Option<u64>,
+    /// The parents to migrate.
+    pub(crate) filter: Document,
+    /// The collection that lists invalid parents, which are skipped then.
+    pub(crate) skipped: Option<Collection<RawDocumentBuf>>,
 }
 
 impl FromEmbedded<'_> {
@@ -24,16 +32,22 @@ impl FromEmbedded<'_> {
         let record = Record::of(&shared.children);
         let ensure = shared.ensure();
         let state = ensure.check(steps).await?;
-        let (last, total) = self.check(steps, &record).await?;
+        let (last, total, skipped) = self.check(steps, &record).await?;
         ensure.run_after(state, steps).await?;
+        if let Some(list) = self.skip_list() {
+            let (invalid, reason) = (self.commands().invalid(), self.commands().reason());
+            list.write(steps, invalid, reason).await?;
+        }
         self.take_over(steps, &record, last.as_ref()).await?;
         let mut migrated = Migrated {
             resumed: last.is_some(),
+            skipped,
             ..Migrated::default()
         };
         let before = last.map_or(0, |last| last.position.migrated);
         reporter.begin(total);
-        let walk = self.commands().walk(self.chunk_children);
+        let mut pace = Pace::new(self.rate);
+        let walk = self.commands().walk(chunk_of_rate(self.chunk_children, self.rate));
         let mut chunks = steps
             .chunks("read the ids of the parents", walk, &shared.parents)
             .await?;
@@ -44,32 +58,71 @@ impl FromEmbedded<'_> {
             let children = before + migrated.children;
             record.advance(steps, &Bson::Null, children).await?;
             reporter.advance(chunk.weight);
+            pace.pause(steps, chunk.weight).await;
         }
-        rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
-        rebuild_stale(shared, steps).await.map_err(embedded_concurrently)?;
-        record.finish(steps).await?;
+        let among = self.commands().rebuilt();
+        let scope = among.as_ref().map_or(RebuildScope::Stale, RebuildScope::StaleAmong);
+        rebuild(shared, steps, "rebuild the stale subsets", scope).await?;
+        let rebuilt = rebuild_stale(shared, steps, among).await;
+        rebuilt.map_err(embedded_concurrently)?;
+        record.finish(steps, before + migrated.children).await?;
         Ok(migrated)
     }
 
-    /// Runs all checks. Returns the unfinished migration to resume, and the number of children to migrate.
-    async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64)> {
+    /// Runs all checks. Returns the unfinished migration to resume, the number of children to migrate, and the parents to
+    /// skip.
+    async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64, InvalidParents)> {
         let commands = self.commands();
-        let last = record.read(steps).await?.filter(|last| !last.finished);
-        let is_resumed = last
+        check_rate(self.rate)?;
+        if let Some(list) = self.skip_list() {
+            list.check_settings()?;
+            list.check(steps).await?;
+        }
+        if !self.filter.is_empty() {
+            check_filter(steps, &self.shared.parents, &self.filter).await?;
+        }
+        let last = record.read(steps).await?;
+        let has_begun = last
             .as_ref()
             .is_some_and(|last| last.settings == commands.record_settings());
-        let found = check_embedded(self.shared, steps, &commands).await?;
+        let last = last.filter(|last| !last.finished);
+        let is_resumed = has_begun && last.is_some();
+        if last.is_some() && !is_resumed {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "an unfinished migration into the collection of the children has other names, another filter or another list of skipped parents, nothing was migrated: resume it with the same ones first",
+            ));
+        }
+        let (found, skipped) = check_embedded(self.shared, steps, &commands).await?;
+        if !has_begun {
+            check_any_valid(number(&found, "parents"), &skipped)?;
+        }
         if number(&found, "parents") > 0 {
             let allow_non_empty_target = self.allow_non_empty_target || is_resumed;
             check_stored(self.shared, steps, &commands, allow_non_empty_target).await?;
         }
-        if last.is_some() && !is_resumed {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "an unfinished migration into the collection of the children has other names, nothing was migrated: resume it with the same names first",
-            ));
+        Ok((last, number(&found, "children"), skipped))
+    }
+
+    /// Finds the parents that cannot be migrated, among all or a sample.
+    pub(crate) async fn find_invalid(&self, sample: Option<u32>) -> Result<FoundInvalid> {
+        let (steps, parents) = (&mut Steps::run(), &self.shared.parents);
+        if !self.filter.is_empty() {
+            check_filter(steps, parents, &self.filter).await?;
         }
-        Ok((last, number(&found, "children")))
+        let inspection = self.commands().inspection_of_invalid(sample);
+        let found = steps.read(Step::aggregate("check the parents", parents, inspection));
+        let found = found.await?.first()?;
+        Ok(FoundInvalid {
+            checked: number(&found, "checked"),
+            invalid: InvalidParents::of(&found),
+            filter: self.commands().invalid(),
+        })
+    }
+
+    fn skip_list(&self) -> Option<SkipList<'_>> {
+        let (source, target) = (&self.shared.parents, &self.shared.children);
+        self.skipped.as_ref().map(|list| SkipList { source, target, list })
     }
 
     fn commands(&self) -> EmbeddedChildren<'_> {
@@ -77,6 +130,8 @@ impl FromEmbedded<'_> {
             settings: &self.shared.settings,
             parents: self.shared.parents.name(),
             children: self.shared.children.name(),
+            filter: &self.filter,
+            skipped: self.skipped.as_ref().map(Collection::name),
         }
     }
 

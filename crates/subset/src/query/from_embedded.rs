@@ -14,7 +14,7 @@
 //! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
 
 use mongo_patterns_core::catalog;
-use mongo_patterns_core::migration::is_inserted;
+use mongo_patterns_core::migration::{both, is_inserted, record_filter};
 
 use crate::prelude::*;
 use crate::query::{self, whole};
@@ -23,6 +23,10 @@ pub(crate) struct EmbeddedChildren<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) parents: &'a str,
     pub(crate) children: &'a str,
+    /// The parents to migrate.
+    pub(crate) filter: &'a Document,
+    /// The collection that lists invalid parents, which are skipped then.
+    pub(crate) skipped: Option<&'a str>,
 }
 
 impl EmbeddedChildren<'_> {
@@ -76,14 +80,69 @@ impl EmbeddedChildren<'_> {
 
     /// Counts parents and children, and the parents that cannot be migrated.
     pub(crate) fn inspection(&self) -> [Document; 2] {
+        let mut group = self.sums();
+        // Counts the parents that meet each condition, and names one of them.
+        let with_ids = ("with_ids", self.with_ids());
+        for (name, condition) in self.conditions().into_iter().chain([with_ids]) {
+            group.insert(name, doc! { "$sum": { "$cond": [&condition, 1_i64, 0_i64] } });
+            group.insert(
+                format!("{name}One"),
+                doc! { "$max": { "$cond": [condition, "$_id", null] } },
+            );
+        }
+        [self.unmanaged(), doc! { "$group": group }]
+    }
+
+    /// Counts valid parents and their children, and the invalid parents by their reason.
+    pub(crate) fn inspection_of_invalid(&self, sample: Option<u32>) -> Vec<Document> {
+        let is = |reason: &str| doc! { "$eq": ["$r", reason] };
+        let mut group = doc! {
+            "_id": null,
+            "checked": { "$sum": 1_i64 },
+            "parents": { "$sum": { "$cond": [is(""), 1_i64, 0_i64] } },
+            "children": { "$sum": { "$cond": [is(""), "$children", 0_i64] } },
+            "with_ids": { "$sum": { "$cond": [{ "$and": [is(""), "$with_ids"] }, 1_i64, 0_i64] } },
+        };
+        for (name, _) in self.conditions() {
+            group.insert(name, doc! { "$sum": { "$cond": [is(name), 1_i64, 0_i64] } });
+        }
+        let array = format!("${}", self.settings.subset);
+        let sample = sample.map(|size| doc! { "$sample": { "size": i64::from(size) } });
+        let mut stages = vec![doc! { "$match": self.given() }];
+        stages.extend(sample);
+        stages.extend([
+            doc! { "$project": {
+                "_id": 0,
+                "r": self.reason(),
+                "children": { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] },
+                "with_ids": self.with_ids(),
+            } },
+            doc! { "$group": group },
+        ]);
+        stages
+    }
+
+    /// Returns an expression of the reason why a parent is invalid, which is empty for a valid one.
+    pub(crate) fn reason(&self) -> Bson {
+        let conditions = self.conditions().into_iter();
+        let branches: Vec<Document> = conditions
+            .map(|(name, condition)| doc! { "case": condition, "then": { "$literal": name } })
+            .collect();
+        doc! { "$switch": { "branches": branches, "default": { "$literal": "" } } }.into()
+    }
+
+    /// Returns the filter of the invalid parents among those to migrate.
+    pub(crate) fn invalid(&self) -> Document {
+        both(self.given(), doc! { "$expr": { "$or": self.any_problem() } })
+    }
+
+    /// Returns the problems of parents, in the order in which they are checked, with their conditions.
+    fn conditions(&self) -> [(&'static str, Document); 7] {
         let settings = self.settings;
         let (parent, child_id) = (&settings.parent, &settings.child_id);
         let array = format!("${}", settings.subset);
         let is_array = doc! { "$isArray": &array };
-        let any = |condition: Document| {
-            let each = doc! { "$map": { "input": &array, "as": "child", "in": condition } };
-            doc! { "$and": [&is_array, { "$anyElementTrue": [each] }] }
-        };
+        let any = |condition: Document| self.any_child_is(condition);
         let type_in = |path: &str, types: &[&str]| doc! { "$in": [{ "$type": path }, types.to_vec()] };
         let in_child = |field: &str| format!("$$child.{field}");
         let no_id = ["missing", "null", "undefined", "array", "regex"];
@@ -109,13 +168,7 @@ impl EmbeddedChildren<'_> {
             "_id" => type_in(&id, &no_id),
             _ => doc! { "$or": [type_in(&id, &no_id), is_replaced(&id)] },
         };
-        let mut group = doc! {
-            "_id": null,
-            "parents": { "$sum": 1_i64 },
-            "children": { "$sum": { "$cond": [&is_array, { "$size": &array }, 0] } },
-        };
-        // Counts the parents that meet each condition, and names one of them.
-        for (name, condition) in [
+        [
             ("no_array", doc! { "$not": [&is_array] }),
             (
                 "no_parent_id",
@@ -126,15 +179,32 @@ impl EmbeddedChildren<'_> {
             ("twice", has_twice),
             ("other_parent", any(other_parent)),
             ("array_in_order", any(has_array)),
-            ("with_ids", any(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] })),
-        ] {
-            group.insert(name, doc! { "$sum": { "$cond": [&condition, 1_i64, 0_i64] } });
-            group.insert(
-                format!("{name}One"),
-                doc! { "$max": { "$cond": [condition, "$_id", null] } },
-            );
+        ]
+    }
+
+    fn any_problem(&self) -> Vec<Document> {
+        let conditions = self.conditions().into_iter();
+        conditions.map(|(_, condition)| condition).collect()
+    }
+
+    fn any_child_is(&self, condition: Document) -> Document {
+        let array = format!("${}", self.settings.subset);
+        let each = doc! { "$map": { "input": &array, "as": "child", "in": condition } };
+        doc! { "$and": [{ "$isArray": &array }, { "$anyElementTrue": [each] }] }
+    }
+
+    /// Whether a parent embeds children with an `_id`, as an expression.
+    fn with_ids(&self) -> Document {
+        self.any_child_is(doc! { "$ne": [{ "$type": "$$child._id" }, "missing"] })
+    }
+
+    fn sums(&self) -> Document {
+        let array = format!("${}", self.settings.subset);
+        doc! {
+            "_id": null,
+            "parents": { "$sum": 1_i64 },
+            "children": { "$sum": { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] } },
         }
-        [self.unmanaged(), doc! { "$group": group }]
     }
 
     /// Counts the `_id`s that several embedded children share, or that no document can have.
@@ -192,7 +262,7 @@ impl EmbeddedChildren<'_> {
     pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
         let children = doc! { "$size": query::embedded_ids(self.settings, &format!("${}", self.settings.subset)) };
         Walk {
-            filter: query::unmanaged(self.settings, None),
+            filter: self.selected(),
             weight: children.into(),
             most: chunk_children,
         }
@@ -200,7 +270,7 @@ impl EmbeddedChildren<'_> {
 
     /// The settings that all calls of one migration share.
     pub(crate) fn record_settings(&self) -> Document {
-        doc! {
+        let mut settings = doc! {
             "pattern": "subset",
             "into": "children",
             "source": self.parents,
@@ -208,11 +278,39 @@ impl EmbeddedChildren<'_> {
             "version": self.settings.version.as_str(),
             "parent": self.settings.parent.as_str(),
             "childId": self.settings.child_id.as_str(),
+        };
+        record_filter(&mut settings, self.filter);
+        if let Some(list) = self.skipped {
+            settings.insert("skipInvalid", list);
+        }
+        settings
+    }
+
+    /// Returns the filter of the parents to migrate.
+    pub(crate) fn selected(&self) -> Document {
+        match self.skipped {
+            Some(_) => both(
+                self.given(),
+                doc! { "$expr": { "$not": [{ "$or": self.any_problem() }] } },
+            ),
+            None => self.given(),
         }
     }
 
+    /// Returns a filter of the parents whose subsets this migration rebuilds at its end. `None` for all.
+    pub(crate) fn rebuilt(&self) -> Option<Document> {
+        let takes_all = self.filter.is_empty() && self.skipped.is_none();
+        let is_not_skipped = || doc! { "$or": [{ "$nor": [query::unmanaged(self.settings, None)] }, self.selected()] };
+        (!takes_all).then(|| both(self.filter.clone(), is_not_skipped()))
+    }
+
+    /// Returns the same filter, with the invalid parents.
+    fn given(&self) -> Document {
+        both(query::unmanaged(self.settings, None), self.filter.clone())
+    }
+
     fn unmanaged(&self) -> Document {
-        doc! { "$match": query::unmanaged(self.settings, None) }
+        doc! { "$match": self.selected() }
     }
 
     /// Returns one document for each embedded child, in the field `c`.
@@ -250,6 +348,8 @@ mod tests {
             settings: &settings,
             parents: "product",
             children: "review",
+            filter: &doc! {},
+            skipped: None,
         };
         let record = doc! { "_id": "review", "run": 7 };
         let stages = form.copy(&vec![Bson::from("$name")].into(), record.clone());

@@ -84,6 +84,8 @@ fn either(mut conditions: Vec<Document>) -> Document {
 pub(crate) enum RebuildScope<'a> {
     /// All whose subset is not exactly the first of their children.
     Stale,
+    /// Those among the parents of a filter.
+    StaleAmong(&'a Document),
     /// Those among these.
     StaleOf(&'a [Bson]),
     /// All of these, so that no concurrent refresh can write what it read earlier.
@@ -98,6 +100,9 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
     let mut stages = Vec::new();
     if let RebuildScope::StaleOf(ids) | RebuildScope::AllOf(ids) = scope {
         stages.push(doc! { "$match": { "_id": { "$in": ids } } });
+    }
+    if let RebuildScope::StaleAmong(filter) = scope {
+        stages.push(doc! { "$match": filter });
     }
     let (projected, lookups) = truth(settings, children);
     stages.push(projected);

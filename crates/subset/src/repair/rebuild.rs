@@ -11,7 +11,7 @@ pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
     let steps = &mut Steps::run();
     rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
-    let rebuilt_individually = rebuild_stale(shared, steps).await?;
+    let rebuilt_individually = rebuild_stale(shared, steps, None).await?;
     Ok(RebuiltAll { rebuilt_individually })
 }
 
@@ -52,16 +52,17 @@ pub(crate) async fn rebuild_chunks(
         rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
         reporter.advance(chunk.ids.len() as u64);
     }
-    Ok((reporter.done(), rebuild_stale(shared, steps).await?))
+    Ok((reporter.done(), rebuild_stale(shared, steps, None).await?))
 }
 
-/// Rebuilds all subsets that are still stale, one by one. Returns how many it wrote.
+/// Rebuilds all subsets that are still stale, one by one, or those of the parents of a filter. Returns how many it wrote.
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated) at its end, if a parent embeds children that are not stored.
-pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, among: Option<Document>) -> Result<u64> {
     shared.check_indexes_in(steps).await?;
-    let stale = whole::stale(&shared.settings, shared.children.name(), None);
+    let among = among.map(|filter| doc! { "$match": filter }).into_iter();
+    let stale = among.chain(whole::stale(&shared.settings, shared.children.name(), None));
     let stale = Step::aggregate("look for stale subsets", &shared.parents, stale).own_collation();
     let Some(cursor) = steps.stream_written(stale).await? else {
         return Ok(0);

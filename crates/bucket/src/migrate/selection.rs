@@ -1,0 +1,116 @@
+//! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
+
+use mongo_patterns_core::migration::{SkipList, Steps, both, check_filter, check_rate, number};
+
+use crate::migrate::migration::{Direction, Migration, failed};
+use crate::prelude::*;
+use crate::query::to_buckets::ToBuckets;
+use crate::results::{FoundInvalid, InvalidDocuments};
+
+impl Migration<'_> {
+    /// Returns the filter of the documents to migrate.
+    pub(super) fn selected(&self) -> Document {
+        let filter = self.options.filter.clone();
+        match &self.direction {
+            Direction::ToBuckets(form) if self.options.skipped.is_some() => both(filter, form.valid()),
+            _ => filter,
+        }
+    }
+
+    /// Checks the filter, the rate and the collection of the skipped documents.
+    pub(super) async fn check_selection(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        check_rate(self.options.rate)?;
+        if let Some(list) = self.skip_list() {
+            list.check_settings()?;
+            list.check(steps).await?;
+        }
+        if !self.options.filter.is_empty() {
+            check_filter(steps, self.source, &self.options.filter).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts the valid documents of the filter, and the others by their reason.
+    pub(super) async fn inspect_invalid(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        form: &ToBuckets<'_>,
+    ) -> Result<(Document, InvalidDocuments)> {
+        let stages = form.inspection_of_invalid();
+        let found = self.read_given(steps, stages).await?;
+        let invalid = InvalidDocuments::of(&found);
+        Ok((found, invalid))
+    }
+
+    /// Finds the documents that cannot be migrated, in all documents or in a sample.
+    pub(crate) async fn find_invalid(&self, sample: Option<u32>) -> Result<FoundInvalid> {
+        let steps = &mut Steps::run();
+        let Direction::ToBuckets(form) = &self.direction else {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "buckets are checked by verify()",
+            ));
+        };
+        let filter = &self.options.filter;
+        if !filter.is_empty() {
+            check_filter(steps, self.source, filter).await?;
+        }
+        let sample = sample.map(|size| doc! { "$sample": { "size": i64::from(size) } });
+        let stages = sample.into_iter().chain(form.inspection_of_invalid());
+        let found = self.read_given(steps, stages).await?;
+        Ok(FoundInvalid {
+            checked: number(&found, "documents"),
+            invalid: InvalidDocuments::of(&found),
+            filter: both(filter.clone(), form.invalid()),
+        })
+    }
+
+    /// Counts the documents that a finished migration has skipped.
+    pub(super) async fn count_skipped(&self, steps: &mut Steps<'_, '_>) -> Result<InvalidDocuments> {
+        match (&self.direction, &self.options.skipped) {
+            (Direction::ToBuckets(form), Some(_)) => Ok(self.inspect_invalid(steps, form).await?.1),
+            _ => Ok(InvalidDocuments::default()),
+        }
+    }
+
+    /// Lists the documents that the migration skips.
+    pub(super) async fn list_skipped(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let (Some(list), Direction::ToBuckets(form)) = (self.skip_list(), &self.direction) else {
+            return Ok(());
+        };
+        let invalid = both(self.options.filter.clone(), form.invalid());
+        list.write(steps, invalid, form.reason()).await.map_err(failed)
+    }
+
+    fn skip_list(&self) -> Option<SkipList<'_>> {
+        let (source, target) = (self.source, self.target);
+        self.options
+            .skipped
+            .as_ref()
+            .map(|list| SkipList { source, target, list })
+    }
+}
+
+impl InvalidDocuments {
+    pub(crate) fn of(found: &Document) -> Self {
+        Self {
+            keys: number(found, "keys"),
+            times: number(found, "times"),
+            item_ids: number(found, "ids"),
+        }
+    }
+}
+
+/// Refuses to skip everything, which a wrong setting causes.
+pub(super) fn check_any_valid(total: u64, invalid: &InvalidDocuments) -> Result<()> {
+    if total > 0 || invalid.total() == 0 {
+        return Ok(());
+    }
+    let InvalidDocuments { keys, times, item_ids } = invalid;
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "all documents are invalid ({keys} by their key, {times} by their time, {item_ids} by their item id), nothing was migrated: check the names of the fields and the type of the key"
+        ),
+    ))
+}

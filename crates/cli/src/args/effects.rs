@@ -1,0 +1,78 @@
+//! What commands write, and what to do after they were stopped.
+
+use super::{
+    Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, MigrationsVerb, Outlier, OutlierVerb, Repair, Subset,
+    SubsetVerb,
+};
+
+impl Command {
+    /// Returns what to do after the command was stopped.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self {
+            Self::Bucket(Bucket {
+                verb: BucketVerb::Load(options),
+                ..
+            }) if !options.is_dry_run() => {
+                "some items may be stored: run the command again only with --item-id, which prevents duplicates"
+            }
+            Self::Load(_)
+            | Self::Outlier(Outlier {
+                verb: OutlierVerb::Load(_),
+                ..
+            })
+            | Self::Embedded(Embedded {
+                verb: EmbeddedVerb::Load(_),
+                ..
+            }) if self.writes() => {
+                "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
+            }
+            Self::Migrations {
+                verb: MigrationsVerb::Forget { .. },
+            } => "the record is deleted or not: run `migrations list`",
+            _ if self.writes() => "completed work is kept: run the command again to resume",
+            _ => "nothing was changed",
+        }
+    }
+
+    /// Returns whether it writes to the database.
+    fn writes(&self) -> bool {
+        let is_live = |dry_run: &DryRun| !dry_run.dry_run;
+        match self {
+            Self::Bucket(Bucket { verb, .. }) => match verb {
+                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
+                BucketVerb::Indexes(create) => create.create,
+                BucketVerb::Shard(options) => !options.plan,
+                BucketVerb::Resize { .. } => true,
+                BucketVerb::Load(options) => !options.is_dry_run(),
+                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
+            },
+            Self::Outlier(Outlier { verb, .. }) => match verb {
+                OutlierVerb::Migrate(options) | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
+                OutlierVerb::Indexes(create) => create.create,
+                OutlierVerb::Shard(options) => !options.plan,
+                OutlierVerb::Load(load) => !load.options.is_dry_run(),
+                OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
+            },
+            Self::Subset(Subset { verb, .. }) => match verb {
+                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
+                SubsetVerb::Indexes(create) => create.create,
+                SubsetVerb::Shard(options) => !options.plan,
+                SubsetVerb::Load(options) => !options.is_dry_run(),
+                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
+            },
+            Self::Embedded(Embedded { verb, .. }) => match verb {
+                EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
+                EmbeddedVerb::Shard(options) => !options.plan,
+                EmbeddedVerb::Load(load) => !load.options.is_dry_run(),
+                EmbeddedVerb::Analyze(_)
+                | EmbeddedVerb::Plan(_)
+                | EmbeddedVerb::Verify
+                | EmbeddedVerb::Repair(_)
+                | EmbeddedVerb::Indexes(_) => false,
+            },
+            Self::Load(load) => !load.options.is_dry_run(),
+            Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
+            Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
+        }
+    }
+}

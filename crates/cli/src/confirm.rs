@@ -1,0 +1,28 @@
+//! The confirmation of a command that deletes.
+
+use std::io::{IsTerminal, stdin};
+
+use tokio::task::spawn_blocking;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Asks a question on a terminal. A signal ends the wait for the answer.
+///
+/// # Errors
+/// When the answer is not `yes`, or when nobody can answer, with this reason.
+pub(crate) async fn confirm(output: Output, question: &str, no_terminal: String) -> Result<(), Failure> {
+    if !stdin().is_terminal() {
+        return Err(Failure::usage(no_terminal));
+    }
+    output.notice(&format!("{question} Type `yes`:"));
+    let answer = spawn_blocking(|| {
+        let mut answer = String::new();
+        stdin().read_line(&mut answer).map(|_| answer)
+    });
+    let answer = answer.await.map_err(std::io::Error::other)??;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Failure::usage("nothing was deleted")),
+    }
+}

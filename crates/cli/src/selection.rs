@@ -1,0 +1,63 @@
+//! The documents of the source that a migration takes.
+
+use mongodb::Collection;
+use mongodb::bson::Document;
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::output::Summary;
+
+/// The options that choose documents.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Selection {
+    /// Migrates only the source documents that match a filter, as MongoDB Extended JSON, such as {"year": 2025}. A
+    /// migration that resumes needs the same one.
+    #[arg(long = "where", value_name = "FILTER")]
+    filter: Option<String>,
+    /// Skips invalid source documents, and lists their _id and reason in this collection, which must be empty or the
+    /// list of an earlier run.
+    #[arg(long, value_name = "COLLECTION")]
+    skip_invalid: Option<String>,
+}
+
+impl Selection {
+    /// Returns the filter. The error does not quote it.
+    pub(crate) fn filter(&self) -> Result<Option<Document>, Failure> {
+        let Some(text) = &self.filter else {
+            return Ok(None);
+        };
+        let filter = serde_json::from_str::<Document>(text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            Failure::usage(format!(
+                "--where is not a document of Extended JSON, at line {line}, column {column}: quote names and operators, such as {{\"year\": {{\"$gte\": 2025}}}}"
+            ))
+        })?;
+        Ok(Some(filter))
+    }
+
+    /// Returns the collection that lists the skipped documents.
+    pub(crate) fn skipped(&self, context: &Context) -> Option<Collection<Document>> {
+        let name = self.skip_invalid.as_ref()?;
+        Some(context.database.collection(name))
+    }
+
+    /// Returns whether it chooses.
+    pub(crate) fn is_given(&self) -> bool {
+        self.filter.is_some() || self.skip_invalid.is_some()
+    }
+
+    /// Adds the filter, and the number of skipped documents by reason.
+    pub(crate) fn rows<const N: usize>(&self, mut summary: Summary, reasons: [(&'static str, u64); N]) -> Summary {
+        if let Some(filter) = &self.filter {
+            summary = summary.row("where", filter.as_str());
+        }
+        let Some(list) = &self.skip_invalid else {
+            return summary;
+        };
+        summary = summary.row("skipped", reasons.iter().map(|(_, number)| number).sum::<u64>());
+        for (reason, number) in reasons.into_iter().filter(|(_, number)| *number > 0) {
+            summary = summary.row(format!("skipped_{reason}"), number);
+        }
+        summary.row("skipped_list", list.as_str())
+    }
+}

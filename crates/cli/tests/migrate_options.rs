@@ -1,0 +1,395 @@
+//! Tests of the options that choose the documents and the pace of a migration.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::support::*;
+
+/// Adds documents without a valid key or date, of which some values would be operators or code in a shell.
+async fn add_invalid(db: &TestDatabase) {
+    let date = DateTime::from_millis(SECOND * 1000);
+    let invalid = [
+        doc! { "_id": 90_000, "date": date },
+        doc! { "_id": 90_001, "customerId": "\"}); db.dropDatabase(); ({\"$x\": \"", "date": date },
+        doc! { "_id": 90_002, "customerId": 2 },
+    ];
+    db.plain_collection::<Document>("flat")
+        .insert_many(invalid)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn invalid_documents_are_analyzed_skipped_listed_and_counted() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 3, 90).await;
+        add_invalid(db).await;
+        let analyzed = bucket(db, &["analyze", "--json"]);
+        assert_eq!(analyzed.code, Some(0), "{analyzed:?}");
+        let summary = analyzed.summary();
+        assert_eq!((&summary["invalid"], &summary["invalid_of"]), (&3.into(), &93.into()));
+        let lines = analyzed.json();
+        let of = |reason: &str| {
+            lines
+                .iter()
+                .find(|line| line["reason"] == reason)
+                .map(|line| line["documents"].clone())
+        };
+        assert_eq!(
+            (of("key"), of("time"), of("item_id")),
+            (Some(2.into()), Some(1.into()), None)
+        );
+        let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
+        let filter: Document = serde_json::from_value(query["filter"].clone()).unwrap();
+        let flat = db.plain_collection::<Document>("flat");
+        assert_eq!(flat.count_documents(filter).await.unwrap(), 3);
+        let shown = bucket(db, &["analyze"]);
+        assert!(shown.out.contains("- key: 2 documents with no key"), "{}", shown.out);
+        assert!(shown.out.contains("db.getCollection(\"flat\").find({"), "{}", shown.out);
+        assert!(!shown.out.contains("dropDatabase"), "{}", shown.out);
+
+        let refused = bucket(db, &["migrate"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+
+        let skip = ["--skip-invalid", "skipped"];
+        let planned = bucket(db, &["plan", skip[0], skip[1]]);
+        assert!(
+            planned.out.contains("// writes: list the skipped documents"),
+            "{planned:?}"
+        );
+        let dry = bucket(db, &["migrate", "--dry-run", "--json", skip[0], skip[1]]);
+        assert_eq!(
+            (&dry.summary()["items"], &dry.summary()["skipped"]),
+            (&90.into(), &3.into())
+        );
+        for collection in ["trades", "skipped", "mongo_patterns"] {
+            assert!(all(db, collection).await.is_empty(), "{collection}");
+        }
+
+        let migrated = bucket(db, &["migrate", "--json", skip[0], skip[1]]);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let summary = migrated.summary();
+        assert_eq!((&summary["items"], &summary["skipped"]), (&90.into(), &3.into()));
+        assert_eq!(
+            (&summary["skipped_key"], &summary["skipped_time"]),
+            (&2.into(), &1.into())
+        );
+        let listed = all(db, "skipped").await;
+        let reasons: Vec<(i32, &str)> = listed
+            .iter()
+            .map(|listed| (listed.get_i32("_id").unwrap(), listed.get_str("reason").unwrap()))
+            .collect();
+        assert_eq!(reasons, [(90_000, "key"), (90_001, "key"), (90_002, "time")]);
+        assert_eq!(all(db, "flat").await.len(), 93);
+        let again = bucket(db, &["migrate", skip[0], skip[1]]);
+        assert_eq!(again.code, Some(0), "{again:?}");
+        assert_eq!(all(db, "skipped").await, listed);
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+
+        db.plain_collection::<Document>("trades").drop().await.unwrap();
+        for taken in ["trades", "flat", "mongo_patterns"] {
+            let refused = bucket(db, &["migrate", "--skip-invalid", taken]);
+            assert_eq!(refused.code, Some(2), "{refused:?}");
+        }
+        db.plain_collection::<Document>("mine")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        let refused = bucket(db, &["migrate", "--skip-invalid", "mine"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("name another collection"), "{}", refused.err);
+        assert!(!refused.err.contains("--allow-non-empty-target"), "{}", refused.err);
+        assert_eq!(all(db, "mine").await, [doc! { "_id": 1 }]);
+        assert!(all(db, "trades").await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resumes() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 6, 90).await;
+        for illegal in [
+            "{",
+            "[]",
+            "{ year: 2025 }",
+            "{\"a\": {\"$nosuch\": \"s3cret\"}}",
+            "{\"$where\": \"s3cret\"}",
+        ] {
+            for command in [vec!["migrate"], vec!["plan"], vec!["migrate", "--dry-run"]] {
+                let refused = bucket(db, &[&command[..], &["--where", illegal]].concat());
+                assert_eq!(refused.code, Some(2), "{illegal}: {refused:?}");
+                assert!(!refused.err.contains("s3cret"), "{}", refused.err);
+            }
+        }
+        assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
+
+        let filter = r#"{"customerId": {"$in": [1, 2, {"$numberLong": "3"}]}}"#;
+        let planned = bucket(db, &["plan", "--where", filter]);
+        assert!(planned.out.contains("$in: [1, 2, Long(\"3\")]"), "{}", planned.out);
+        let dry = bucket(db, &["migrate", "--dry-run", "--json", "--where", filter]);
+        assert_eq!(
+            (&dry.summary()["items"], &dry.summary()["where"]),
+            (&45.into(), &filter.into())
+        );
+        let migrated = bucket(db, &["migrate", "--json", "--where", filter]);
+        assert_eq!(
+            (migrated.code, &migrated.summary()["items"]),
+            (Some(0), &45.into()),
+            "{migrated:?}"
+        );
+
+        // As if it were unfinished.
+        let records = db.plain_collection::<Document>("mongo_patterns");
+        let of = doc! { "_id.kind": "migration" };
+        let record = records.find_one(of.clone()).await.unwrap().unwrap();
+        assert!(
+            record
+                .get_document("settings")
+                .unwrap()
+                .get_str("filter")
+                .unwrap()
+                .contains("$in")
+        );
+        records
+            .update_one(of, doc! { "$unset": { "finished": 1 } })
+            .await
+            .unwrap();
+        let before = all(db, "trades").await;
+        for other in [vec![], vec!["--where", r#"{"customerId": 987654}"#]] {
+            let refused = bucket(db, &[&["migrate"], &other[..]].concat());
+            assert_eq!(refused.code, Some(2), "{refused:?}");
+            assert!(
+                refused.err.contains("`filter`") && !refused.err.contains("987654"),
+                "{}",
+                refused.err
+            );
+        }
+        assert_eq!(all(db, "trades").await, before);
+        let resumed = bucket(db, &["migrate", "--json", "--where", filter]);
+        assert_eq!(
+            (resumed.code, &resumed.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(all(db, "trades").await, before);
+    })
+    .await;
+}
+
+/// Each key has 100 items, for which the rate demands a pause of 100 seconds.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pause_of_the_rate_ends_at_ctrl_c() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 20, 2000).await;
+        let mut program = on(db);
+        program.arg("bucket").args(BUCKETS).args(["migrate", "--rate", "1"]);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("100 of 2,000") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
+        }
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(all(db, "trades").await.len(), 10);
+        let resumed = bucket(db, &["migrate", "--json", "--rate", "100000"]);
+        assert_eq!(
+            (resumed.code, &resumed.summary()["items"]),
+            (Some(0), &2000.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(resumed.summary()["resumed"], true);
+
+        db.plain_collection::<Document>("trades").drop().await.unwrap();
+        db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
+        let refused = bucket(db, &["migrate", "--rate", "100"]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("--create-index"), "{}", refused.err);
+    })
+    .await;
+}
+
+fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    ran(on(db).arg("subset").args(REVIEWS).args(arguments))
+}
+
+/// Inserts products that embed all of their reviews.
+async fn embed(db: &TestDatabase, products: i32) {
+    let product = |id: i32| {
+        let reviews = (0..id % 5).map(|n| doc! { "review_id": n, "date": n });
+        doc! { "_id": id, "reviews": reviews.collect::<Vec<_>>() }
+    };
+    let collection = db.plain_collection::<Document>("product");
+    collection.insert_many((0..products).map(product)).await.unwrap();
+}
+
+const EMBEDDED: [&str; 3] = ["migrate", "--from", "embedded"];
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_migration_of_embedded_children_resumes_and_then_changes_nothing() {
+    testkit::run(async |db| {
+        embed(db, 50).await;
+        let mut program = on(db);
+        program
+            .arg("subset")
+            .args(REVIEWS)
+            .args(EMBEDDED)
+            .args(["--rate", "10"]);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("of 100 children") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
+        }
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let stored = all(db, "review").await.len();
+        assert!(0 < stored && stored < 100, "{stored}");
+
+        let resumed = subset(db, &[&EMBEDDED[..], &["--json"]].concat());
+        assert_eq!(
+            (resumed.code, &resumed.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(all(db, "review").await.len(), 100);
+        assert_eq!(subset(db, &["verify"]).code, Some(0));
+        let before = (all(db, "product").await, all(db, "review").await);
+        for _ in 0..2 {
+            let again = subset(db, &EMBEDDED);
+            assert_eq!(again.code, Some(0), "{again:?}");
+            assert!(again.out.contains("nothing to migrate"), "{}", again.out);
+            assert_eq!((all(db, "product").await, all(db, "review").await), before);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_parents_are_analyzed_skipped_and_selected_by_a_filter() {
+    testkit::run(async |db| {
+        embed(db, 50).await;
+        let product = db.plain_collection::<Document>("product");
+        let invalid = [
+            doc! { "_id": 90, "reviews": [{ "date": 1 }] },
+            doc! { "_id": 91, "reviews": "none" },
+        ];
+        product.insert_many(&invalid).await.unwrap();
+        let analyzed = subset(db, &["analyze", "--json"]);
+        let lines = analyzed.json();
+        let of = |reason: &str| {
+            lines
+                .iter()
+                .find(|line| line["reason"] == reason)
+                .map(|line| line["documents"].clone())
+        };
+        assert_eq!(
+            (of("no_id"), of("no_array"), of("twice")),
+            (Some(1.into()), Some(1.into()), None)
+        );
+        let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
+        let filter: Document = serde_json::from_value(query["filter"].clone()).unwrap();
+        assert_eq!(product.count_documents(filter).await.unwrap(), 2);
+
+        let refused = subset(db, &EMBEDDED);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+        let wrong_form = subset(db, &["migrate", "--from", "collection", "--skip-invalid", "skipped"]);
+        assert_eq!(wrong_form.code, Some(2), "{wrong_form:?}");
+        let illegal = subset(
+            db,
+            &[&EMBEDDED[..], &["--where", r#"{"_id": {"$nosuch": 1}}"#]].concat(),
+        );
+        assert_eq!(illegal.code, Some(2), "{illegal:?}");
+        assert!(all(db, "mongo_patterns").await.is_empty());
+
+        let skip = ["--skip-invalid", "skipped", "--json"];
+        let few = ["--where", r#"{"_id": {"$lt": 10}}"#];
+        let migrated = subset(db, &[&EMBEDDED[..], &skip, &few].concat());
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let summary = migrated.summary();
+        assert_eq!((&summary["parents"], &summary["skipped"]), (&8.into(), &0.into()));
+        assert_eq!(all(db, "review").await.len(), 20);
+        let migrated = subset(db, &[&EMBEDDED[..], &skip, &["--allow-non-empty-target"]].concat());
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let summary = migrated.summary();
+        assert_eq!((&summary["parents"], &summary["skipped"]), (&32.into(), &2.into()));
+        assert_eq!(
+            (&summary["skipped_no_id"], &summary["skipped_no_array"]),
+            (&1.into(), &1.into())
+        );
+        assert_eq!(all(db, "review").await.len(), 100);
+        assert_eq!(all(db, "skipped").await.len(), 2);
+        let products = all(db, "product").await;
+        assert!(invalid.iter().all(|parent| products.contains(parent)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn children_without_an_id_are_skipped_and_references_are_selected_by_a_filter() {
+    testkit::run(async |db| {
+        if !at_least(db, 5) {
+            return;
+        }
+        let patron = db.plain_collection::<Document>("patron");
+        patron
+            .insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }])
+            .await
+            .unwrap();
+        let address = db.plain_collection::<Document>("address");
+        let valid = (0..6).map(|n| doc! { "_id": n, "patron_id": 1 + n % 2, "n": n });
+        let invalid = [doc! { "_id": 90, "patron_id": 1 }];
+        address.insert_many(valid.chain(invalid)).await.unwrap();
+        let index = mongodb::IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
+        address.create_index(index).await.unwrap();
+        let embedded = |arguments: &[&str]| {
+            let settings = ["--collection", "patron", "--children", "addresses", "--child-id", "n"];
+            let source = ["--source", "address", "--reference", "patron_id"];
+            ran(on(db).arg("embedded").args(settings).args(source).args(arguments))
+        };
+        let refused = embedded(&["migrate"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+        let illegal = embedded(&["migrate", "--where", r#"{"n": {"$nosuch": 1}}"#]);
+        assert_eq!(illegal.code, Some(2), "{illegal:?}");
+        let options = ["--skip-invalid", "skipped", "--where", r#"{"_id": {"$ne": 5}}"#];
+        let dry = embedded(&[&["migrate", "--dry-run", "--json"], &options[..]].concat());
+        assert_eq!(
+            (&dry.summary()["children"], &dry.summary()["skipped_child_id"]),
+            (&5.into(), &1.into())
+        );
+        assert!(all(db, "skipped").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
+        for _ in 0..2 {
+            let migrated = embedded(&[&["migrate", "--json", "--rate", "1000"], &options[..]].concat());
+            assert_eq!(migrated.code, Some(0), "{migrated:?}");
+            let summary = migrated.summary();
+            assert_eq!((&summary["children"], &summary["skipped"]), (&5.into(), &1.into()));
+            let listed = all(db, "skipped").await;
+            assert_eq!((listed.len(), listed[0].get_str("reason").unwrap()), (1, "child_id"));
+        }
+        let other = embedded(&["migrate", "--skip-invalid", "skipped"]);
+        assert_eq!(other.code, Some(1), "{other:?}");
+    })
+    .await;
+}

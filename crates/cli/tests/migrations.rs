@@ -1,0 +1,117 @@
+//! Tests of the records of migrations.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+use serde_json::Value;
+
+use crate::support::*;
+
+fn migrations(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    ran(on(db).arg("migrations").args(arguments))
+}
+
+/// Returns the listed migration into a collection.
+fn listed(db: &TestDatabase, collection: &str) -> Option<Value> {
+    let list = migrations(db, &["list", "--json"]);
+    assert_eq!(list.code, Some(0), "{list:?}");
+    let mut lines = list.json().into_iter();
+    lines.find(|line| line["type"] == "migration" && line["collection"] == collection)
+}
+
+#[tokio::test]
+async fn records_are_listed_and_deleted_after_a_confirmation() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        assert_eq!(migrations(db, &["list", "--json"]).summary()["finished"], 0);
+        fill(db, 3, 30).await;
+        for collection in ["trades", "others"] {
+            let migrated = bucket(db, &["--collection", collection, "migrate"]);
+            assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        }
+        let record = listed(db, "trades").unwrap();
+        assert_eq!(
+            (&record["migrated"], &record["running"]),
+            (&30.into(), &false.into()),
+            "{record}"
+        );
+        assert_eq!(
+            (&record["settings"]["source"], record["finished"].is_string()),
+            (&"flat".into(), true)
+        );
+        let shown = migrations(db, &["list"]);
+        assert!(
+            shown.out.contains("trades: bucket migration from flat: finished at"),
+            "{}",
+            shown.out
+        );
+
+        let unknown = migrations(db, &["forget", "nosuch", "--yes"]);
+        assert_eq!(unknown.code, Some(2), "{unknown:?}");
+        let unconfirmed = migrations(db, &["forget", "trades"]);
+        assert_eq!(unconfirmed.code, Some(2), "{unconfirmed:?}");
+        assert!(unconfirmed.err.contains("--yes"), "{}", unconfirmed.err);
+        assert!(listed(db, "trades").is_some());
+        let before = (all(db, "trades").await, all(db, "flat").await);
+        let deleted = migrations(db, &["forget", "trades", "--yes", "--json"]);
+        assert_eq!(
+            (deleted.code, &deleted.summary()["deleted"]),
+            (Some(0), &1.into()),
+            "{deleted:?}"
+        );
+        assert!(listed(db, "trades").is_none() && listed(db, "others").is_some());
+        assert_eq!((all(db, "trades").await, all(db, "flat").await), before);
+        let again = bucket(db, &["migrate"]);
+        assert_eq!(again.code, Some(1), "{again:?}");
+    })
+    .await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_record_of_a_running_migration_is_not_deleted() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 20, 2000).await;
+        let mut program = on(db);
+        program.arg("bucket").args(BUCKETS).args(["migrate", "--rate", "1"]);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("100 of 2,000") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
+        }
+        let records = db.plain_collection::<Document>("mongo_patterns");
+        let of = doc! { "_id": { "kind": "migration", "collection": "trades" } };
+        // Otherwise the result would depend on the time that the test takes.
+        let at = |millis: i64| doc! { "$set": { "active": DateTime::from_millis(millis) } };
+        let future = DateTime::now().timestamp_millis() + 3_600_000;
+        records.update_one(of.clone(), at(future)).await.unwrap();
+        let record = listed(db, "trades").unwrap();
+        assert_eq!(
+            (&record["running"], &record["finished"]),
+            (&true.into(), &Value::Null),
+            "{record}"
+        );
+        let refused = migrations(db, &["forget", "trades", "--yes"]);
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        assert!(refused.err.contains("stop it first"), "{}", refused.err);
+
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        records.update_one(of, at(0)).await.unwrap();
+        assert_eq!(listed(db, "trades").unwrap()["running"], false);
+        let deleted = migrations(db, &["forget", "trades", "--yes"]);
+        assert_eq!(deleted.code, Some(0), "{deleted:?}");
+        assert!(listed(db, "trades").is_none());
+    })
+    .await;
+}

@@ -1,0 +1,95 @@
+//! The pace of a migration: pauses between its chunks.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Steps;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A limit of items per second. Each migrated item takes a token, and tokens come at the rate. Unused tokens expire, so
+/// that slow chunks are not followed by a burst.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    rate: Option<u64>,
+    /// When the next chunk may begin.
+    next: Instant,
+}
+
+impl Pace {
+    /// Begins, with no limit for `None`.
+    pub fn new(rate: Option<u64>) -> Self {
+        let next = Instant::now();
+        Self { rate, next }
+    }
+
+    /// Waits until the items of the last chunk are paid for. In a plan it does not wait.
+    pub async fn pause(&mut self, steps: &Steps<'_, '_>, items: u64) {
+        if let Some(next) = self.after(items, Instant::now())
+            && !steps.is_plan()
+        {
+            sleep_until(next).await;
+        }
+    }
+
+    fn after(&mut self, items: u64, now: Instant) -> Option<Instant> {
+        let rate = self.rate?;
+        let paid = self.next.checked_add(cost(items, rate)).unwrap_or(self.next);
+        self.next = paid.max(now);
+        Some(self.next)
+    }
+}
+
+/// Returns the time in which this number of items is allowed.
+fn cost(items: u64, rate: u64) -> Duration {
+    let rate = rate.max(1);
+    let rest = u128::from(items % rate) * 1_000_000_000 / u128::from(rate);
+    Duration::from_secs(items / rate) + Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX))
+}
+
+/// Returns the items of a chunk: at most those of one second.
+#[must_use]
+pub fn chunk_of_rate(items: u64, rate: Option<u64>) -> u64 {
+    rate.map_or(items, |rate| items.min(rate))
+}
+
+/// Refuses a rate of nothing.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument).
+pub fn check_rate(rate: Option<u64>) -> Result<()> {
+    if rate == Some(0) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the rate is 0, nothing was migrated: set it to 1 or more",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_chunk_takes_at_least_the_time_of_its_items() {
+        let mut pace = Pace::new(Some(100));
+        let start = pace.next;
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(pace.after(50, at(100)), Some(at(500)));
+        // A slow chunk needs no pause, and saves nothing for the next one.
+        assert_eq!(pace.after(50, at(5000)), Some(at(5000)));
+        assert_eq!(pace.after(200, at(5001)), Some(at(7000)));
+        assert_eq!(Pace::new(None).after(50, start), None);
+    }
+
+    #[test]
+    fn a_chunk_has_at_most_the_items_of_a_second() {
+        assert_eq!(
+            [None, Some(10), Some(1000)].map(|rate| chunk_of_rate(100, rate)),
+            [100, 10, 100]
+        );
+        assert_eq!(cost(3, 2), Duration::from_millis(1500));
+        assert_eq!(cost(u64::MAX, 1), Duration::from_secs(u64::MAX));
+    }
+}

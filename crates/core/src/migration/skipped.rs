@@ -1,0 +1,106 @@
+//! The documents that a migration skips because they are invalid, listed in a collection.
+
+use mongodb::Collection;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+
+use super::{Step, Steps, number};
+use crate::catalog::COLLECTION;
+use crate::error::{CommandError, Error, ErrorKind, Result};
+use crate::settings::is_unacknowledged;
+
+/// The collection with the skipped documents of a migration, one document for each: its `_id`, the reason, source and
+/// target. The server writes it.
+#[derive(Clone)]
+pub struct SkipList<'a> {
+    /// The source of the migration.
+    pub source: &'a Collection<RawDocumentBuf>,
+    /// Its target.
+    pub target: &'a Collection<RawDocumentBuf>,
+    /// The collection.
+    pub list: &'a Collection<RawDocumentBuf>,
+}
+
+crate::redacted_debug!(SkipList<'_>, |list| "list" = list.list.namespace());
+
+impl SkipList<'_> {
+    /// Checks the collection. Sends nothing.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
+    pub fn check_settings(&self) -> Result<()> {
+        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let (list, source) = (self.list.namespace(), self.source.namespace());
+        if list.db != source.db {
+            return refuse("the collection of the skipped documents is in another database: take one of this database");
+        }
+        if [&source.coll, &self.target.namespace().coll].contains(&&list.coll) || list.coll == COLLECTION {
+            return refuse(
+                "the collection of the skipped documents is the source, the target or the catalog of the migration: use another one",
+            );
+        }
+        if is_unacknowledged(self.list) {
+            return refuse(
+                "the write concern of the collection of the skipped documents is w: 0, under which no write is confirmed: use another one",
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks that the collection has no documents but those of earlier runs. One round trip.
+    ///
+    /// # Errors
+    /// [`TargetNotEmpty`](ErrorKind::TargetNotEmpty).
+    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let others = [
+            doc! { "$match": { "$nor": [self.ours()] } },
+            doc! { "$limit": 1 },
+            doc! { "$count": "n" },
+        ];
+        let purpose = "look for other documents in the list of skipped documents";
+        let others = steps.read(Step::aggregate(purpose, self.list, others)).await?.first()?;
+        if number(&others, "n") == 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::TargetNotEmpty,
+            format!(
+                "`{}` has documents other than the list of an earlier run of this migration, nothing was migrated: name another collection for the skipped documents",
+                self.list.namespace()
+            ),
+        ))
+    }
+
+    /// Lists the documents of a filter, with their reasons, and removes those that an earlier run listed and that are
+    /// valid now. Idempotent.
+    pub async fn write(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        invalid: Document,
+        reason: Bson,
+    ) -> std::result::Result<(), CommandError> {
+        let run = ObjectId::new();
+        let mut fields = doc! { "_id": "$_id", "reason": reason };
+        let ours = self.ours().into_iter();
+        fields.extend(ours.map(|(name, value)| (name, doc! { "$literal": value }.into())));
+        fields.insert("run", run);
+        let stages = [
+            doc! { "$match": invalid },
+            // The server merges no document without an `_id`, as those of a view can be, or with null.
+            doc! { "$match": { "_id": { "$ne": null } } },
+            doc! { "$replaceWith": fields },
+            doc! { "$merge": { "into": self.list.name(), "whenMatched": "replace", "whenNotMatched": "insert" } },
+        ];
+        let list = Step::aggregate("list the skipped documents", self.source, stages).acknowledged_by(self.list);
+        steps.write(list).await?;
+        let mut old = self.ours();
+        old.insert("run", doc! { "$ne": run });
+        let purpose = "remove documents from the list that an earlier run skipped";
+        steps.write(Step::delete_many(purpose, self.list, old)).await?;
+        Ok(())
+    }
+
+    fn ours(&self) -> Document {
+        doc! { "source": self.source.name(), "target": self.target.name() }
+    }
+}

@@ -1,0 +1,259 @@
+//! Migrations of embedded children with invalid parents, by a filter, and at a rate.
+
+use std::time::{Duration, Instant};
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::Migrated;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::all;
+use crate::subset::migration::*;
+use crate::subset::support::*;
+
+const INTERRUPTED: i32 = 11_601;
+
+/// Parents that cannot be migrated, with their reasons.
+fn invalid() -> Vec<(Document, &'static str)> {
+    let review = |id: i32| embedded_review(id, 1);
+    let with = |id: i32, reviews: Bson| doc! { "_id": id, "reviews": reviews };
+    let mut of_other = review(1);
+    of_other.insert("product_id", 1);
+    let array = doc! { "review_id": 1, "published_date": [day(1), day(2)] };
+    vec![
+        (with(901, "none".into()), "no_array"),
+        (with(902, vec![Bson::Int32(1)].into()), "no_document"),
+        (with(903, vec![review(1), doc! { "n": 1 }].into()), "no_id"),
+        (with(904, vec![review(1), review(1)].into()), "twice"),
+        (with(905, vec![of_other].into()), "other_parent"),
+        (with(906, vec![array].into()), "array_in_order"),
+    ]
+}
+
+async fn fill_mixed(db: &TestDatabase) -> (Vec<Document>, Vec<Document>) {
+    let expected = fill(db, 30).await;
+    let bad = invalid();
+    product(db)
+        .insert_many(bad.iter().map(|(parent, _)| parent))
+        .await
+        .unwrap();
+    let listed = bad.iter().map(|(parent, reason)| {
+        doc! { "_id": parent.get("_id"), "reason": reason, "source": "product", "target": "review" }
+    });
+    (expected, listed.collect())
+}
+
+fn list(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("skipped")
+}
+
+async fn listed(db: &TestDatabase) -> Vec<Document> {
+    let mut listed = all(&list(db)).await;
+    assert!(listed.iter_mut().all(|document| document.remove("run").is_some()));
+    listed
+}
+
+async fn migrate(db: &TestDatabase) -> mongo_patterns::Result<Migrated> {
+    let list = db.collection::<Document>("skipped");
+    unmigrated(db)
+        .migrate_from_embedded()
+        .chunk_children(100)
+        .skip_invalid(&list)
+        .await
+}
+
+async fn untouched(db: &TestDatabase) {
+    let parents = all(&product(db)).await;
+    for (parent, reason) in invalid() {
+        assert!(parents.contains(&parent), "{reason}: {parents:?}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_parents_are_skipped_listed_and_counted() {
+    testkit::run(async |db| {
+        let (expected, skipped) = fill_mixed(db).await;
+        unmigrated(db).migrate_from_embedded().await.unwrap_err();
+        assert_eq!(stored(db).await, Vec::<Document>::new());
+        let found = unmigrated(db).migrate_from_embedded().find_invalid(None).await.unwrap();
+        assert_eq!((found.checked, found.invalid.total()), (26, 6));
+        assert_eq!(product(db).count_documents(found.filter).await.unwrap(), 6);
+
+        let plan = unmigrated(db)
+            .migrate_from_embedded()
+            .skip_invalid(&list(db))
+            .plan()
+            .await
+            .unwrap();
+        assert_eq!(
+            (plan.parents, plan.children, plan.skipped.total()),
+            (20, expected.len() as u64, 6)
+        );
+        assert_eq!(all(&list(db)).await, Vec::<Document>::new());
+        let migrated = migrate(db).await.unwrap();
+        assert_eq!((migrated.parents, migrated.children), (20, expected.len() as u64));
+        assert!(
+            migrated
+                .skipped
+                .by_reason()
+                .iter()
+                .all(|(reason, n)| *n == u64::from(*reason != "no_parent_id"))
+        );
+        assert_eq!(stored(db).await, expected);
+        assert_eq!(listed(db).await, skipped);
+        untouched(db).await;
+
+        let before = all(&product(db)).await;
+        let again = migrate(db).await.unwrap();
+        assert_eq!((again.parents, again.skipped), (0, migrated.skipped));
+        assert_eq!(all(&product(db)).await, before);
+        assert_eq!(listed(db).await, skipped);
+        // A parent that was repaired is migrated.
+        let repaired = doc! { "$set": { "reviews": [embedded_review(1, 1)] } };
+        product(db).update_one(doc! { "_id": 904 }, repaired).await.unwrap();
+        let products = unmigrated(db);
+        let again = products
+            .migrate_from_embedded()
+            .skip_invalid(&list(db))
+            .allow_non_empty_target();
+        let again = again.await.unwrap();
+        assert_eq!((again.parents, again.skipped.total()), (1, 5));
+        let others = |parents: Vec<Document>| {
+            let others = parents
+                .into_iter()
+                .filter(|parent| parent.get_i32("_id").unwrap() != 904);
+            others.collect::<Vec<_>>()
+        };
+        assert_eq!(others(all(&product(db)).await), others(before));
+        assert_eq!(listed(db).await.len(), 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_migration_in_which_every_parent_is_invalid_is_refused() {
+    testkit::run(async |db| {
+        let parents = invalid().into_iter().map(|(parent, _)| parent);
+        product(db).insert_many(parents).await.unwrap();
+        let refused = migrate(db).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert!(refused.to_string().contains("no_id: 1, twice: 1"), "{refused}");
+        assert_eq!(all(&list(db)).await, Vec::<Document>::new());
+        assert_eq!(
+            all(&db.plain_collection("mongo_patterns")).await,
+            Vec::<Document>::new()
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_interrupted_migration_with_invalid_parents_resumes_to_the_same_result() {
+    testkit::run(async |db| {
+        let (expected, skipped) = fill_mixed(db).await;
+        let parents = all(&product(db)).await;
+        let mut interrupted = 0;
+        for command in ["aggregate", "update", "delete"] {
+            for skip in 0.. {
+                for collection in [
+                    product(db),
+                    reviews(db),
+                    list(db),
+                    db.plain_collection("mongo_patterns"),
+                ] {
+                    collection.delete_many(doc! {}).await.unwrap();
+                }
+                product(db).insert_many(&parents).await.unwrap();
+                let fault = FailPoint::on(&[command]).times(1).skip(skip).error_code(INTERRUPTED);
+                let fault = fault.enable(db).await;
+                let first = migrate(db).await;
+                fault.disable().await;
+                if first.is_ok() {
+                    break;
+                }
+                interrupted += 1;
+                migrate(db).await.unwrap();
+                assert_eq!(stored(db).await, expected, "{command} {skip}");
+                assert_eq!(listed(db).await, skipped, "{command} {skip}");
+                let wrong = wrong(&product(db), &reviews(db), 10).await;
+                assert!(wrong.iter().all(|id| id.as_i32() > Some(900)), "{wrong:?}");
+                untouched(db).await;
+            }
+        }
+        assert!(interrupted >= 12, "{interrupted}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_selects_parents_and_leaves_the_others_as_they_are() {
+    testkit::run(async |db| {
+        let (expected, _) = fill_mixed(db).await;
+        let few = doc! { "_id": { "$lte": 10 } };
+        let with = |filter: Document| async {
+            let products = unmigrated(db);
+            products.migrate_from_embedded().chunk_children(50).filter(filter).await
+        };
+        for illegal in [doc! { "_id": { "$nosuch": 1 } }, doc! { "$where": "true" }] {
+            let refused = with(illegal).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        }
+        assert_eq!(
+            all(&db.plain_collection("mongo_patterns")).await,
+            Vec::<Document>::new()
+        );
+        // The second chunk fails.
+        let fault = FailPoint::on(&["update"])
+            .times(1)
+            .skip(2)
+            .error_code(INTERRUPTED)
+            .enable(db)
+            .await;
+        with(few.clone()).await.unwrap_err();
+        fault.disable().await;
+        let refused = with(doc! { "_id": { "$lte": 11 } }).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert!(refused.to_string().contains("another filter"), "{refused}");
+        let others = doc! { "_id": { "$gt": 10 } };
+        let before: Vec<Document> = found(&product(db), others.clone()).await;
+        let migrated = with(few).await.unwrap();
+        assert!(migrated.resumed);
+        let of_few = expected
+            .iter()
+            .filter(|review| review.get_i32("product_id").unwrap() <= 10);
+        assert_eq!(stored(db).await, of_few.cloned().collect::<Vec<_>>());
+        assert_eq!(found(&product(db), others).await, before);
+        let rest = doc! { "_id": { "$gt": 10, "$lt": 900 } };
+        let rest = unmigrated(db)
+            .migrate_from_embedded()
+            .filter(rest)
+            .allow_non_empty_target()
+            .await
+            .unwrap();
+        assert!(rest.parents > 0 && stored(db).await == expected);
+    })
+    .await;
+}
+
+async fn found(collection: &Collection<Document>, filter: Document) -> Vec<Document> {
+    use futures::TryStreamExt;
+    let found = collection.find(filter).sort(doc! { "_id": 1 }).await.unwrap();
+    found.try_collect().await.unwrap()
+}
+
+/// The time is a lower bound, which no load of the machine can break.
+#[tokio::test]
+async fn a_rate_is_kept_by_pauses_between_chunks() {
+    testkit::run(async |db| {
+        let children = fill(db, 6).await.len() as u64;
+        let refused = unmigrated(db).migrate_from_embedded().rate(0).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        let rate = children.div_ceil(2);
+        let start = Instant::now();
+        let migrated = unmigrated(db).migrate_from_embedded().rate(rate).await.unwrap();
+        assert_eq!(migrated.children, children);
+        assert!(start.elapsed() >= Duration::from_secs(1));
+    })
+    .await;
+}
