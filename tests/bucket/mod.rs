@@ -23,6 +23,7 @@ pub(crate) mod migration_fields;
 pub(crate) mod migration_killed;
 pub(crate) mod migration_plan;
 pub(crate) mod migration_refused;
+pub(crate) mod migration_uuids;
 pub(crate) mod mixed;
 pub(crate) mod model;
 pub(crate) mod naive;

@@ -17,6 +17,8 @@ pub(super) struct Chunks<'a> {
     /// The name of an index on the field. Without one, there is a single range of all documents.
     index: Option<String>,
     documents: u64,
+    /// Whether the server has an expression for the texts of the keys.
+    pub(super) has_texts: bool,
 }
 
 impl<'a> Chunks<'a> {
@@ -25,6 +27,7 @@ impl<'a> Chunks<'a> {
         collection: &'a Collection<RawDocumentBuf>,
         field: &'a str,
         documents: u64,
+        has_texts: bool,
     ) -> Result<Self> {
         let indexes = steps.list_indexes("look for an index to chunk by", collection).await?;
         let index = indexes.iter().find(|index| serves(index, field));
@@ -34,6 +37,7 @@ impl<'a> Chunks<'a> {
             field,
             index,
             documents: documents.min(MAX_DOCUMENTS),
+            has_texts,
         })
     }
 
