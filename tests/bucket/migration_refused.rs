@@ -336,29 +336,6 @@ async fn buckets_and_items_that_cannot_be_flat() {
     .await;
 }
 
-#[tokio::test]
-async fn uuids_where_the_server_runs_no_javascript() {
-    let options = testkit::MongodOptions::new().argument("--noscripting");
-    let mongod = testkit::Mongod::start(options).await.unwrap();
-    let database = mongodb::Client::with_uri_str(mongod.uri())
-        .await
-        .unwrap()
-        .database("test");
-    let flat = database.collection::<Document>("flat");
-    flat.insert_one(doc! { "customerId": mongodb::bson::Uuid::new(), "date": at(SECOND) })
-        .await
-        .unwrap();
-    let trades = BucketRepository::<mongodb::bson::Uuid, Document>::builder(database.collection::<Document>("trades"))
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-        .build()
-        .unwrap();
-    let error = trades.migrate_from_flat(&flat).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    assert_eq!(database.list_collection_names().await.unwrap(), ["flat"]);
-}
-
 /// The records of migrations in the catalog.
 async fn migrations(db: &TestDatabase) -> Vec<Document> {
     let mut records = all(&db.plain_collection("mongo_patterns")).await;

@@ -20,6 +20,7 @@
 mod as_key;
 mod encoded;
 mod expressions;
+mod table;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,6 +32,8 @@ use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 pub use as_key::AsKey;
 pub use encoded::EncodedKey;
 pub use expressions::KeyExpressions;
+#[doc(hidden)]
+pub use table::KeyTable;
 
 use crate::error::{Error, ErrorKind};
 

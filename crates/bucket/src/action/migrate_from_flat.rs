@@ -52,7 +52,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
-    /// needs four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
+    /// needs four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk. With UUID keys before
+    /// MongoDB 8.0, which has no expression for their text, the client reads the keys of a chunk and sends their texts: two
+    /// more round trips for each 10,000 keys.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
@@ -69,15 +71,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`TooLarge`]: pages would exceed 16 MiB.
     /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
-    /// - [`Unsupported`]: the server is older than MongoDB 5.0; or keys are UUIDs, and server-side JavaScript is
-    ///   disabled.
+    /// - [`Unsupported`]: the server is older than MongoDB 5.0.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
     /// - [`CollectionDropped`]: the target was dropped or renamed in between.
-    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection,
-    ///   because another program wrote to one of them. The next call migrates everything again, and inserts what is
+    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection, or a
+    ///   UUID key was inserted while its chunk was migrated, because another program wrote to one of them. The next call migrates everything again, and inserts what is
     ///   missing. It removes and changes nothing. So if documents were added to keys that were migrated already, empty
     ///   the target first.
     /// - [`DuplicateKey`]: another program opened a bucket of a key before it was migrated.

@@ -1,10 +1,13 @@
 //! The checks of a migration, before anything is written.
 
+use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Last;
-use mongo_patterns_core::migration::{FILTER, Steps, check_chunk_size, number, refuse_one};
+use mongo_patterns_core::error;
+use mongo_patterns_core::key::KeyTable;
+use mongo_patterns_core::migration::{FILTER, Step, Steps, check_chunk_size, number, refuse_one};
 use mongo_patterns_core::settings::is_unacknowledged;
 
-use crate::migrate::migration::{Direction, Migration, read_from};
+use crate::migrate::migration::{Direction, Migration, failed, read_from};
 use crate::migrate::selection::check_any_valid;
 use crate::prelude::*;
 use crate::query::chunk::any_document;
@@ -91,7 +94,7 @@ impl Migration<'_> {
     }
 
     async fn check_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<u64> {
-        let found = self.read(steps, form.inspection()).await?;
+        let found = self.inspect_buckets(steps, form).await?;
         let what = "buckets violate the invariants of the pattern in their `_id`, key, count or items";
         refuse_one(&found, ("buckets", "bucket"), ErrorKind::Corrupt, "_id", what)?;
         let items = form.settings.items.as_str();
@@ -108,6 +111,36 @@ impl Migration<'_> {
             self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
         }
         Ok(number(&found, "total"))
+    }
+
+    /// Counts the buckets and items that cannot be migrated.
+    async fn inspect_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<Document> {
+        let step = Step::aggregate("check", self.source, form.inspection(true));
+        let error = match steps.read(step).await {
+            Ok(reply) => return Ok(reply.first()?),
+            Err(error) => error,
+        };
+        if error::code(&error) != Some(KeyTable::NO_TEXT) {
+            return Err(failed(error));
+        }
+        let mut found = self.read(steps, form.inspection(false)).await?;
+        let step = Step::aggregate("check the ids of the buckets", self.source, form.starts_of_ids());
+        let mut starts = steps.stream(step).await.map_err(failed)?;
+        let mut wrong = number(&found, "buckets");
+        while let Some(start) = starts.try_next().await.map_err(CommandError::of_read)? {
+            let start = Document::try_from(start.as_ref()).map_err(CommandError::from)?;
+            let Ok(of_key) = start.get_document("_id") else {
+                continue;
+            };
+            let text = of_key.get("k").and_then(KeyTable::text_of);
+            let expected = text.map(|text| format!("{text}_"));
+            if expected.as_deref() != of_key.get_str("s").ok() {
+                wrong += number(&start, "n");
+                found.insert("bucket", start.get("one").cloned());
+            }
+        }
+        found.insert("buckets", i64::try_from(wrong).unwrap_or(i64::MAX));
+        Ok(found)
     }
 
     /// The error for an unfinished migration of other settings.

@@ -19,6 +19,8 @@ pub(super) struct Chunks<'a> {
     /// The filter of the documents that count.
     filter: Document,
     documents: u64,
+    /// Whether the server has an expression for the texts of the keys.
+    pub(super) has_texts: bool,
 }
 
 impl<'a> Chunks<'a> {
@@ -26,8 +28,8 @@ impl<'a> Chunks<'a> {
         steps: &mut Steps<'_, '_>,
         collection: &'a Collection<RawDocumentBuf>,
         field: &'a str,
-        filter: Document,
-        documents: u64,
+        (filter, documents): (Document, u64),
+        has_texts: bool,
     ) -> Result<Self> {
         let indexes = steps.list_indexes("look for an index to chunk by", collection).await?;
         let index = indexes.iter().find(|index| serves(index, field));
@@ -38,6 +40,7 @@ impl<'a> Chunks<'a> {
             index,
             filter,
             documents: documents.min(MAX_DOCUMENTS),
+            has_texts,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::Ensure;
+use mongo_patterns_core::key::KeyTable;
 use mongo_patterns_core::migration::{Step, Steps, number, record_filter, selecting};
 
 use crate::migrate::options::Options;
@@ -11,8 +12,8 @@ use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
 use crate::settings::Settings;
 
-/// Stages, operators and server-side JavaScript that a server does not have, or does not allow.
-const UNSUPPORTED: [i32; 4] = [168, 31_264, 31_325, 40_324];
+/// Stages and operators that a server does not have.
+const UNSUPPORTED: [i32; 3] = [168, 31_325, 40_324];
 const NOT_ON_VIEW: i32 = 166;
 
 /// A migration into buckets, or back.
@@ -63,9 +64,10 @@ impl Migration<'_> {
         }
     }
 
-    pub(super) fn stages(&self) -> Vec<Document> {
+    /// Returns the stages of a chunk. The texts of the keys are those of a table, if the server has no expression for them.
+    pub(super) fn stages(&self, texts: Option<&KeyTable>) -> Vec<Document> {
         match &self.direction {
-            Direction::ToBuckets(form) => form.pages(),
+            Direction::ToBuckets(form) => form.pages(texts),
             Direction::ToFlat(form) => form.items(),
         }
     }
@@ -176,7 +178,14 @@ pub(super) fn failed(error: CommandError) -> Error {
     if error::code(&error).is_some_and(|code| UNSUPPORTED.contains(&code)) {
         return Error::from_driver(
             ErrorKind::Unsupported,
-            "the server does not support this migration: into buckets it needs MongoDB 5.0, and for UUID keys server-side JavaScript, which is on by default",
+            "the server does not support this migration: into buckets it needs MongoDB 5.0",
+            error,
+        );
+    }
+    if error::code(&error) == Some(KeyTable::NO_TEXT) {
+        return Error::from_driver(
+            ErrorKind::CountMismatch,
+            "the source was written to during the migration: stop its writers, and migrate again, which resumes",
             error,
         );
     }

@@ -3,7 +3,8 @@
 use mongo_patterns_core::catalog::{Last, Position, Record};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number};
+use mongo_patterns_core::key::KeyTable;
+use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number, selecting};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
 use crate::migrate::chunks::Chunks;
@@ -24,6 +25,8 @@ enum Start {
         resumed: Option<Last>,
         /// The entry of the buckets in the catalog.
         entry: State,
+        /// Whether the server has an expression for the texts of the keys.
+        has_texts: bool,
     },
 }
 
@@ -70,13 +73,14 @@ impl Migration<'_> {
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, reporter: &mut Reporter<'_>) -> Result<Outcome> {
         let record = Record::of(self.target);
-        let (total, skipped, resumed, entry) = match self.prepare(steps, &record).await? {
+        let (total, skipped, resumed, entry, has_texts) = match self.prepare(steps, &record).await? {
             Start::From {
                 total,
                 skipped,
                 resumed,
                 entry,
-            } => (total, skipped, resumed, entry),
+                has_texts,
+            } => (total, skipped, resumed, entry, has_texts),
             Start::Finished(compared, skipped) => {
                 return Ok(Outcome {
                     total: compared.items,
@@ -105,7 +109,10 @@ impl Migration<'_> {
         };
         let before = position.migrated;
         reporter.resume(before, total);
-        let transferred = self.transfer(steps, &record, position, total, reporter).await;
+        let chunks = self.chunks(steps, has_texts).await?;
+        let transferred = self
+            .transfer(steps, (&chunks, &record), position, total, reporter)
+            .await;
         if let Err(error) = &transferred
             && error.kind() == ErrorKind::Unsupported
             && resumed.is_none()
@@ -156,7 +163,7 @@ impl Migration<'_> {
         }
         let (total, skipped) = self.check_source(steps).await?;
         self.check_pace(steps, total).await?;
-        self.probe(steps).await?;
+        let has_texts = self.probe(steps).await?;
         let empty = self.target_is_empty(steps).await?;
         let resumed = last.filter(|last| !last.finished && !empty);
         if resumed.is_none() && !empty {
@@ -167,32 +174,47 @@ impl Migration<'_> {
             skipped,
             resumed,
             entry,
+            has_texts,
         })
     }
 
-    /// Tries the migration with one document, to find out whether the server supports it.
-    async fn probe(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let mut stages = vec![doc! { "$limit": 1 }];
-        stages.extend(self.stages());
-        self.read(steps, stages).await?;
-        Ok(())
+    /// Tries the migration with one document, to find out whether the server supports it. Returns whether it has an
+    /// expression for the texts of the keys: before MongoDB 8.0 there is none for UUIDs.
+    async fn probe(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
+        let mut stages: Vec<Document> = selecting(self.selected()).into_iter().collect();
+        stages.push(doc! { "$limit": 1 });
+        stages.extend(self.stages(None));
+        let step = Step::aggregate("check", self.source, stages);
+        match steps.read(step).await {
+            Ok(_) => Ok(true),
+            Err(error) if error::code(&error) == Some(KeyTable::NO_TEXT) => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn chunks(&self, steps: &mut Steps<'_, '_>, has_texts: bool) -> Result<Chunks<'_>> {
+        let items = chunk_of_rate(self.options.chunk_items, self.options.rate);
+        let (field, documents) = match &self.direction {
+            Direction::ToBuckets(form) => (form.key.as_str(), items),
+            Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
+        };
+        Chunks::new(steps, self.source, field, (self.selected(), documents), has_texts).await
     }
 
     /// Migrates all chunks after a position. Returns their number.
     async fn transfer(
         &self,
         steps: &mut Steps<'_, '_>,
-        record: &Record,
+        (chunks, record): (&Chunks<'_>, &Record),
         position: Position,
         total: u64,
         reporter: &mut Reporter<'_>,
     ) -> Result<u64> {
-        let chunks = self.chunks(steps).await?;
         let Position { mut last, mut migrated } = position;
         let (mut number, mut target, mut pace) = (0, None, Pace::new(self.options.rate));
         loop {
             let range = chunks.next(steps, last).await?;
-            self.transfer_chunk(steps, &chunks, &range).await?;
+            self.transfer_chunk(steps, chunks, &range).await?;
             number += 1;
             let id = steps
                 .collection_id("look whether the target was dropped", self.target)
@@ -205,7 +227,7 @@ impl Migration<'_> {
                 reporter.advance(total.saturating_sub(migrated));
                 return Ok(number);
             };
-            let items = self.count(steps, &chunks, &range).await?;
+            let items = self.count(steps, chunks, &range).await?;
             migrated += items;
             record.advance(steps, &through, migrated).await?;
             reporter.advance(items);
@@ -214,18 +236,9 @@ impl Migration<'_> {
         }
     }
 
-    async fn chunks(&self, steps: &mut Steps<'_, '_>) -> Result<Chunks<'_>> {
-        let items = chunk_of_rate(self.options.chunk_items, self.options.rate);
-        let (field, documents) = match &self.direction {
-            Direction::ToBuckets(form) => (form.key.as_str(), items),
-            Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
-        };
-        Chunks::new(steps, self.source, field, self.selected(), documents).await
-    }
-
     /// Refuses a rate for a migration of a single chunk, in which there is no pause.
     async fn check_pace(&self, steps: &mut Steps<'_, '_>, total: u64) -> Result<()> {
-        if self.options.rate.is_none_or(|rate| rate >= total) || self.chunks(steps).await?.hint().is_some() {
+        if self.options.rate.is_none_or(|rate| rate >= total) || self.chunks(steps, true).await?.hint().is_some() {
             return Ok(());
         }
         Err(Error::new(
@@ -234,31 +247,64 @@ impl Migration<'_> {
         ))
     }
 
-    /// Migrates a chunk. Idempotent, also while an earlier run of it is still running on the server: existing documents
-    /// are kept.
+    /// Migrates a chunk: by one command, or by one for each table of the texts of its keys.
     async fn transfer_chunk(&self, steps: &mut Steps<'_, '_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
-        // Plain inserts take a third of the time, and suffice for a chunk that runs for the first time.
-        let inserted = self.merge(steps, chunks, range, "fail".into()).await;
+        let form = match &self.direction {
+            Direction::ToBuckets(form) if !chunks.has_texts => form,
+            _ => return self.transfer_range(steps, chunks, range, None).await,
+        };
+        let mut rest = range.clone();
+        loop {
+            let stages = form.keys(both(rest.filter(chunks.field), self.selected()), KeyTable::MOST_KEYS);
+            let step = Step::aggregate("read the keys of a chunk", self.source, stages).hint(chunks.hint());
+            let keys = steps.read(step).await.map_err(failed)?.decoded()?;
+            let texts = KeyTable::new(keys.iter().filter_map(|key| key.get("_id")));
+            let Some(last) = texts.last() else { return Ok(()) };
+            let is_last = keys.len() < KeyTable::MOST_KEYS as usize;
+            let mut part = rest.clone();
+            if !is_last {
+                part.through = Some(last.clone());
+            }
+            self.transfer_range(steps, chunks, &part, Some(&texts)).await?;
+            if is_last {
+                return Ok(());
+            }
+            rest.after = Some(last);
+        }
+    }
+
+    /// Migrates a range. Idempotent, also while an earlier run of it is still running on the server: existing documents
+    /// are kept.
+    async fn transfer_range(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        chunks: &Chunks<'_>,
+        range: &Range,
+        texts: Option<&KeyTable>,
+    ) -> Result<()> {
+        let filter = both(range.filter(chunks.field), self.selected());
+        // Plain inserts take a third of the time, and suffice for a range that runs for the first time.
+        let stages = merge(filter.clone(), self.stages(texts), self.target.name(), "fail".into());
+        let inserted = self.merge(steps, chunks, stages).await;
         let Err(error) = inserted else { return Ok(()) };
         if error::duplicate_key(&error).is_none() {
             return Err(failed(error));
         }
-        let kept = self.merge(steps, chunks, range, Bson::Array(Vec::new())).await;
-        kept.map_err(failed)
+        let keep = Bson::Array(Vec::new());
+        let stages = merge(filter, self.stages(texts), self.target.name(), keep);
+        self.merge(steps, chunks, stages).await.map_err(failed)
     }
 
     async fn merge(
         &self,
         steps: &mut Steps<'_, '_>,
         chunks: &Chunks<'_>,
-        range: &Range,
-        when_matched: Bson,
+        stages: Vec<Document>,
     ) -> std::result::Result<(), CommandError> {
-        let target = self.target;
-        let filter = both(range.filter(chunks.field), self.selected());
-        let stages = merge(filter, self.stages(), target.name(), when_matched);
         let step = Step::aggregate("migrate a chunk", self.source, stages);
-        let step = step.acknowledged_by(target).comment(migration_comment(target));
+        let step = step
+            .acknowledged_by(self.target)
+            .comment(migration_comment(self.target));
         steps.write(step.hint(chunks.hint())).await?;
         Ok(())
     }

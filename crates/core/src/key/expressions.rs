@@ -8,9 +8,6 @@ use super::{EXACT, MAX_KEY_BYTES};
 /// Escaping replaces one byte by up to three.
 const SHORT: usize = MAX_KEY_BYTES / 3;
 
-/// `936da01f-9abd-4d9d-80c7-02af85c822a8`. Before MongoDB 8.0 no expression turns binary data into text.
-const UUID_TEXT: &str = "function(key) { const h = key.hex(); return [h.slice(0, 8), h.slice(8, 12), h.slice(12, 16), h.slice(16, 20), h.slice(20)].join('-'); }";
-
 /// The key codec as expressions of an aggregation, for one path. They need MongoDB 4.4.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +15,8 @@ const UUID_TEXT: &str = "function(key) { const h = key.hex(); return [h.slice(0,
 pub struct KeyExpressions {
     /// Whether the stored value is a key of the type. The other two are valid only if it is.
     pub is_key: Bson,
-    /// The text of the key, without the `_` that ends it. For a [`Uuid`] the server must allow server-side JavaScript.
+    /// The text of the key, without the `_` that ends it. For a [`Uuid`] it needs MongoDB 8.0: see
+    /// [`KeyTable`](super::KeyTable).
     pub text: Bson,
     /// The value for a key field: an int32 if it fits, even if the stored value is a double.
     pub value: Bson,
@@ -84,7 +82,8 @@ pub(super) fn uuid(stored: &str) -> KeyExpressions {
     let [least, greatest] = [0, u8::MAX].map(|byte| Binary::from_uuid(Uuid::from_bytes([byte; 16])));
     KeyExpressions {
         is_key: doc! { "$and": [{ "$gte": [stored, least] }, { "$lte": [stored, greatest] }] }.into(),
-        text: doc! { "$function": { "body": UUID_TEXT, "args": [stored], "lang": "js" } }.into(),
+        // As `936da01f-9abd-4d9d-80c7-02af85c822a8`.
+        text: doc! { "$toString": stored }.into(),
         value: stored.into(),
     }
 }

@@ -142,6 +142,14 @@ fn a_server_escapes_in_an_order_that_escapes_nothing_twice() {
     assert_eq!(String::expressions("$k").value, "$k".into());
 }
 
+/// As MongoDB 8.0 has it.
+#[test]
+fn a_server_prints_ids_itself() {
+    let text = Bson::from(mongodb::bson::doc! { "$toString": "$k" });
+    assert_eq!(Uuid::expressions("$k").text, text);
+    assert_eq!(ObjectId::expressions("$k").text, text);
+}
+
 /// Texts of difficult characters: the separator, the escape, metacharacters, prefixes of each other.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![r"[12_%.*+|(\\^$\[\]a%5F25\x00]{0,8}", "\\PC{0,12}", any::<String>()]

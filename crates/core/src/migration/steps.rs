@@ -73,6 +73,14 @@ impl Steps<'_, '_> {
         }
     }
 
+    /// Executes an aggregation that only reads, in a plan too, without a session, and returns its cursor.
+    pub async fn stream(&mut self, step: Step) -> Result<Cursor<RawDocumentBuf>> {
+        if let Self::Plan(commands) = self {
+            commands.push(step.planned(false)?);
+        }
+        step.stream().await
+    }
+
     /// Executes an aggregation that reads what earlier steps wrote, without a session, and returns its cursor. `None` in a
     /// plan, which only lists it.
     pub async fn stream_written(&mut self, step: Step) -> Result<Option<Cursor<RawDocumentBuf>>> {
