@@ -207,3 +207,31 @@ async fn a_key_that_is_not_in_the_table_is_an_error() {
     })
     .await;
 }
+
+/// The table has the keys of the selected documents only.
+#[tokio::test]
+async fn invalid_documents_are_skipped_and_others_filtered() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let source = flat(db);
+        let keys = fill(&source, 5).await;
+        let invalid = [doc! { "customerId": 5, "n": 0, "date": at(SECOND) }, doc! { "n": 0 }];
+        source.insert_many(invalid).await.unwrap();
+        let other = doc! { "customerId": Uuid::new(), "n": 9, "date": at(SECOND) };
+        source.insert_one(other).await.unwrap();
+        let skipped = db.plain_collection::<Document>("skipped");
+        let repository = histories(db.database());
+        let migration = || {
+            let migration = repository.migrate_from_flat(&source).filter(doc! { "n": { "$lt": 9 } });
+            migration.skip_invalid(&skipped).into_future()
+        };
+        let migrated = migration().await.unwrap();
+        assert_eq!((migrated.keys, migrated.items), (5, 15));
+        check(&plain(db), &keys).await;
+        assert_eq!(skipped.count_documents(doc! {}).await.unwrap(), 2);
+        assert_eq!(migration().await.unwrap().items, 15);
+    })
+    .await;
+}

@@ -44,9 +44,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Interruptions
     /// Run it again, with the same settings, until it returns. However often the process is killed, or the future is
-    /// dropped, no item is lost or duplicated. The collection `mongo_patterns` of the database has the progress,
-    /// in one document with the target's name as its `_id`. The document stays, so that a finished migration is
-    /// recognized, and another call changes nothing.
+    /// dropped, no item is lost or duplicated. The [catalog](mongo_patterns_core::catalog) has the progress, in one
+    /// document for the target. The document stays, so that a finished migration is recognized, and another call changes
+    /// nothing.
     ///
     /// To start again from scratch, empty the target.
     ///
