@@ -5,8 +5,9 @@ use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::sharding::{EnsuredSharding, ShardKeyChoice};
 use mongo_patterns::{Error, ErrorKind, PlannedCommand};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, CommandRecorder, Mongod, MongodOptions};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 
 use crate::common::support::{SECOND, Trade, at};
@@ -101,48 +102,51 @@ async fn each_collection_has_its_shard_keys() {
     .await;
 }
 
-/// Returns the names of the collections, by a client that is not recorded.
-async fn names(db: &TestDatabase) -> Vec<String> {
-    let plain = db.plain_client().database(db.database().name());
-    plain.list_collection_names().await.unwrap()
+/// A server of the test alone, which is not the router of a sharded cluster.
+struct Other {
+    _mongod: Mongod,
+    database: Database,
+    recorder: CommandRecorder,
 }
 
-fn assert_unsupported(error: &Error) {
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let text = error.to_string();
-    assert!(text.contains("nothing was changed: connect to a mongos"), "{text}");
+impl Other {
+    async fn start(options: MongodOptions) -> Self {
+        let mongod = Mongod::start(options).await.unwrap();
+        let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
+        let recorder = CommandRecorder::new();
+        recorder.attach(&mut options);
+        Self {
+            _mongod: mongod,
+            database: Client::with_options(options).unwrap().database("shop"),
+            recorder,
+        }
+    }
+
+    async fn is_empty(&self) -> bool {
+        self.database.list_collection_names().await.unwrap().is_empty()
+    }
 }
 
 #[tokio::test]
-async fn a_replica_set_is_refused_and_nothing_is_written() {
-    testkit::run(async |db| {
-        let repositories = Repositories::new(db.database());
+async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
+    for options in [MongodOptions::new(), MongodOptions::new().standalone()] {
+        let other = Other::start(options).await;
+        let repositories = Repositories::new(&other.database);
         for refused in repositories.ensure_sharded() {
-            assert_unsupported(&refused.await.unwrap_err());
-            assert_eq!(db.recorder().names(), ["hello"]);
-            db.recorder().clear();
+            let error = refused.await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            let text = error.to_string();
+            assert!(text.contains("nothing was changed: connect to a mongos"), "{text}");
+            assert_eq!(other.recorder.names(), ["hello"]);
+            other.recorder.clear();
         }
-        assert_eq!(names(db).await, Vec::<String>::new());
-
         assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
         assert_eq!(repositories.books.verify_shard_keys().await.unwrap(), []);
         assert_eq!(repositories.products.verify_shard_keys().await.unwrap(), []);
         assert_eq!(repositories.patrons.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(db.recorder().names(), ["hello"; 4]);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_standalone_is_refused_and_nothing_is_written() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("shop");
-    let repositories = Repositories::new(&database);
-    for refused in repositories.ensure_sharded() {
-        assert_unsupported(&refused.await.unwrap_err());
+        assert_eq!(other.recorder.names(), ["hello"; 4]);
+        assert!(other.is_empty().await);
     }
-    assert_eq!(database.list_collection_names().await.unwrap(), Vec::<String>::new());
-    assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -167,8 +171,8 @@ async fn invalid_split_points_are_refused_before_anything_is_sent() {
     .await;
 }
 
-/// Returns the commands of a plan that write, with the name of the test's database.
-fn writes(db: &TestDatabase, plan: &[PlannedCommand]) -> Vec<String> {
+/// Returns the commands of a plan that write.
+fn writes(plan: &[PlannedCommand]) -> Vec<String> {
     let commands = plan.iter().filter(|planned| planned.writes);
     let text = |planned: &PlannedCommand| {
         let name = planned.command.keys().next().unwrap();
@@ -178,75 +182,88 @@ fn writes(db: &TestDatabase, plan: &[PlannedCommand]) -> Vec<String> {
             "{name}"
         );
         let text = Bson::Document(planned.command.clone()).to_string();
-        text.replace(db.database().name(), "shop").replace('"', "")
+        text.replace('"', "")
     };
     commands.map(text).collect()
 }
 
 #[tokio::test]
 async fn a_plan_lists_the_commands_in_the_order_that_works() {
-    testkit::run(async |db| {
-        let repositories = Repositories::new(db.database());
-        let plan = repositories.trades.ensure_sharded().presplit(&[1000, 2000]).plan().await.unwrap();
-        let written = writes(db, &plan);
-        let expected = [
-            "{ enableSharding: shop }",
-            "{ createIndexes: trades, indexes: [{ key: { customerId: 1, _id: 1 }, name: customerId_1__id_1 }] }",
-            "{ shardCollection: shop.trades, key: { customerId: 1 } }",
-            "{ split: shop.trades, middle: { customerId: 1000 } }",
-            "{ moveChunk: shop.trades, find: { customerId: 1000 }, to: (one of the shards in turn) }",
-            "{ split: shop.trades, middle: { customerId: 2000 } }",
-            "{ moveChunk: shop.trades, find: { customerId: 2000 }, to: (one of the shards in turn) }",
-            "{ createIndexes: trades, indexes: [{ key: { customerId: 1 }, name: customerId_1_count_lt_10, unique: true, partialFilterExpression: { count: { $lt: 10 } } }, { key: { customerId: 1, history.n: 1 }, name: customerId_1_history.n_1, unique: true }] }",
-        ];
-        assert_eq!(written[..8], expected);
-        assert!(written[8].starts_with("{ update: mongo_patterns"), "{written:#?}");
-        assert_eq!(written.len(), 9);
-        assert!(plan.iter().any(|planned| planned.on_config && planned.command.get("find") == Some(&"chunks".into())));
+    let other = Other::start(MongodOptions::new().standalone()).await;
+    let repositories = Repositories::new(&other.database);
+    let plan = repositories
+        .trades
+        .ensure_sharded()
+        .presplit(&[1000, 2000])
+        .plan()
+        .await
+        .unwrap();
+    let written = writes(&plan);
+    let expected = [
+        "{ enableSharding: shop }",
+        "{ createIndexes: trades, indexes: [{ key: { customerId: 1, _id: 1 }, name: customerId_1__id_1 }] }",
+        "{ shardCollection: shop.trades, key: { customerId: 1 } }",
+        "{ split: shop.trades, middle: { customerId: 1000 } }",
+        "{ moveChunk: shop.trades, find: { customerId: 1000 }, to: (one of the shards in turn) }",
+        "{ split: shop.trades, middle: { customerId: 2000 } }",
+        "{ moveChunk: shop.trades, find: { customerId: 2000 }, to: (one of the shards in turn) }",
+        "{ createIndexes: trades, indexes: [{ key: { customerId: 1 }, name: customerId_1_count_lt_10, unique: true, partialFilterExpression: { count: { $lt: 10 } } }, { key: { customerId: 1, history.n: 1 }, name: customerId_1_history.n_1, unique: true }] }",
+    ];
+    assert_eq!(written[..8], expected);
+    assert!(written[8].starts_with("{ update: mongo_patterns"), "{written:#?}");
+    assert_eq!(written.len(), 9);
+    assert!(
+        plan.iter()
+            .any(|planned| planned.on_config && planned.command.get("find") == Some(&"chunks".into()))
+    );
 
-        let plan = repositories.books.ensure_sharded().hashed().plan().await.unwrap();
-        let written = writes(db, &plan);
-        let expected = [
-            "{ enableSharding: shop }",
-            "{ createIndexes: sales, indexes: [{ key: { _id: hashed }, name: _id_hashed }] }",
-            "{ createIndexes: extra_sales, indexes: [{ key: { book_id: hashed }, name: book_id_hashed }] }",
-            "{ shardCollection: shop.sales, key: { _id: hashed } }",
-            "{ shardCollection: shop.extra_sales, key: { book_id: hashed } }",
-        ];
-        assert_eq!(written[..5], expected);
-        assert_eq!(written.len(), 7);
+    let plan = repositories.books.ensure_sharded().hashed().plan().await.unwrap();
+    let written = writes(&plan);
+    let expected = [
+        "{ enableSharding: shop }",
+        "{ createIndexes: sales, indexes: [{ key: { _id: hashed }, name: _id_hashed }] }",
+        "{ createIndexes: extra_sales, indexes: [{ key: { book_id: hashed }, name: book_id_hashed }] }",
+        "{ shardCollection: shop.sales, key: { _id: hashed } }",
+        "{ shardCollection: shop.extra_sales, key: { book_id: hashed } }",
+    ];
+    assert_eq!(written[..5], expected);
+    assert_eq!(written.len(), 7);
 
-        let plan = repositories.products.ensure_sharded().plan().await.unwrap();
-        let written = writes(db, &plan);
-        let unique = "{ key: { product_id: 1, review_id: 1 }, name: product_id_1_review_id_1, unique: true }";
-        let order = "{ key: { product_id: 1, published_date: -1, review_id: -1 }, name: product_id_1_published_date_-1_review_id_-1 }";
-        let expected = [
-            "{ enableSharding: shop }".to_owned(),
-            format!("{{ createIndexes: review, indexes: [{unique}] }}"),
-            "{ shardCollection: shop.product, key: { _id: 1 } }".to_owned(),
-            "{ shardCollection: shop.review, key: { product_id: 1 } }".to_owned(),
-            format!("{{ createIndexes: review, indexes: [{order}] }}"),
-        ];
-        assert_eq!(written[..5], expected);
-        assert_eq!(written.len(), 6);
+    let plan = repositories.products.ensure_sharded().plan().await.unwrap();
+    let written = writes(&plan);
+    let unique = "{ key: { product_id: 1, review_id: 1 }, name: product_id_1_review_id_1, unique: true }";
+    let order = "{ key: { product_id: 1, published_date: -1, review_id: -1 }, name: product_id_1_published_date_-1_review_id_-1 }";
+    let expected = [
+        "{ enableSharding: shop }".to_owned(),
+        format!("{{ createIndexes: review, indexes: [{unique}] }}"),
+        "{ shardCollection: shop.product, key: { _id: 1 } }".to_owned(),
+        "{ shardCollection: shop.review, key: { product_id: 1 } }".to_owned(),
+        format!("{{ createIndexes: review, indexes: [{order}] }}"),
+    ];
+    assert_eq!(written[..5], expected);
+    assert_eq!(written.len(), 6);
 
-        let id = doc! { "region": 5 };
-        let plan = repositories.patrons.ensure_sharded().presplit([id]).plan().await.unwrap();
-        let written = writes(db, &plan);
-        let expected = [
-            "{ enableSharding: shop }",
-            "{ shardCollection: shop.patron, key: { _id: 1 } }",
-            "{ split: shop.patron, middle: { _id: { region: 5 } } }",
-            "{ moveChunk: shop.patron, find: { _id: { $eq: { region: 5 } } }, to: (one of the shards in turn) }",
-        ];
-        assert_eq!(written[..4], expected);
-        assert_eq!(written.len(), 5);
+    let id = doc! { "region": 5 };
+    let plan = repositories
+        .patrons
+        .ensure_sharded()
+        .presplit([id])
+        .plan()
+        .await
+        .unwrap();
+    let written = writes(&plan);
+    let expected = [
+        "{ enableSharding: shop }",
+        "{ shardCollection: shop.patron, key: { _id: 1 } }",
+        "{ split: shop.patron, middle: { _id: { region: 5 } } }",
+        "{ moveChunk: shop.patron, find: { _id: { $eq: { region: 5 } } }, to: (one of the shards in turn) }",
+    ];
+    assert_eq!(written[..4], expected);
+    assert_eq!(written.len(), 5);
 
-        assert_eq!(names(db).await, Vec::<String>::new());
-        let debug = format!("{plan:?}");
-        assert!(!debug.contains("region"), "{debug}");
-    })
-    .await;
+    assert!(other.is_empty().await);
+    let debug = format!("{plan:?}");
+    assert!(!debug.contains("region"), "{debug}");
 }
 
 /// The bytes of an item with its share of a full bucket, by which the documentation counts the items of a chunk.

@@ -13,7 +13,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 6] = [
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 5] = [
+pub(super) const UNSHARDED: [(&str, &str); 6] = [
     ("flat", "the source of a migration, which is read as a whole"),
     (
         "skipped",
@@ -25,6 +25,7 @@ pub(super) const UNSHARDED: [(&str, &str); 5] = [
         "mongo_patterns",
         "the catalog: one document for each list, migration and follower, in an unsharded collection",
     ),
+    ("collections", "the metadata of a cluster, on its config servers"),
 ];
 
 /// Commands of an operation that reach several shards. None of them is [refused](Route::Refused).
