@@ -31,6 +31,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the
     /// repository has a field for it. It does not find other fields of a wrong type.
     ///
+    /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
+    ///
     /// # Cost
     /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts
     /// about a hundred bytes of each by key, on disk beyond 100 MB. This process holds the summaries of the buckets of

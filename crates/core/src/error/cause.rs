@@ -61,7 +61,7 @@ const LOOKUP_ADVICE: &str =
     "the call joins a sharded collection, which needs MongoDB 5.1: upgrade the server, or do not shard the collection";
 const CANNOT_CREATE_INDEX: i32 = 67;
 const INVALID_OPTIONS: i32 = 72;
-const INDEX_ADVICE: &str = "the shard key of the collection and an index of the pattern exclude each other, so the command was refused: shard the collection by the key that the documentation of the pattern names";
+const INDEX_ADVICE: &str = "the shard key of the collection and an index of the pattern exclude each other, so the command was refused: call ensure_sharded(), which names a shard key or an index that is unsuitable, and the shard keys that work";
 
 impl CommandError {
     /// Returns whether the command had no effect and can be retried.
@@ -163,7 +163,7 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
             Some(SHARD_KEY_NOT_FOUND) => (ErrorKind::Unsupported, SHARD_KEY_ADVICE),
             Some(LOOKUP_OF_SHARDED) => (ErrorKind::Unsupported, LOOKUP_ADVICE),
             Some(CANNOT_CREATE_INDEX | INVALID_OPTIONS) if is_of_shard_key(error) => {
-                (ErrorKind::Unsupported, INDEX_ADVICE)
+                (ErrorKind::UnsuitableShardKey, INDEX_ADVICE)
             }
             Some(_) if error.is_transient() => (
                 ErrorKind::Driver,

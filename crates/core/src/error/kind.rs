@@ -39,8 +39,8 @@ pub enum ErrorKind {
     DuplicateKey,
     /// A stored document violates an invariant of the pattern.
     Corrupt,
-    /// The deployment does not support the call: a standalone has no transactions, the server is too old, or the shard key
-    /// of a collection does not suit the pattern.
+    /// The deployment does not support the call: a standalone has no transactions, or the server is too old, in general or
+    /// for the shard key of a collection.
     Unsupported,
     /// The target of a migration has documents already.
     TargetNotEmpty,

@@ -171,28 +171,32 @@ fn a_write_of_one_document_that_the_server_ended_has_no_effect() {
 }
 
 #[test]
-fn what_an_older_router_cannot_do_is_unsupported() {
-    for (code, message, advice) in [
+fn what_a_router_cannot_do_is_of_the_version_or_of_the_shard_key() {
+    let (unsupported, unsuitable) = (ErrorKind::Unsupported, ErrorKind::UnsuitableShardKey);
+    for (code, message, kind, advice) in [
         (
             61,
             "Query for sharded findAndModify must contain the shard key",
+            unsupported,
             "MongoDB 7.1",
         ),
-        (28769, "trades.books cannot be sharded", "MongoDB 5.1"),
+        (28769, "trades.books cannot be sharded", unsupported, "MongoDB 5.1"),
         (
             67,
             "cannot create unique index over { a: 1 } with shard key pattern { b: 1 }",
-            "shard the collection",
+            unsuitable,
+            "ensure_sharded()",
         ),
-        (72, "couldn't find valid index for shard key", "shard the collection"),
+        (
+            72,
+            "couldn't find valid index for shard key",
+            unsuitable,
+            "ensure_sharded()",
+        ),
     ] {
         for command in ALL {
             let error = converted(failed(code, message), command);
-            assert_eq!(
-                (error.kind(), meaning(&error)),
-                (ErrorKind::Unsupported, Refused),
-                "{code}"
-            );
+            assert_eq!((error.kind(), meaning(&error)), (kind, Refused), "{code}");
             assert!(error.to_string().contains(advice), "{error}");
             assert!(!error.to_string().contains("{ "), "{error}");
         }

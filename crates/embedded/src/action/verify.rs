@@ -21,6 +21,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// It writes nothing, and can run while others write: each parent is checked as it is at one moment. Parents and
     /// children are not decoded.
     ///
+    /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
+    ///
     /// # Cost
     /// One aggregation. The server reads every parent, and returns some hundred bytes for each that has a problem.
     ///

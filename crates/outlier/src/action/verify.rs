@@ -31,6 +31,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and
     /// overflow documents that are not full, or empty. [`rebalance`](Self::rebalance) closes these gaps.
     ///
+    /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
+    ///
     /// # Cost
     /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and
     /// of each main document with a flag, on disk beyond 100 MB. It sends sizes and ids, and no element. Four more

@@ -25,6 +25,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// distinguish a slow [`Eventual`](crate::Consistency::Eventual) write from an interrupted one. It reports a parent
     /// if both reads fall between the write of a child and the write of the parent.
     ///
+    /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
+    ///
     /// # Cost
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
     /// of all children. One more round trip for each finding.
