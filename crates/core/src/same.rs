@@ -20,26 +20,24 @@ fn has_simple_collation(index: &Document) -> bool {
     index.contains_key("key") && collation.is_ok_and(|collation| collation.get_str("locale").ok() == Some("simple"))
 }
 
-/// Returns whether two definitions mean the same: options in any order, `false` like absent, numbers by value, but fields of
-/// the key in their order.
+/// Returns whether two definitions of indexes mean the same: options in any order, `false` like absent, numbers by value,
+/// but fields of the key in their order.
 pub(crate) fn same_document(a: &Document, b: &Document) -> bool {
-    let (a, b) = (without_version(a), without_version(b));
-    let options = |document: &Document| -> Vec<(String, Bson)> {
-        let mut options: Vec<_> = document
-            .iter()
-            .filter(|(_, value)| **value != Bson::Boolean(false))
-            .map(|(name, value)| (name.clone(), value.clone()))
+    let options = |document: &Document| -> Document {
+        let mut options: Vec<(String, Bson)> = without_version(document)
+            .into_iter()
+            .filter(|(_, value)| *value != Bson::Boolean(false))
             .collect();
-        if document.contains_key("name") {
-            options.sort_by(|(a, _), (b, _)| a.cmp(b));
-        }
-        options
+        options.sort_by(|(a, _), (b, _)| a.cmp(b));
+        options.into_iter().collect()
     };
-    let (a, b) = (options(&a), options(&b));
-    a.len() == b.len()
-        && a.iter()
-            .zip(&b)
-            .all(|((name_a, a), (name_b, b))| name_a == name_b && same_value(a, b))
+    same_fields(&options(a), &options(b))
+}
+
+/// Returns whether two documents, such as keys of indexes, have the same fields in the same order, with numbers by value.
+pub(crate) fn same_fields(a: &Document, b: &Document) -> bool {
+    let fields = || a.iter().zip(b);
+    a.len() == b.len() && fields().all(|((name_a, a), (name_b, b))| name_a == name_b && same_value(a, b))
 }
 
 /// Returns whether two values mean the same: numbers by value, documents and arrays by their contents.
@@ -52,7 +50,7 @@ pub(crate) fn same_value(a: &Bson, b: &Bson) -> bool {
         _ => None,
     };
     match (a, b) {
-        (Bson::Document(a), Bson::Document(b)) => same_document(a, b),
+        (Bson::Document(a), Bson::Document(b)) => same_fields(a, b),
         (Bson::Array(a), Bson::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
         _ => match (number(a), number(b)) {
             (Some(a), Some(b)) => a == b,
@@ -82,6 +80,7 @@ mod tests {
             ("unique", Bson::Boolean(false)),
             ("key", Bson::Document(doc! { "a": -1 })),
             ("key", Bson::Document(doc! { "a": 1, "b": 1 })),
+            ("key", Bson::Document(doc! { "a": 1, "v": 1 })),
             ("hidden", Bson::Boolean(true)),
             ("expireAfterSeconds", Bson::Int32(60)),
             (
@@ -96,5 +95,8 @@ mod tests {
         for index in other {
             assert!(!same_document(&index, &planned), "{index}");
         }
+        let named = |key: Document| doc! { "key": key, "name": "n" };
+        let (one, other) = (named(doc! { "name": 1, "a": 1 }), named(doc! { "a": 1, "name": 1 }));
+        assert!(same_document(&one, &one) && !same_document(&one, &other));
     }
 }

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use super::{PlannedIndex, collection, existing};
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
-use crate::same::{same_document, without_version};
+use crate::same::{same_document, same_fields, without_version};
 
 const DUPLICATE_KEY: i32 = 11000;
 const INDEX_NOT_FOUND: i32 = 27;
@@ -251,7 +251,7 @@ impl IndexPlan {
                     let keys = index.get_document("key").ok()?;
                     missing
                         .iter()
-                        .find(|planned| same_document(keys, &planned.keys))
+                        .find(|planned| same_fields(keys, &planned.keys))
                         .map(|planned| mismatch(index, planned))
                 });
                 conflicting.unwrap_or_else(|| {

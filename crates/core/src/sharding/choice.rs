@@ -7,7 +7,7 @@ use mongodb::{Collection, Namespace};
 
 use crate::action::Call;
 use crate::index::{Ensure, PlannedIndex};
-use crate::same::same_value;
+use crate::same::same_fields;
 
 /// The shard keys under which a pattern works, for one collection of a repository; returned by its `shard_keys()`.
 ///
@@ -93,7 +93,7 @@ impl ShardKeyChoice {
     ///
     /// The server enforces a unique shard key by a unique index, which would allow one document for each value.
     pub(super) fn check(&self, key: &Document, unique: bool) -> Option<UnsuitableShardKey> {
-        let is_of_list = self.keys().any(|suitable| same_key(suitable, key));
+        let is_of_list = self.keys().any(|suitable| same_fields(suitable, key));
         let is_of_one_document = key.len() > 1 || key.contains_key("_id");
         if is_of_list && (!unique || is_of_one_document) {
             return None;
@@ -105,12 +105,6 @@ impl ShardKeyChoice {
             suitable: self.keys().cloned().collect(),
         })
     }
-}
-
-/// Returns whether two keys of shards or indexes have the same fields in the same order, with numbers by value.
-pub(super) fn same_key(a: &Document, b: &Document) -> bool {
-    let fields = a.iter().zip(b);
-    a.len() == b.len() && fields.fold(true, |same, (a, b)| same && a.0 == b.0 && same_value(a.1, b.1))
 }
 
 /// Returns whether a shard key has a hashed field.

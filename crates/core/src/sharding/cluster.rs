@@ -3,9 +3,10 @@
 use mongodb::Namespace;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::choice::{ShardKeyChoice, UnsuitableShardKey, is_hashed, same_key};
+use super::choice::{ShardKeyChoice, UnsuitableShardKey, is_hashed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::PlannedIndex;
+use crate::same::same_fields;
 
 /// Returns whether a server is the router of a sharded cluster, by its reply to `hello`.
 pub(super) fn is_router(hello: &Document) -> bool {
@@ -134,7 +135,7 @@ pub(super) fn missing_support(
     };
     let supports = |index: &Document| {
         const PARTIAL: [&str; 4] = ["partialFilterExpression", "sparse", "collation", "hidden"];
-        let of_key = |fields: &Document| accepted.iter().any(|accepted| same_key(accepted, fields));
+        let of_key = |fields: &Document| accepted.iter().any(|accepted| same_fields(accepted, fields));
         index.get_document("key").is_ok_and(of_key) && !PARTIAL.iter().any(|option| index.contains_key(*option))
     };
     match present.iter().any(supports) {
