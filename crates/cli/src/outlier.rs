@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
@@ -38,7 +37,13 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
-        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample, None).await,
+        OutlierVerb::Analyze(sample) => {
+            let source = Source::Lists {
+                lists: &lists,
+                threshold: settings.threshold,
+            };
+            analyze::run(context, PATTERN, &source, *sample, None).await
+        }
         OutlierVerb::Plan => print_plan(context, &lists).await,
         OutlierVerb::Migrate(options) => migrate(output, &lists, *options).await,
         OutlierVerb::Verify => verify(output, &lists).await,
@@ -144,10 +149,7 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     while let Some(planned) = commands.try_next().await? {
         plan::print_one(output, &planned)?;
     }
-    let (main, extras) = (lists.collection(), lists.extras_collection());
-    let mut steps = Steps::plan();
-    lists.indexes().ensure_in(&mut steps, extras, Some(main)).await?;
-    for planned in steps.into_commands() {
+    for planned in lists.ensure_indexes().plan_after_migration().await? {
         plan::print_one(output, &planned)?;
     }
     Ok(Exit::Success)
