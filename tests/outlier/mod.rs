@@ -7,6 +7,7 @@ pub(crate) mod faults;
 pub(crate) mod insert;
 pub(crate) mod killed;
 pub(crate) mod migrate_existing;
+pub(crate) mod migration_skipped;
 pub(crate) mod mixed;
 pub(crate) mod model;
 pub(crate) mod naive;

@@ -27,7 +27,11 @@ pub(crate) enum Source<'a> {
     /// The documents of a collection, grouped by a field.
     Groups { collection: &'a str, field: &'a str },
     /// The arrays of documents, with their overflow documents.
-    Lists(&'a OutlierRepository<Document, Bson>),
+    Lists {
+        lists: &'a OutlierRepository<Document, Bson>,
+        /// The configured threshold.
+        threshold: Option<u32>,
+    },
 }
 
 /// The distribution of items over lists, which are groups of documents or arrays.
@@ -42,6 +46,8 @@ pub(crate) struct Distribution {
     /// The average size of an item in an array, in bytes.
     pub(crate) item_bytes: f64,
     pub(crate) stored: Stored,
+    /// The configured threshold of an outlier collection.
+    pub(crate) threshold: Option<u32>,
 }
 
 /// The current size of the collection.
@@ -63,7 +69,7 @@ pub(crate) async fn run(
 ) -> Outcome {
     let collection = match source {
         Source::Groups { collection, .. } => collection,
-        Source::Lists(lists) => lists.collection().name(),
+        Source::Lists { lists, .. } => lists.collection().name(),
     };
     context.must_exist(collection).await?;
     let progress = Progress::new(context.output, "analyze", "documents", None);
@@ -72,7 +78,10 @@ pub(crate) async fn run(
             let field = FieldName::of_element(*field)?;
             groups::distribution(&context.database.collection(collection), &field, sample.sample).await?
         }
-        Source::Lists(lists) => of_lists(lists, sample.sample).await?,
+        Source::Lists { lists, threshold } => Distribution {
+            threshold: *threshold,
+            ..of_lists(lists, sample.sample).await?
+        },
     };
     progress.end();
     let recommended = advice::recommend(&distribution);
@@ -98,6 +107,7 @@ async fn of_lists(lists: &OutlierRepository<Document, Bson>, sample: Option<u32>
         item_bytes: analysis.bytes_per_element(),
         sample,
         stored: stored(&lists.collection().clone_with_type()).await?,
+        threshold: None,
         analysis,
     })
 }

@@ -177,7 +177,12 @@ pub(crate) enum OutlierVerb {
     /// Prints every command that migrate would send
     Plan,
     /// Splits long arrays, and applies a new threshold and cap to all documents
-    Migrate(Repair),
+    Migrate {
+        #[command(flatten)]
+        options: Repair,
+        #[command(flatten)]
+        limits: OutlierLimits,
+    },
     /// Checks documents and overflow documents, and prints findings
     Verify,
     /// Repairs the findings of verify
@@ -198,6 +203,17 @@ pub(crate) enum OutlierVerb {
     Shard(ShardOptions),
     /// Inserts documents with their arrays from a file, or pushes elements
     Load(OutlierLoad),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutlierLimits {
+    /// The most documents that are rewritten per second.
+    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Skips invalid lists, and lists their _id and reason in this collection, which must be empty or the list of an
+    /// earlier run. By default the first one is an error, after all others are migrated.
+    #[arg(long, value_name = "COLLECTION")]
+    pub(crate) skip_invalid: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

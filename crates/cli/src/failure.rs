@@ -173,7 +173,7 @@ fn advice(error: &Error) -> Option<&'static str> {
         ErrorKind::TargetNotEmpty if error.to_string().contains("allow_non_empty_target()") => {
             Some("pass --allow-non-empty-target for allow_non_empty_target()")
         }
-        ErrorKind::IndexMissing if error.operation() != Some("migrate_from_references") => {
+        ErrorKind::IndexMissing if error.to_string().contains("ensure_indexes()") => {
             Some("run `indexes --create` for ensure_indexes()")
         }
         ErrorKind::SettingsMismatch => Some(
@@ -184,7 +184,7 @@ fn advice(error: &Error) -> Option<&'static str> {
         }
         ErrorKind::Contention => Some("run the command again"),
         ErrorKind::ServerSelection => Some(
-            "check the hosts of --uri or MONGODB_URI, and whether the server requires --tls, --tls-ca-file or --tls-certificate-key-file",
+            "the address is that of --uri or MONGODB_URI, and the options of TLS are --tls, --tls-ca-file and --tls-certificate-key-file",
         ),
         _ => None,
     }

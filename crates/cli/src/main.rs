@@ -126,11 +126,9 @@ async fn run(args: Args, output: Output) -> Outcome {
         }
     };
     drop(context);
-    let has_ended = stop::shut_down(client, &id).await;
-    outcome.map_err(|failure| match failure.exit {
-        Exit::Stopped | Exit::Terminated if !has_ended => {
-            failure.advise("the server may still run the last operation: look for it with db.currentOp()")
-        }
+    let ended = stop::shut_down(client, &id).await;
+    outcome.map_err(|failure| match (failure.exit, ended.advice(&id)) {
+        (Exit::Stopped | Exit::Terminated, Some(to_end)) => failure.advise(&to_end),
         _ if failure.is_interrupted => failure.advise(advice),
         _ => failure,
     })

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::Error;
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
 use crate::analyze::{self, Source};
-use crate::args::{Outlier, OutlierLoad, OutlierVerb, Repair};
+use crate::args::{Outlier, OutlierLimits, OutlierLoad, OutlierVerb, Repair};
 use crate::confirm::confirm;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::{self, ElementShape, ListDocuments, ListElements, ListShape};
 use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
+use crate::selection::skipped_rows;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
 use crate::{Context, catalog, indexes, plan, shard};
 
@@ -38,9 +39,15 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
-        OutlierVerb::Analyze(sample) => analyze::run(context, PATTERN, &Source::Lists(&lists), *sample, None).await,
+        OutlierVerb::Analyze(sample) => {
+            let source = Source::Lists {
+                lists: &lists,
+                threshold: settings.threshold,
+            };
+            analyze::run(context, PATTERN, &source, *sample, None).await
+        }
         OutlierVerb::Plan => print_plan(context, &lists).await,
-        OutlierVerb::Migrate(options) => migrate(output, &lists, *options).await,
+        OutlierVerb::Migrate { options, limits } => migrate(context, &lists, *options, limits).await,
         OutlierVerb::Verify => verify(output, &lists).await,
         OutlierVerb::Repair {
             options,
@@ -144,16 +151,14 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     while let Some(planned) = commands.try_next().await? {
         plan::print_one(output, &planned)?;
     }
-    let (main, extras) = (lists.collection(), lists.extras_collection());
-    let mut steps = Steps::plan();
-    lists.indexes().ensure_in(&mut steps, extras, Some(main)).await?;
-    for planned in steps.into_commands() {
+    for planned in lists.ensure_indexes().plan_after_migration().await? {
         plan::print_one(output, &planned)?;
     }
     Ok(Exit::Success)
 }
 
-async fn migrate(output: Output, lists: &Lists, options: Repair) -> Outcome {
+async fn migrate(context: &Context, lists: &Lists, options: Repair, limits: &OutlierLimits) -> Outcome {
+    let output = context.output;
     let dry_run = options.dry_run.dry_run;
     let progress = SharedProgress::new(output, "migrate", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
@@ -164,7 +169,13 @@ async fn migrate(output: Output, lists: &Lists, options: Repair) -> Outcome {
     if options.force {
         migration = migration.force();
     }
-    let migrated = migration.await?;
+    if let Some(rate) = limits.rate {
+        migration = migration.rate(rate);
+    }
+    if let Some(list) = &limits.skip_invalid {
+        migration = migration.skip_invalid(&context.database.collection::<Document>(list));
+    }
+    let migrated = migration.await.map_err(failed)?;
     progress.end();
     let command = if dry_run {
         "outlier migrate --dry-run"
@@ -174,12 +185,26 @@ async fn migrate(output: Output, lists: &Lists, options: Repair) -> Outcome {
     let mut summary = Summary::new(command, lists.collection().namespace().to_string())
         .row("documents", migrated.documents)
         .row("overflow_documents_written", migrated.overflow_documents);
+    if let Some(list) = &limits.skip_invalid {
+        summary = skipped_rows(summary, list, migrated.skipped.by_reason());
+    }
     if !dry_run {
         let ensured = lists.ensure_indexes().await?;
         summary = summary.row("indexes_created", ensured.created.len());
     }
     output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
+}
+
+/// Adds what to do as options of the command line.
+fn failed(error: Error) -> Failure {
+    let is_invalid = error.document_id().is_some();
+    match (Failure::from(error), is_invalid) {
+        (failure, true) => failure.advise(
+            "the other documents are migrated, the indexes are not created: --skip-invalid COLLECTION lists all such documents and finishes",
+        ),
+        (failure, false) => failure,
+    }
 }
 
 async fn verify(output: Output, lists: &Lists) -> Outcome {

@@ -54,10 +54,16 @@ impl Selection {
         let Some(list) = &self.skip_invalid else {
             return summary;
         };
-        summary = summary.row("skipped", reasons.iter().map(|(_, number)| number).sum::<u64>());
-        for (reason, number) in reasons.into_iter().filter(|(_, number)| *number > 0) {
-            summary = summary.row(format!("skipped_{reason}"), number);
-        }
-        summary.row("skipped_list", list.as_str())
+        skipped_rows(summary, list, reasons)
     }
+}
+
+/// Adds the number of skipped documents by reason, and the collection that lists them.
+pub(crate) fn skipped_rows<const N: usize>(summary: Summary, list: &str, reasons: [(&'static str, u64); N]) -> Summary {
+    let total = reasons.iter().map(|(_, number)| number).sum::<u64>();
+    let found = reasons.into_iter().filter(|(_, number)| *number > 0);
+    let summary = found.fold(summary.row("skipped", total), |summary, (reason, number)| {
+        summary.row(format!("skipped_{reason}"), number)
+    });
+    summary.row("skipped_list", list)
 }

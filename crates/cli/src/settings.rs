@@ -38,7 +38,7 @@ pub(crate) struct BucketSettings {
     /// The key field of the flat documents, if its name differs.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) flat_key: Option<String>,
-    /// The type of the keys. By default the type in the first document.
+    /// The type of the keys. By default the most common type of the first documents.
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) key_type: Option<KeyType>,
     /// The array field of a bucket that holds its items, such as history.

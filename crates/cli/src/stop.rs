@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use mongo_patterns_core::{Error, ErrorKind};
 use mongodb::Client;
 use mongodb::bson::{Bson, Document, doc};
 use tokio::time::{sleep, timeout};
@@ -42,18 +43,46 @@ async fn terminated() {
     std::future::pending().await
 }
 
+/// What is known about the operations of a client that was shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The server runs none.
+    All,
+    /// The server refused to list or to end them.
+    Refused,
+    /// The server is unreachable, or did not end them in time.
+    Unknown,
+}
+
+impl Ended {
+    /// Returns what to do about operations that may still run.
+    pub(crate) fn advice(self, id: &str) -> Option<String> {
+        let reason = match self {
+            Self::All => return None,
+            Self::Refused => "the user lacks the privilege to end it (`inprog` and `killop`)",
+            Self::Unknown => "the server did not confirm its end",
+        };
+        Some(format!(
+            "the server may still run the last operation, because {reason}; in mongosh, as a user with the role `clusterAdmin`, see it with db.getSiblingDB(\"admin\").aggregate([{{ $currentOp: {{ allUsers: true }} }}, {{ $match: {{ active: true, \"clientMetadata.driver.version\": /{id}$/ }} }}]), and end it with db.killOp(OPID), where OPID is its `opid`"
+        ))
+    }
+}
+
 /// Ends the operations of a client on the server, which run on after their command was dropped, and waits until the
-/// driver has aborted the transactions and closed the cursors. Returns whether the server still runs an operation, or
-/// is unreachable. A second signal ends the wait.
-pub(crate) async fn shut_down(client: Client, id: &str) -> bool {
+/// driver has aborted the transactions and closed the cursors. A second signal ends the wait.
+pub(crate) async fn shut_down(client: Client, id: &str) -> Ended {
     let ended = async {
-        let has_ended = end_operations(&client, id).await.is_ok();
+        let ended = end_operations(&client, id).await;
         client.shutdown().await;
-        has_ended
+        match ended.map_err(|error| Error::from(error).kind()) {
+            Ok(()) => Ended::All,
+            Err(ErrorKind::Unauthorized) => Ended::Refused,
+            Err(_) => Ended::Unknown,
+        }
     };
     tokio::select! {
-        ended = timeout(SHUTDOWN_TIMEOUT, ended) => ended.unwrap_or(false),
-        _ = signalled() => false,
+        ended = timeout(SHUTDOWN_TIMEOUT, ended) => ended.unwrap_or(Ended::Unknown),
+        _ = signalled() => Ended::Unknown,
     }
 }
 
@@ -86,5 +115,27 @@ async fn end_operations(client: &Client, id: &str) -> mongodb::error::Result<()>
         }
         // A killed operation ends at its next yield.
         sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_that_may_run_can_be_seen_and_ended() {
+        assert_eq!(Ended::All.advice("id7"), None);
+        for (ended, reason) in [(Ended::Refused, "`killop`"), (Ended::Unknown, "did not confirm")] {
+            let advice = ended.advice("id7").unwrap_or_default();
+            for text in [
+                reason,
+                "may still run",
+                "$currentOp: { allUsers: true }",
+                "/id7$/",
+                "db.killOp(OPID)",
+            ] {
+                assert!(advice.contains(text), "{text}: {advice}");
+            }
+        }
     }
 }

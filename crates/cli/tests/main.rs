@@ -14,6 +14,7 @@ mod load_targets;
 mod migrate_options;
 mod migrations;
 mod others;
+mod plans;
 mod read_only;
 mod router;
 mod secure;

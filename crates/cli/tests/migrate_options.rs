@@ -393,3 +393,35 @@ async fn children_without_an_id_are_skipped_and_references_are_selected_by_a_fil
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_invalid_list_does_not_keep_the_outlier_migration_from_finishing() {
+    testkit::run(async |db| {
+        let book = |id: i32, customers: i32| doc! { "_id": id, "customers": (0..customers).collect::<Vec<_>>() };
+        let sales = db.plain_collection::<Document>("sales");
+        sales
+            .insert_many([book(1, 3), book(2, 40), doc! { "_id": 3, "customers": "none" }])
+            .await
+            .unwrap();
+        let outlier = |arguments: &[&str]| {
+            let settings = ["--collection", "sales", "--array", "customers", "--threshold", "5"];
+            ran(on(db).arg("outlier").args(settings).args(arguments))
+        };
+        let refused = outlier(&["migrate"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("--skip-invalid COLLECTION"), "{}", refused.err);
+        let dry = outlier(&["migrate", "--dry-run", "--skip-invalid", "skipped", "--json"]);
+        assert_eq!(dry.summary()["skipped_no_array"], 1, "{dry:?}");
+        assert!(all(db, "skipped").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
+        let migrated = outlier(&["migrate", "--rate", "100", "--skip-invalid", "skipped", "--json"]);
+        assert_eq!(
+            (migrated.code, &migrated.summary()["skipped"]),
+            (Some(0), &1.into()),
+            "{migrated:?}"
+        );
+        assert_eq!(all(db, "skipped").await[0].get_i32("_id").unwrap(), 3);
+        assert_eq!(all(db, "mongo_patterns").await.len(), 1);
+        assert_eq!(outlier(&["indexes"]).code, Some(0));
+    })
+    .await;
+}

@@ -158,3 +158,135 @@ async fn running(db: &TestDatabase) -> usize {
         .filter(|operation| operation.to_string().contains("$merge"))
         .count()
 }
+
+/// Starts a migration by one command, and stops the program when the server executes it. Returns the code, and what it
+/// printed.
+#[cfg(unix)]
+async fn stop_in_one_command(program: &mut Command, client: &mongodb::Client) -> (Option<i32>, String) {
+    let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while merges(client, ".flat").await == 0 {
+        tokio::task::yield_now().await;
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// The number of migrations from collections of this name that the server runs.
+#[cfg(unix)]
+async fn merges(client: &mongodb::Client, of: &str) -> usize {
+    let stages = [doc! { "$currentOp": { "allUsers": true } }];
+    let operations = client.database("admin").aggregate(stages).await.unwrap();
+    let operations: Vec<Document> = operations.try_collect().await.unwrap();
+    let is_merge = |operation: &&Document| {
+        operation.get_str("ns").is_ok_and(|namespace| namespace.ends_with(of))
+            && operation.to_string().contains("$merge")
+    };
+    operations.iter().filter(is_merge).count()
+}
+
+/// A user with nothing but `readWrite` on one database may end their own operations.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_user_with_low_privileges_ends_their_operation() {
+    use mongo_patterns_testkit::{Mongod, MongodOptions};
+    use mongodb::Client;
+
+    let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
+        .await
+        .unwrap();
+    let admin = Client::with_uri_str(mongod.uri()).await.unwrap().database("admin");
+    let root = doc! { "createUser": "root", "pwd": "r00t", "roles": ["root"] };
+    admin.run_command(root).await.unwrap();
+    let root = Client::with_uri_str(mongod.uri().replace("//", "//root:r00t@"))
+        .await
+        .unwrap();
+    let role = doc! { "role": "readWrite", "db": "shop" };
+    let writer = doc! { "createUser": "writer", "pwd": "wr1ter", "roles": [role] };
+    root.database("admin").run_command(writer).await.unwrap();
+    let flat = root.database("shop").collection::<Document>("flat");
+    let time = mongodb::bson::DateTime::from_millis(SECOND * 1000);
+    let item = |n: i64| doc! { "_id": n, "customerId": n % 2000, "date": time };
+    flat.insert_many((0..60_000).map(item)).await.unwrap();
+    let info = root
+        .database("admin")
+        .run_command(doc! { "buildInfo": 1 })
+        .await
+        .unwrap();
+    if info.get_str("version").unwrap().starts_with("4.") {
+        return;
+    }
+
+    let mut program = program();
+    program
+        .env("MONGODB_URI", mongod.uri())
+        .env("MONGODB_PASSWORD", "wr1ter")
+        .args(["--db", "shop", "--username", "writer", "bucket"])
+        .args(BUCKETS)
+        .args(["migrate", "--no-index"]);
+    let (code, errors) = stop_in_one_command(&mut program, &root).await;
+    assert_eq!(code, Some(130), "{errors}");
+    assert!(
+        errors.contains("again to resume") && !errors.contains("may still run"),
+        "{errors}"
+    );
+    assert_eq!(merges(&root, "shop.flat").await, 0);
+    assert!(!errors.contains("wr1ter"), "{errors}");
+}
+
+/// The server refuses `killOp` as it does without the privilege.
+#[cfg(unix)]
+#[tokio::test]
+async fn an_operation_that_cannot_be_ended_is_reported() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        const UNAUTHORIZED: i32 = 13;
+        fill(db, 2000, 60_000).await;
+        db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
+        let separator = if db.server().uri().contains('?') { '&' } else { '?' };
+        let uri = format!("{}{separator}appName={}", db.server().uri(), db.app_name());
+        let refuse = testkit::FailPoint::on(&["killOp"]).times(100).error_code(UNAUTHORIZED);
+        let refuse = refuse.enable(db).await;
+        let mut program = on(db);
+        program.env("MONGODB_URI", uri);
+        program.arg("bucket").args(BUCKETS).args(["migrate", "--no-index"]);
+        let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        while running(db).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        refuse.disable().await;
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{errors}");
+        for text in [
+            "may still run",
+            "`inprog` and `killop`",
+            "$currentOp",
+            "db.killOp(OPID)",
+            "again to resume",
+        ] {
+            assert!(errors.contains(text), "{text}: {errors}");
+        }
+        // The printed query finds the operation, which is ended here as the message tells.
+        let id = errors.split("\"clientMetadata.driver.version\": /").nth(1).unwrap();
+        let id = id.split('$').next().unwrap();
+        let stages = [
+            doc! { "$currentOp": { "allUsers": true } },
+            doc! { "$match": { "active": true, "clientMetadata.driver.version": { "$regex": format!("{id}$") } } },
+        ];
+        let admin = db.plain_client().database("admin");
+        let operations = admin.aggregate(stages).await.unwrap();
+        let operations: Vec<Document> = operations.try_collect().await.unwrap();
+        for operation in operations {
+            let kill = doc! { "killOp": 1, "op": operation.get("opid") };
+            admin.run_command(kill).await.unwrap();
+        }
+        while running(db).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}

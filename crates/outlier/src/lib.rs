@@ -194,6 +194,6 @@ pub use mongo_patterns_core::{Progress, Removed};
 pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{
-    Analysis, Counts, Deleted, Inserted, LengthRange, ListLength, Longest, MigratedExisting, PERCENTILES, Pushed,
-    PushedMany, Rebalanced, StoredDocument, ThresholdEstimate,
+    Analysis, Counts, Deleted, Inserted, InvalidLists, LengthRange, ListLength, Longest, MigratedExisting, PERCENTILES,
+    Pushed, PushedMany, Rebalanced, StoredDocument, ThresholdEstimate,
 };

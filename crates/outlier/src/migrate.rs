@@ -7,19 +7,42 @@
 //! Its commands contain the elements. A stream holds one list at a time.
 
 use futures::future::ready;
-use futures::stream::{iter, once};
+use futures::stream::{iter, once, try_unfold};
 use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::migration::{Pace, SkipList, check_rate};
+use mongodb::bson::oid::ObjectId;
 
 use crate::repair::check::Summary;
 use crate::repair::check_settings::check_migration;
+use crate::repair::finding::Unrepaired;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{self, dry_run, rewrite};
 use crate::repair::scan::{names, summaries, summaries_with_progress, until_error};
 use crate::repository::prelude::*;
-use crate::results::MigratedExisting;
+use crate::results::{InvalidLists, MigratedExisting};
 
 /// A stream of commands; returned by [`MigrateExisting::plan`](crate::action::MigrateExisting::plan).
 pub type CommandStream<'a> = Pin<Box<dyn Stream<Item = Result<PlannedCommand>> + Send + 'a>>;
+
+/// The options of a run.
+pub(crate) struct Options<'a> {
+    pub(crate) dry_run: bool,
+    pub(crate) concurrency: usize,
+    /// The most documents per second.
+    pub(crate) rate: Option<u64>,
+    /// The collection that lists invalid lists, which are skipped then.
+    pub(crate) skipped: Option<&'a Collection<RawDocumentBuf>>,
+}
+
+/// Checks the options.
+pub(crate) async fn check_options(shared: &Shared, options: &Options<'_>) -> Result<()> {
+    check_rate(options.rate)?;
+    if let Some(list) = skip_list(shared, options) {
+        list.check_settings()?;
+        list.check(&mut Steps::run()).await?;
+    }
+    Ok(())
+}
 
 /// Rewrites all lists that are not laid out by the settings.
 ///
@@ -27,21 +50,29 @@ pub type CommandStream<'a> = Pin<Box<dyn Stream<Item = Result<PlannedCommand>> +
 /// At the end, the error of the first list that could not be rewritten.
 pub(crate) async fn run(
     shared: &Shared,
-    dry_run: bool,
-    concurrency: usize,
+    options: &Options<'_>,
     on_progress: Option<OnProgress<'_>>,
 ) -> Result<MigratedExisting> {
-    let fixes = summaries_with_progress(shared, on_progress)
-        .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)))
+    let dry_run = options.dry_run;
+    let summaries = summaries_with_progress(shared, on_progress)
+        .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
+    let fixes = paced(summaries, options.rate)
         .map_ok(move |summary| migrate(shared, summary, dry_run))
-        .try_buffer_unordered(concurrency.max(1));
+        .try_buffer_unordered(options.concurrency.max(1));
     let mut fixes = until_error(fixes);
+    let list = skip_list(shared, options);
+    let call = ObjectId::new();
     let mut migrated = MigratedExisting::default();
     let mut first_refused = None;
     while let Some((id, fix)) = fixes.try_next().await? {
         match fix.unrepaired {
             Some(unrepaired) if fix.found => {
-                first_refused.get_or_insert_with(|| fix.refused(unrepaired, &id));
+                let reason = list.as_ref().and_then(|_| count(&mut migrated.skipped, &unrepaired));
+                match (reason, &list) {
+                    (Some(reason), Some(list)) if !dry_run => list.add(call, &id, reason).await?,
+                    (Some(_), _) => {}
+                    (None, _) => drop(first_refused.get_or_insert_with(|| fix.refused(unrepaired, &id))),
+                }
             }
             _ if fix.is_empty() => {}
             _ => {
@@ -50,7 +81,43 @@ pub(crate) async fn run(
             }
         }
     }
+    if let Some(list) = list.filter(|_| !dry_run) {
+        list.remove_others(&mut Steps::run(), call).await?;
+    }
     first_refused.map_or(Ok(migrated), Err)
+}
+
+/// Counts a list. Returns the reason, or `None` where it is not the list that is invalid.
+fn count(skipped: &mut InvalidLists, unrepaired: &Unrepaired) -> Option<&'static str> {
+    let (number, reason) = match unrepaired {
+        Unrepaired::ArrayNotArray => (&mut skipped.no_array, "no_array"),
+        Unrepaired::ElementsNotArray => (&mut skipped.no_elements, "no_elements"),
+        Unrepaired::OwnFields => (&mut skipped.own_fields, "own_fields"),
+        Unrepaired::TooLarge => (&mut skipped.too_large, "too_large"),
+        Unrepaired::Orphaned | Unrepaired::NeedsTransaction => return None,
+    };
+    *number += 1;
+    Some(reason)
+}
+
+fn skip_list<'a>(shared: &'a Shared, options: &Options<'a>) -> Option<SkipList<'a>> {
+    let (source, target) = (&shared.main, &shared.overflow);
+    options.skipped.map(|list| SkipList { source, target, list })
+}
+
+/// Pauses before each item, if there is a rate.
+fn paced<'a, T: Send + 'a>(
+    stream: impl Stream<Item = Result<T>> + Send + 'a,
+    rate: Option<u64>,
+) -> impl Stream<Item = Result<T>> + Send + 'a {
+    let start = (Box::pin(stream), Pace::new(rate));
+    try_unfold(start, |(mut stream, mut pace)| async move {
+        let Some(item) = stream.try_next().await? else {
+            return Ok(None);
+        };
+        pace.wait(1).await;
+        Ok(Some((item, (stream, pace))))
+    })
 }
 
 async fn migrate(shared: &Shared, summary: Summary, is_dry: bool) -> Result<(Bson, Fix)> {

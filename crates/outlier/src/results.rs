@@ -98,6 +98,41 @@ pub struct MigratedExisting {
     pub documents: u64,
     /// The number of overflow documents that were written for them.
     pub overflow_documents: u64,
+    /// The lists that were not migrated because they are invalid.
+    pub skipped: InvalidLists,
+}
+
+/// How many lists cannot be migrated, by their reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InvalidLists {
+    /// The number of main documents whose array field is not an array; listed as `no_array`.
+    pub no_array: u64,
+    /// The number of lists with an overflow document whose elements are not an array; listed as `no_elements`.
+    pub no_elements: u64,
+    /// The number of lists with an overflow document to delete that has fields of your own; listed as `own_fields`.
+    pub own_fields: u64,
+    /// The number of lists with an overflow document that would exceed 16 MiB; listed as `too_large`.
+    pub too_large: u64,
+}
+
+impl InvalidLists {
+    /// Returns the number of all invalid lists.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_reason().iter().map(|(_, lists)| lists).sum()
+    }
+
+    /// Returns the reasons as they are listed, with the numbers of lists.
+    #[must_use]
+    pub fn by_reason(&self) -> [(&'static str, u64); 4] {
+        [
+            ("no_array", self.no_array),
+            ("no_elements", self.no_elements),
+            ("own_fields", self.own_fields),
+            ("too_large", self.too_large),
+        ]
+    }
 }
 
 /// Returns the error of a call on a document that does not exist.

@@ -25,12 +25,14 @@ const SILENT: [(&str, &str); 13] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 7] = [
+const SILENT_OF_TYPES: [(&str, &str); 9] = [
     ("bucket BucketRepository::batching_writer", "creates the writer"),
     ("bucket Bucket::token", "belongs to a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
     ("bucket InvalidDocuments::total", "adds three numbers"),
     ("subset InvalidParents::total", "adds numbers"),
+    ("outlier InvalidLists::total", "adds numbers"),
+    ("outlier InvalidLists::by_reason", "returns numbers"),
     ("subset InvalidParents::by_reason", "returns numbers"),
     ("outlier ListLength::new", "is for an analysis by the caller"),
 ];

@@ -82,7 +82,7 @@ impl Shop {
 
 impl Model for Shop {
     const PATTERN: &'static str = "outlier";
-    const COLLECTIONS: &'static [&'static str] = &["sales", "extra_sales"];
+    const COLLECTIONS: &'static [&'static str] = &["sales", "extra_sales", "skipped"];
 
     fn new(of: Of<'_>) -> Self {
         let (sales, extras) = (of.collection("sales"), of.collection("extra_sales"));
@@ -280,6 +280,19 @@ fn upkeep() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Steps, "OutlierRepository::migrate_existing", "", |m| {
             Box::pin(async move { text(m.books.migrate_existing().concurrency(1).await) })
         })
+        .prepare(long),
+        Operation::<Shop>::new(
+            Steps,
+            "OutlierRepository::migrate_existing",
+            "with a list of invalid documents",
+            |m| {
+                Box::pin(async move {
+                    let list = m.catalog().client().database(&m.catalog().namespace().db);
+                    let list = list.collection::<Document>("skipped");
+                    text(m.books.migrate_existing().concurrency(1).skip_invalid(&list).await)
+                })
+            },
+        )
         .prepare(long),
         Operation::<Shop>::new(Steps, "OutlierRepository::repair + Repair::stream", "", |m| {
             Box::pin(async move { text(in_order(m.books.repair().concurrency(1).stream().try_collect().await)) })

@@ -153,12 +153,18 @@ impl ToBuckets<'_> {
 
     /// Returns the filter of the valid documents.
     pub(crate) fn valid(&self) -> Document {
-        doc! { "$expr": { "$and": self.conditions().to_vec() } }
+        doc! { "$expr": self.is_valid() }
     }
 
     /// Returns the filter of the invalid documents.
     pub(crate) fn invalid(&self) -> Document {
-        doc! { "$expr": { "$not": [{ "$and": self.conditions().to_vec() }] } }
+        doc! { "$expr": { "$not": [self.is_valid()] } }
+    }
+
+    fn is_valid(&self) -> Document {
+        let conditions = self.conditions().into_iter();
+        let checked = conditions.filter(|condition| *condition != Bson::Boolean(true));
+        doc! { "$and": checked.collect::<Vec<_>>() }
     }
 
     /// Returns whether key, time and item id of a document are valid, as expressions.

@@ -36,6 +36,9 @@ pub(crate) fn designs(distribution: &Distribution) -> Vec<Design> {
     if thresholds.is_empty() {
         thresholds.push(50);
     }
+    thresholds.extend(distribution.threshold);
+    thresholds.sort_unstable();
+    thresholds.dedup();
     designs.extend(thresholds.into_iter().map(|threshold| outlier(distribution, threshold)));
     designs.push(subset(distribution, PAGE));
     designs
@@ -204,6 +207,7 @@ pub(crate) mod tests {
                 entry_bytes: 20.0,
                 ..Stored::default()
             },
+            threshold: None,
         }
     }
 
@@ -220,6 +224,20 @@ pub(crate) mod tests {
         let design = outlier(&distribution(&[(5, 8), (1551, 1)]), 50);
         assert_eq!(design.documents, 9 + 4);
         assert_eq!(design.largest, 90 + 500 * 104);
+    }
+
+    #[test]
+    fn the_configured_threshold_has_one_row_among_the_suggested_ones() {
+        let mut lists = distribution(&[(5, 90), (60, 5), (200, 1)]);
+        let rows = |lists: &Distribution| {
+            let names = designs(lists).into_iter().map(|design| design.name);
+            names.filter(|name| name.starts_with("outlier")).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&lists), ["outlier at 5", "outlier at 10"]);
+        lists.threshold = Some(7);
+        assert_eq!(rows(&lists), ["outlier at 5", "outlier at 7", "outlier at 10"]);
+        lists.threshold = Some(10);
+        assert_eq!(rows(&lists), ["outlier at 5", "outlier at 10"]);
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub(super) async fn distribution(
         },
         item_bytes,
         stored,
+        threshold: None,
     })
 }
 

@@ -13,7 +13,7 @@ use super::invalid::Invalid;
 use super::sizes::SubsetSize;
 use super::{Distribution, sizes};
 use crate::failure::Exit;
-use crate::output::{Output, Summary, WIDTH, grouped, wrapped};
+use crate::output::{Output, Summary, WIDTH, counted, grouped, wrapped};
 
 /// The longest bar of the histogram, in characters.
 const BAR: u64 = 36;
@@ -84,7 +84,15 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     if is_subset {
         sizes::print(output, subset_sizes)?;
     }
-    table(output, &designs(distribution))?;
+    table(output, &designs(distribution), distribution.threshold)?;
+    if let Some(threshold) = distribution.threshold {
+        let at = analysis.outliers_at(threshold);
+        output.text(&format!(
+            "configured: outlier at {}, which makes {}",
+            grouped(threshold.into()),
+            counted(at.documents, "outlier")
+        ))?;
+    }
     if let Some(invalid) = invalid {
         invalid.print(output)?;
     }
@@ -134,7 +142,8 @@ fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<(
     Ok(())
 }
 
-fn table(output: Output, designs: &[Design]) -> io::Result<()> {
+fn table(output: Output, designs: &[Design], threshold: Option<u32>) -> io::Result<()> {
+    let configured = threshold.map(|threshold| format!("outlier at {threshold}"));
     output.heading("Estimated size of each design")?;
     let mut table = Table::new();
     table
@@ -162,6 +171,7 @@ fn table(output: Output, designs: &[Design]) -> io::Result<()> {
             "largest_document": design.largest,
             "page_documents": design.page_documents,
             "page_bytes": design.page_bytes,
+            "configured": configured.as_ref() == Some(&design.name),
         }))?;
     }
     for column in table.column_iter_mut().skip(1) {

@@ -47,7 +47,7 @@ impl Command {
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate(options) | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
+                OutlierVerb::Migrate { options, .. } | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
                 OutlierVerb::Indexes(create) => create.create,
                 OutlierVerb::Shard(options) => !options.plan,
                 OutlierVerb::Load(load) => !load.options.is_dry_run(),

@@ -100,8 +100,12 @@ impl<K: Key + FromText> Work<'_, K> {
         if items <= options.chunk_items.min(options.rate.unwrap_or(u64::MAX)) {
             return Ok(());
         }
+        let consequence = match options.rate {
+            Some(_) => "by one command, without the pauses of --rate: pass --create-index",
+            None => "by one command, which does not resume: pass --create-index, or --no-index to migrate so",
+        };
         Err(Failure::usage(format!(
-            "{} has no index on `{key}`, so the server would migrate its {} items by one command, which does not resume: pass --create-index, or --no-index to migrate so",
+            "{} has no index on `{key}`, so the server would migrate its {} items {consequence}",
             flat.namespace(),
             grouped(items)
         )))

@@ -9,7 +9,7 @@ use super::{EnsuredIndexes, IndexPlan, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, check_fields};
 use crate::error::{ErrorKind, Result};
-use crate::migration::Steps;
+use crate::migration::{PlannedCommand, Steps};
 use crate::session::Session;
 
 crate::action! {
@@ -183,6 +183,21 @@ impl<'a> EnsureIndexes<'a> {
     pub fn replace_settings(mut self) -> Self {
         self.replaces_settings = true;
         self
+    }
+
+    /// Lists the commands of a call after a migration, which changes stored settings first. Writes nothing.
+    ///
+    /// # Errors
+    /// Those of the call with nothing written, but no [`SettingsMismatch`](ErrorKind::SettingsMismatch) with the catalog.
+    #[doc(hidden)]
+    pub async fn plan_after_migration(self) -> Result<Vec<PlannedCommand>> {
+        let (mut steps, shared) = (Steps::plan(), &self.shared);
+        match shared.entry.check(&mut steps).await {
+            Ok(false) => drop(shared.run_after(State::None, &mut steps).await?),
+            Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
+            Ok(true) | Err(_) => drop(shared.create_indexes(&shared.plan, &mut steps).await?),
+        }
+        Ok(steps.into_commands())
     }
 
     async fn execute(self) -> Result<EnsuredIndexes> {

@@ -25,9 +25,14 @@ impl Pace {
 
     /// Waits until the items of the last chunk are paid for. In a plan it does not wait.
     pub async fn pause(&mut self, steps: &Steps<'_, '_>, items: u64) {
-        if let Some(next) = self.after(items, Instant::now())
-            && !steps.is_plan()
-        {
+        if !steps.is_plan() {
+            self.wait(items).await;
+        }
+    }
+
+    /// Does what [`pause`](Self::pause) does, in a run.
+    pub async fn wait(&mut self, items: u64) {
+        if let Some(next) = self.after(items, Instant::now()) {
             sleep_until(next).await;
         }
     }

@@ -93,6 +93,30 @@ impl SkipList<'_> {
         ];
         let list = Step::aggregate("list the skipped documents", self.source, stages).acknowledged_by(self.list);
         steps.write(list).await?;
+        self.remove_others(steps, run).await
+    }
+
+    /// Lists one document.
+    pub async fn add(&self, run: ObjectId, id: &Bson, reason: &str) -> std::result::Result<(), CommandError> {
+        if *id == Bson::Null {
+            return Ok(());
+        }
+        let mut listed = doc! { "_id": id, "reason": reason };
+        listed.extend(self.ours());
+        listed.insert("run", run);
+        let listed = RawDocumentBuf::try_from(&listed)?;
+        let filter = doc! { "_id": { "$eq": id } };
+        let add = Step::upsert("list a skipped document", self.list, filter, listed);
+        Steps::run().write(add).await?;
+        Ok(())
+    }
+
+    /// Removes the documents that only earlier runs have listed.
+    pub async fn remove_others(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        run: ObjectId,
+    ) -> std::result::Result<(), CommandError> {
         let mut old = self.ours();
         old.insert("run", doc! { "$ne": run });
         let purpose = "remove documents from the list that an earlier run skipped";

@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::migrate::{self, CommandStream};
+use crate::migrate::{self, CommandStream, Options, check_options};
 use crate::repair::check_settings::check_migration;
 
 impl<D, E> OutlierRepository<D, E> {
@@ -45,6 +45,8 @@ impl<D, E> OutlierRepository<D, E> {
             concurrency: 4,
             dry_run: false,
             force: false,
+            rate: None,
+            skipped: None,
             on_progress: None,
         }
     }
@@ -57,6 +59,8 @@ action! {
         concurrency: usize,
         dry_run: bool,
         force: bool,
+        rate: Option<u64>,
+        skipped: Option<Collection<RawDocumentBuf>>,
     }
     with on_progress;
     "migrate_existing" => MigratedExisting
@@ -76,9 +80,24 @@ mongo_patterns_core::setters! {
     /// seem to fit their documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct documents are
     /// rewritten. Settings that contradict the catalog are refused anyway.
     force() => force = true;
+
+    /// Sets the most documents that are rewritten per second.
+    rate(documents: u64) => rate = Some(documents);
 }
 
 impl<'a> MigrateExisting<'a> {
+    /// Skips invalid lists, for one of the reasons of [`InvalidLists`](crate::InvalidLists). By default the first one is
+    /// an error, after all other documents are rewritten.
+    ///
+    /// Lists each of them in this collection: the `_id` of the main document, the `reason`, the names of `source`, which
+    /// is the collection of the main documents, and `target`, that of the overflow documents. Another run replaces the
+    /// list. The collection must be of the same database, and empty or the list of this migration. The skipped documents
+    /// stay as they are. One whose `_id` is null is only counted. A [plan](Self::plan) does not have these writes.
+    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
+        self.skipped = Some(list.clone_with_type());
+        self
+    }
+
     /// Lists every command of a migration, one document after another, in the server's order. Writes nothing, and works
     /// on a standalone too. It cannot list the retries of transactions that conflict with other writers.
     ///
@@ -110,7 +129,14 @@ impl<'a> MigrateExisting<'a> {
     }
 
     async fn execute(self) -> Result<MigratedExisting> {
+        let options = Options {
+            dry_run: self.dry_run,
+            concurrency: self.concurrency,
+            rate: self.rate,
+            skipped: self.skipped.as_ref(),
+        };
+        check_options(self.shared, &options).await?;
         check_migration(self.shared, &mut Steps::run(), self.dry_run, self.force).await?;
-        migrate::run(self.shared, self.dry_run, self.concurrency, self.on_progress).await
+        migrate::run(self.shared, &options, self.on_progress).await
     }
 }

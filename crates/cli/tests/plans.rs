@@ -1,0 +1,178 @@
+//! Tests of the plans: their label, and the commands that write.
+
+use std::collections::BTreeSet;
+
+use futures::TryStreamExt;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::IndexModel;
+use mongodb::bson::{Document, doc};
+
+use crate::support::*;
+
+const LABEL: &str = "// To read, not to run:";
+const LISTS: [&str; 7] = [
+    "outlier",
+    "--collection",
+    "sales",
+    "--array",
+    "customers",
+    "--threshold",
+    "5",
+];
+const PATRONS: [&str; 9] = [
+    "embedded",
+    "--collection",
+    "patron",
+    "--children",
+    "addresses",
+    "--source",
+    "address",
+    "--reference",
+    "patron_id",
+];
+
+fn run(db: &TestDatabase, settings: &[&str], arguments: &[&str]) -> Ran {
+    ran(on(db).args(settings).args(arguments))
+}
+
+/// Returns the planned commands that write, as name and collection.
+fn planned(db: &TestDatabase, settings: &[&str], arguments: &[&str]) -> BTreeSet<(String, String)> {
+    let shown = run(db, settings, arguments);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(shown.out.starts_with(LABEL), "{}", shown.out);
+    let lines = run(db, settings, &[arguments, &["--json"]].concat()).json();
+    let writes = lines
+        .iter()
+        .filter(|line| line["writes"] == true && line["on_admin"] == false);
+    let named = writes.map(|line| {
+        let (name, collection) = line["command"].as_object().unwrap().iter().next().unwrap();
+        (name.clone(), collection.as_str().unwrap().to_owned())
+    });
+    named.collect()
+}
+
+fn named(writes: &[(&str, &str)]) -> BTreeSet<(String, String)> {
+    writes
+        .iter()
+        .map(|(name, on)| ((*name).to_owned(), (*on).to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 3, 30).await;
+        let insert = |collection: &'static str, documents: Vec<Document>| async move {
+            db.plain_collection::<Document>(collection)
+                .insert_many(documents)
+                .await
+                .unwrap();
+        };
+        insert(
+            "product",
+            vec![doc! { "_id": 1, "reviews": [{ "review_id": 1, "date": 1 }] }],
+        )
+        .await;
+        insert("patron", vec![doc! { "_id": 1 }]).await;
+        insert("address", vec![doc! { "_id": 1, "patron_id": 1 }]).await;
+        let index = IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
+        db.plain_collection::<Document>("address")
+            .create_index(index)
+            .await
+            .unwrap();
+        let buckets = [&["bucket"], &BUCKETS[..]].concat();
+        let reviews = [&["subset"], &REVIEWS[..]].concat();
+        let catalog = "mongo_patterns";
+        let there = [("createIndexes", "trades"), ("update", catalog), ("aggregate", "flat")];
+        assert_eq!(planned(db, &buckets, &["plan"]), named(&there));
+        let embedded = [
+            ("createIndexes", "review"),
+            ("update", catalog),
+            ("aggregate", "product"),
+        ];
+        assert_eq!(planned(db, &reviews, &["plan", "--from", "embedded"]), named(&embedded));
+        let references = [("update", catalog), ("aggregate", "patron")];
+        assert_eq!(planned(db, &PATRONS, &["plan"]), named(&references));
+        assert!(all(db, catalog).await.is_empty());
+
+        assert_eq!(bucket(db, &["migrate"]).code, Some(0));
+        insert(
+            "review",
+            vec![doc! { "_id": 1, "product_id": 1, "review_id": 1, "date": 1 }],
+        )
+        .await;
+        db.plain_collection::<Document>("flat").drop().await.unwrap();
+        let back = [("update", catalog), ("aggregate", "trades")];
+        assert_eq!(planned(db, &buckets, &["plan", "--back"]), named(&back));
+        let collection = [
+            ("createIndexes", "review"),
+            ("update", catalog),
+            ("aggregate", "product"),
+        ];
+        assert_eq!(
+            planned(db, &reviews, &["plan", "--from", "collection"]),
+            named(&collection)
+        );
+        let settings = ["plan", "--from", "settings", "--old-size", "5"];
+        assert_eq!(planned(db, &reviews, &settings), named(&collection));
+    })
+    .await;
+}
+
+/// The server's profile shows what the migration sends.
+#[tokio::test]
+async fn an_outlier_plan_lists_what_the_migration_writes() {
+    testkit::run(async |db| {
+        let book = |id: i32, customers: i32| doc! { "_id": id, "customers": (0..customers).collect::<Vec<_>>() };
+        let sales = db.plain_collection::<Document>("sales");
+        sales.insert_many([book(1, 3), book(2, 40)]).await.unwrap();
+        let analyzed = run(db, &LISTS, &["analyze"]);
+        assert!(analyzed.out.contains("outlier at 5 "), "{}", analyzed.out);
+        assert!(
+            analyzed.out.contains("configured: outlier at 5, which makes 1 outlier"),
+            "{}",
+            analyzed.out
+        );
+        for threshold in ["5", "7"] {
+            let migrate = ["--threshold", threshold];
+            let planned = planned(db, &LISTS, &[&["plan"], &migrate[..]].concat());
+            let store = ("update".to_owned(), "mongo_patterns".to_owned());
+            assert!(planned.contains(&store), "{planned:?}");
+            let database = db.plain_client().database(db.database().name());
+            database.run_command(doc! { "profile": 2 }).await.unwrap();
+            let migrated = run(db, &LISTS, &[&["migrate"], &migrate[..]].concat());
+            database.run_command(doc! { "profile": 0 }).await.unwrap();
+            assert_eq!(migrated.code, Some(0), "{migrated:?}");
+            let profile = database.collection::<Document>("system.profile");
+            let mut written = BTreeSet::new();
+            let mut operations = profile.find(doc! { "appName": "mongo-patterns" }).await.unwrap();
+            while let Some(operation) = operations.try_next().await.unwrap() {
+                let command = operation.get_document("command").unwrap();
+                let name = match operation.get_str("op").unwrap() {
+                    name @ ("insert" | "update") => name,
+                    "remove" => "delete",
+                    _ if command.contains_key("createIndexes") => "createIndexes",
+                    _ => continue,
+                };
+                let (_, collection) = operation.get_str("ns").unwrap().split_once('.').unwrap();
+                written.insert((name.to_owned(), collection.to_owned()));
+            }
+            profile.drop().await.unwrap();
+            assert!(
+                !written.is_empty() && written.is_subset(&planned),
+                "{written:?} {planned:?}"
+            );
+        }
+        let plan = run(db, &LISTS, &["plan", "--threshold", "7"]);
+        assert!(plan.out.starts_with(LABEL), "{}", plan.out);
+        // The threshold is that of the catalog.
+        let lists = ["outlier", "--collection", "sales", "--array", "customers"];
+        let analyzed = run(db, &lists, &["analyze", "--json"]);
+        let configured = analyzed.json().into_iter().find(|line| line["configured"] == true);
+        assert_eq!(configured.unwrap()["name"], "outlier at 7");
+    })
+    .await;
+}

@@ -1,0 +1,85 @@
+//! Migrations of existing documents with invalid lists, and at a rate.
+
+use std::time::{Duration, Instant};
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::all;
+use crate::outlier::support::*;
+
+fn list(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("skipped")
+}
+
+/// Documents of which two have too many customers, and two none that can be split.
+async fn fill(db: &TestDatabase) {
+    let of = |id: i32, customers: usize| doc! { "_id": id, "customers_purchased": users(0..customers) };
+    let invalid = |id: i32| doc! { "_id": id, "customers_purchased": "none" };
+    let documents = [of(1, 3), invalid(2), of(3, 90), invalid(4), of(5, 80)];
+    sales(db).insert_many(documents).await.unwrap();
+}
+
+#[tokio::test]
+async fn invalid_lists_are_skipped_listed_and_counted() {
+    testkit::run(async |db| {
+        let books = again(db, 50, 20);
+        fill(db).await;
+        let list_of_call = db.collection::<Document>("skipped");
+        let migration = || books.migrate_existing().skip_invalid(&list_of_call);
+        let dry = migration().dry_run().await.unwrap();
+        assert_eq!((dry.documents, dry.skipped.no_array, dry.skipped.total()), (2, 2, 2));
+        assert_eq!(all(&list(db)).await, Vec::<Document>::new());
+        for name in ["sales", "extra_sales", "mongo_patterns"] {
+            let list = db.collection::<Document>(name);
+            let refused = books.migrate_existing().skip_invalid(&list).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        }
+        let invalid = |documents: Vec<Document>| {
+            let is_invalid = |document: &Document| document.get_i32("_id").unwrap() % 2 == 0;
+            documents.into_iter().filter(is_invalid).collect::<Vec<_>>()
+        };
+        let before = invalid(all(&sales(db)).await);
+        for documents in [2, 0] {
+            let migrated = migration().await.unwrap();
+            assert_eq!((migrated.documents, migrated.skipped.total()), (documents, 2));
+            let listed = all(&list(db)).await;
+            let reasons: Vec<(i32, &str)> = listed
+                .iter()
+                .map(|listed| (listed.get_i32("_id").unwrap(), listed.get_str("reason").unwrap()))
+                .collect();
+            assert_eq!(reasons, [(2, "no_array"), (4, "no_array")]);
+            assert_eq!(invalid(all(&sales(db)).await), before);
+        }
+        assert_eq!(stored(db, 3).await, users(0..90));
+        // A document that was corrected leaves the list.
+        let correct = doc! { "$set": { "customers_purchased": [] } };
+        sales(db).update_one(doc! { "_id": 2 }, correct).await.unwrap();
+        assert_eq!(migration().await.unwrap().skipped.total(), 1);
+        assert_eq!(all(&list(db)).await.len(), 1);
+        let refused = books.migrate_existing().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt);
+        list(db).insert_one(doc! { "_id": "mine" }).await.unwrap();
+        let refused = migration().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TargetNotEmpty);
+    })
+    .await;
+}
+
+/// The time is a lower bound, which no load of the machine can break.
+#[tokio::test]
+async fn a_rate_is_kept_by_pauses_between_documents() {
+    testkit::run(async |db| {
+        fill(db).await;
+        sales(db).delete_many(doc! { "_id": { "$in": [2, 4] } }).await.unwrap();
+        let books = again(db, 50, 20);
+        let refused = books.migrate_existing().rate(0).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        let start = Instant::now();
+        assert_eq!(books.migrate_existing().rate(2).await.unwrap().documents, 2);
+        assert!(start.elapsed() >= Duration::from_secs(1));
+    })
+    .await;
+}
