@@ -2,18 +2,24 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use mongodb::error::ErrorKind;
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection, Database};
 
+use crate::process::POLL;
 use crate::{CommandRecorder, Server, server};
 
 /// The interval at which the clients check the server's state: the shortest that the driver allows. A test of an error that
 /// reports another primary takes one interval, which is 10 seconds by default.
 const HEARTBEAT: Duration = Duration::from_millis(500);
+
+/// The server's error code while another command drops the database.
+const DROP_PENDING: i32 = 215;
+/// How long the drop of a database is repeated.
+const DROPPED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A database for one test, with its own clients.
 ///
@@ -110,14 +116,18 @@ pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
 
 impl TestDatabase {
     /// Drops the database. The driver does not retry this command, although it is idempotent. It closes its connections when
-    /// a test has blocked the thread of its monitor, for example while it waited for a process.
+    /// a test has blocked the thread of its monitor, for example while it waited for a process. The first attempt may still
+    /// run then.
     async fn drop_database(&self) -> mongodb::error::Result<()> {
         let database = self.plain.database(self.database.name());
-        match database.drop().await {
-            Err(error) if matches!(*error.kind, ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. }) => {
-                database.drop().await
+        let started = Instant::now();
+        loop {
+            match database.drop().await {
+                Err(error) if is_passing(&error) && started.elapsed() < DROPPED_WITHIN => {
+                    tokio::time::sleep(POLL).await;
+                }
+                dropped => return dropped,
             }
-            dropped => dropped,
         }
     }
 
@@ -186,6 +196,15 @@ impl TestDatabase {
         } else {
             "the server at MONGODB_URI".to_owned()
         }
+    }
+}
+
+/// Returns whether a drop of a database succeeds later.
+fn is_passing(error: &mongodb::error::Error) -> bool {
+    match &*error.kind {
+        ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. } => true,
+        ErrorKind::Command(refused) => refused.code == DROP_PENDING,
+        _ => false,
     }
 }
 

@@ -51,7 +51,8 @@ pub fn both(one: Document, other: Document) -> Document {
 /// Adds the filter to the settings of a migration's record.
 pub fn record_filter(settings: &mut Document, filter: &Document) {
     if !filter.is_empty() {
-        settings.insert(FILTER, filter.to_string());
+        // Unlike the form for users, it escapes quotes: two filters have two texts.
+        settings.insert(FILTER, format!("{filter:?}"));
     }
 }
 
